@@ -1,0 +1,8 @@
+export type Bindings = Cloudflare.Env
+declare global {
+  namespace Cloudflare {
+    interface Env {
+      DB: D1Database
+    }
+  }
+}

@@ -1,0 +1,142 @@
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** What a simulator is told to do wrong. The first fault whose `match` fits a call is used, `times` times (default 1). */
+export interface Fault {
+  /** A regular expression tried on `METHOD /path?query`, e.g. `^POST .*invoice`. Left out: every call. */
+  match?: string
+  /** How many calls it spoils; `-1` for all. Default 1. */
+  times?: number
+  /** Waits this long before anything else. */
+  delayMs?: number
+  /** Answers this instead of the true answer. */
+  status?: number
+  headers?: Record<string, string>
+  body?: string
+  /** Carries the call out first, so that the change is applied and only its answer is lost or replaced. */
+  apply?: boolean
+  /** Announces the whole answer, sends this many bytes of it, and closes the connection. */
+  cutAfterBytes?: number
+  /** Closes the connection without an answer. */
+  destroy?: boolean
+}
+
+export interface Call {
+  method: string
+  /** Path and query behind the scope. */
+  path: string
+  headers: IncomingHttpHeaders
+  body: string
+}
+
+export interface Answer {
+  status: number
+  headers?: Record<string, string>
+  body: string
+}
+
+export interface Simulator {
+  /** `http://127.0.0.1:PORT`. Append `/t/SCOPE` to give a test its own state, call log and faults. */
+  url: string
+  close: () => Promise<void>
+}
+
+interface Scope<State> {
+  state: State
+  calls: Call[]
+  faults: Fault[]
+}
+
+const CONTROL = '/__simulator'
+
+/**
+ * Starts a local HTTP server that plays an outside system.
+ *
+ * Every path may stand behind `/t/SCOPE`; a scope has its own state, calls and faults, so that tests that run beside
+ * each other do not meet. Tests in workerd steer it over HTTP at `…/t/SCOPE/__simulator`: `PUT` a JSON list of
+ * {@link Fault}s, `GET` `{ calls, state }`, `DELETE` to forget the scope.
+ *
+ * @param fresh makes the state of a scope when it is first met
+ * @param handle answers one call; it sees the path without the scope
+ */
+export async function startSimulator<State>(
+  fresh: () => State,
+  handle: (call: Call, state: State) => Answer | Promise<Answer>,
+  port = 0,
+): Promise<Simulator> {
+  const scopes = new Map<string, Scope<State>>()
+  const server = createServer((request, response) => {
+    serve(request, response).catch(() => response.destroy())
+  })
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [, scopeId = '', path = '/'] = /^(?:\/t\/([^/?]+))?(.*)$/.exec(request.url ?? '/') ?? []
+    const scope = scopes.get(scopeId) ?? { state: fresh(), calls: [], faults: [] }
+    scopes.set(scopeId, scope)
+    const body = await readBody(request)
+    const method = request.method ?? 'GET'
+
+    if (path === CONTROL) {
+      if (method === 'PUT') scope.faults = JSON.parse(body)
+      if (method === 'DELETE') scopes.delete(scopeId)
+      return send(response, { status: 200, body: JSON.stringify({ calls: scope.calls, state: scope.state }) })
+    }
+
+    const call: Call = { method, path, headers: request.headers, body }
+    scope.calls.push(call)
+    const fault = takeFault(scope.faults, `${method} ${path}`)
+    if (!fault) return send(response, await handle(call, scope.state))
+
+    if (fault.delayMs) await sleep(fault.delayMs)
+    const replaced = fault.status !== undefined || fault.body !== undefined || fault.destroy === true
+    const answer = !replaced || fault.apply ? await handle(call, scope.state) : { status: 200, body: '' }
+    if (fault.destroy) return void response.destroy()
+    const spoilt = {
+      status: fault.status ?? answer.status,
+      headers: { ...answer.headers, ...fault.headers },
+      body: fault.body ?? (fault.status === undefined ? answer.body : ''),
+    }
+    send(response, spoilt, fault.cutAfterBytes)
+  }
+
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, '127.0.0.1', resolve)
+  })
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+function takeFault(faults: Fault[], line: string): Fault | undefined {
+  const index = faults.findIndex((fault) => fault.match === undefined || new RegExp(fault.match).test(line))
+  const fault = faults[index]
+  if (!fault) return undefined
+  const left = (fault.times ?? 1) - 1
+  if (left === 0) faults.splice(index, 1)
+  else faults[index] = { ...fault, times: Math.max(left, -1) }
+  return fault
+}
+
+async function readBody(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk)
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+function send(response: ServerResponse, answer: Answer, cutAfterBytes?: number): void {
+  const bytes = Buffer.from(answer.body)
+  response.writeHead(answer.status, {
+    'content-type': 'application/json',
+    ...answer.headers,
+    'content-length': bytes.length,
+  })
+  if (cutAfterBytes === undefined) return void response.end(bytes)
+  response.write(bytes.subarray(0, cutAfterBytes), () => response.destroy())
+}

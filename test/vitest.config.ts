@@ -1,0 +1,17 @@
+import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-pool-workers'
+import { defineConfig } from 'vitest/config'
+
+export default defineConfig({
+  root: new URL('..', import.meta.url).pathname,
+  plugins: [
+    cloudflareTest(async () => ({
+      wrangler: { configPath: './wrangler.toml' },
+      miniflare: { bindings: { TEST_MIGRATIONS: await readD1Migrations('./drizzle') } },
+    })),
+  ],
+  test: {
+    include: ['test/**/*.test.ts'],
+    exclude: ['test/node/**'],
+    globalSetup: ['./test/global-setup.ts'],
+  },
+})
