@@ -1,0 +1,77 @@
+-- Written by hand. Full-text tables, counters and id sequences, and the triggers that keep them.
+-- Text comes folded from the application (src/db/search.ts), so the tokenizer compares as it is. A rowid is
+-- `slot << 53 | id`: a company's rows are one range of rowids, so that a search never walks another company's hits.
+-- BEGIN and END in capitals and no CASE in triggers: the remote splitter needs both.
+CREATE VIRTUAL TABLE clients_fts USING fts5(text, digits, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
+--> statement-breakpoint
+CREATE VIRTUAL TABLE catalog_items_fts USING fts5(text, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
+--> statement-breakpoint
+CREATE VIRTUAL TABLE invoice_items_fts USING fts5(text, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
+--> statement-breakpoint
+INSERT INTO sequences (name, value) VALUES ('clients', 0), ('orders', 0), ('invoices', 0);
+--> statement-breakpoint
+CREATE TRIGGER clients_insert AFTER INSERT ON clients BEGIN
+  UPDATE sequences SET value = new.id WHERE name = 'clients' AND value < new.id AND new.id < 4503599627370496;
+  UPDATE companies SET client_count = client_count + 1 WHERE id = new.company_id AND new.deleted = 0;
+  INSERT INTO clients_fts (rowid, text, digits)
+    SELECT slot << 53 | new.id, new.search_text, new.phone_digits FROM companies WHERE id = new.company_id AND new.deleted = 0;
+END;
+--> statement-breakpoint
+CREATE TRIGGER clients_delete_flag AFTER UPDATE OF deleted ON clients WHEN old.deleted <> new.deleted BEGIN
+  UPDATE companies SET client_count = client_count + old.deleted - new.deleted WHERE id = new.company_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER clients_search AFTER UPDATE ON clients
+WHEN old.search_text <> new.search_text OR old.phone_digits <> new.phone_digits OR old.deleted <> new.deleted BEGIN
+  DELETE FROM clients_fts WHERE rowid = (SELECT slot << 53 | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0);
+  INSERT INTO clients_fts (rowid, text, digits)
+    SELECT slot << 53 | new.id, new.search_text, new.phone_digits FROM companies WHERE id = new.company_id AND new.deleted = 0;
+END;
+--> statement-breakpoint
+CREATE TRIGGER orders_insert AFTER INSERT ON orders BEGIN
+  UPDATE sequences SET value = new.id WHERE name = 'orders' AND value < new.id AND new.id < 4503599627370496;
+  UPDATE companies SET order_count = order_count + 1 WHERE id = new.company_id AND new.deleted = 0;
+  INSERT INTO order_counts (company_id, status_id, created_date, count)
+    SELECT new.company_id, coalesce(new.order_status_id, 0), new.created_date, 1 WHERE new.deleted = 0
+    ON CONFLICT DO UPDATE SET count = count + 1;
+END;
+--> statement-breakpoint
+CREATE TRIGGER orders_recount AFTER UPDATE OF deleted, order_status_id, created_date ON orders
+WHEN old.deleted <> new.deleted OR old.order_status_id IS NOT new.order_status_id OR old.created_date <> new.created_date BEGIN
+  UPDATE companies SET order_count = order_count + old.deleted - new.deleted WHERE id = new.company_id;
+  UPDATE order_counts SET count = count - 1 WHERE company_id = old.company_id
+    AND status_id = coalesce(old.order_status_id, 0) AND created_date = old.created_date AND old.deleted = 0;
+  INSERT INTO order_counts (company_id, status_id, created_date, count)
+    SELECT new.company_id, coalesce(new.order_status_id, 0), new.created_date, 1 WHERE new.deleted = 0
+    ON CONFLICT DO UPDATE SET count = count + 1;
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoices_insert AFTER INSERT ON invoices BEGIN
+  UPDATE sequences SET value = new.id WHERE name = 'invoices' AND value < new.id AND new.id < 4503599627370496;
+  UPDATE companies SET last_invoice_number = CAST(new.number AS INTEGER) WHERE id = new.company_id
+    AND new.number NOT GLOB '*[^0-9]*' AND length(new.number) BETWEEN 1 AND 15 AND last_invoice_number < CAST(new.number AS INTEGER);
+END;
+--> statement-breakpoint
+CREATE TRIGGER catalog_items_insert AFTER INSERT ON catalog_items BEGIN
+  INSERT INTO catalog_items_fts (rowid, text)
+    SELECT slot << 53 | new.id, new.search_text FROM companies WHERE id = new.company_id AND new.deleted = 0;
+END;
+--> statement-breakpoint
+CREATE TRIGGER catalog_items_search AFTER UPDATE OF search_text, deleted ON catalog_items
+WHEN old.search_text <> new.search_text OR old.deleted <> new.deleted BEGIN
+  DELETE FROM catalog_items_fts WHERE rowid = (SELECT slot << 53 | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0);
+  INSERT INTO catalog_items_fts (rowid, text)
+    SELECT slot << 53 | new.id, new.search_text FROM companies WHERE id = new.company_id AND new.deleted = 0;
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoice_items_insert AFTER INSERT ON invoice_items BEGIN
+  INSERT INTO invoice_items_fts (rowid, text)
+    SELECT slot << 53 | new.id, new.search_text FROM companies WHERE id = new.company_id AND new.deleted = 0;
+END;
+--> statement-breakpoint
+CREATE TRIGGER invoice_items_search AFTER UPDATE OF search_text, deleted ON invoice_items
+WHEN old.search_text <> new.search_text OR old.deleted <> new.deleted BEGIN
+  DELETE FROM invoice_items_fts WHERE rowid = (SELECT slot << 53 | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0);
+  INSERT INTO invoice_items_fts (rowid, text)
+    SELECT slot << 53 | new.id, new.search_text FROM companies WHERE id = new.company_id AND new.deleted = 0;
+END;

@@ -1,0 +1,121 @@
+import { Hono } from 'hono'
+import { cors } from 'hono/cors'
+import { HTTPException } from 'hono/http-exception'
+import { authenticate } from './auth/authenticate.ts'
+import { contracts } from './contracts.ts'
+import { databaseMessage } from './db/client.ts'
+import type { AppEnv } from './http/context.ts'
+import type { Contract } from './http/contract.ts'
+import { honoPath } from './http/endpoint.ts'
+import { ApiError, errorResponse, invalid, notFound } from './http/errors.ts'
+import { log } from './http/log.ts'
+import { rateLimit } from './rate-limit/middleware.ts'
+import { mountAll } from './routes.ts'
+
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
+
+export const app = new Hono<AppEnv>({ strict: false })
+
+app.use(async (c, next) => {
+  const given = c.req.header('x-request-id')
+  c.set('requestId', given && REQUEST_ID.test(given) ? given : crypto.randomUUID())
+  c.set('startedAt', Date.now())
+  await next()
+  c.header('X-Request-Id', c.var.requestId)
+  log('request', {
+    request_id: c.var.requestId,
+    method: c.req.method,
+    operation: c.var.operation,
+    status: c.res.status,
+    duration_ms: Date.now() - c.var.startedAt,
+    company_id: c.var.token?.companyId,
+    token_id: c.var.token?.id,
+  })
+})
+
+app.use(
+  cors({
+    origin: '*',
+    allowMethods: ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'],
+    exposeHeaders: [
+      'X-Request-Id',
+      'Retry-After',
+      'RateLimit-Policy',
+      'RateLimit',
+      'ETag',
+      'Server-Timing',
+      'X-Bookmark',
+    ],
+    maxAge: 86_400,
+  }),
+)
+
+// Hono hands only Errors to onError; whatever else is thrown must not escape as a bare 500.
+app.use(async (c, next) => {
+  try {
+    await next()
+  } catch (thrown) {
+    c.res = toResponse(thrown, c.var.requestId)
+  }
+})
+
+app.onError((error, c) => toResponse(error, c.var.requestId))
+
+app.notFound(() => errorResponse(notFound('There is no such path.')))
+
+const api = new Hono<AppEnv>({ strict: false })
+
+/** The published description is a static asset; it needs no token. */
+api.get('/openapi.json', async (c) => {
+  c.set('operation', 'openapi')
+  return c.env.ASSETS.fetch(new URL('/openapi.json', c.req.url))
+})
+
+api.use(authenticate, rateLimit, async (c, next) => {
+  if (c.var.context.token.suspended) throw new ApiError('forbidden', { message: 'The company is suspended.' })
+  await next()
+})
+
+mountAll(api)
+
+for (const [path, methods] of methodsByPath(contracts)) {
+  api.all(path, (c) => {
+    throw new ApiError('method_not_allowed', {
+      message: `${c.req.method} is not among ${methods.join(', ')}.`,
+      headers: { Allow: methods.join(', ') },
+    })
+  })
+}
+
+app.route('/api/v1', api)
+
+/** The methods that each path knows; HEAD wherever GET is. */
+function methodsByPath(all: readonly Contract[]): Map<string, string[]> {
+  const paths = new Map<string, string[]>()
+  for (const contract of all) {
+    const path = honoPath(contract)
+    const methods = contract.method === 'GET' ? ['GET', 'HEAD'] : [contract.method]
+    paths.set(path, [...(paths.get(path) ?? []), ...methods])
+  }
+  return paths
+}
+
+function toResponse(thrown: unknown, requestId: string): Response {
+  if (thrown instanceof ApiError) return errorResponse(thrown)
+  // The validator's own refusals: only malformed JSON comes this way.
+  if (thrown instanceof HTTPException && thrown.status === 400) {
+    return errorResponse(invalid([{ path: '', message: 'the body is not valid JSON' }]))
+  }
+  log('failure', { request_id: requestId, error: describe(thrown) })
+  return errorResponse(
+    new ApiError('internal_error', { message: `The server failed. Tell us the request id ${requestId}.` }),
+  )
+}
+
+/** What may be logged of a failure: never its message, which can hold values; D1's own words name columns only. */
+function describe(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return typeof thrown
+  const words = databaseMessage(thrown)
+  const frames = (thrown.stack ?? '').split('\n').filter((line) => line.trimStart().startsWith('at '))
+  return [thrown.name, words.startsWith('D1_') ? words : '', ...frames.slice(0, 6)].filter(Boolean).join(' | ')
+}

@@ -1,0 +1,64 @@
+import type { MiddlewareHandler } from 'hono'
+import { databaseFor } from '../db/client.ts'
+import type { AppEnv } from '../http/context.ts'
+import { ApiError } from '../http/errors.ts'
+import { cachedToken, hashToken, loadToken, touchToken } from './tokens.ts'
+
+const BEARER = /^Bearer +([0-9a-f]{64})$/i
+
+/** The window of the `AUTH_FAILURES` binding. */
+const FAILURE_WINDOW_MS = 60_000
+
+/** Addresses that sent too many unknown tokens, and until when this isolate looks no more of theirs up. */
+const guessers = new Map<string, number>()
+
+/** Finds out whose request this is, and opens its way to the company's database. */
+export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const now = Date.now()
+  const secret = BEARER.exec(c.req.header('authorization') ?? '')?.[1]
+  if (!secret) throw unauthenticated()
+
+  const hash = await hashToken(secret)
+  const address = c.req.header('cf-connecting-ip') ?? 'unknown'
+  const token = cachedToken(hash, now) ?? (await lookUp(c.env, hash, address, now))
+
+  const db = databaseFor(c.env.DB, token.companyId, c.req.header('x-bookmark'))
+  c.set('token', token)
+  c.set('context', {
+    requestId: c.var.requestId,
+    now,
+    token,
+    companyId: token.companyId,
+    db,
+    later: (work) => c.executionCtx.waitUntil(work),
+  })
+  await next()
+
+  c.executionCtx.waitUntil(touchToken(c.env.DB, token, now).catch(() => undefined))
+  const bookmark = db.bookmark()
+  if (bookmark) c.header('X-Bookmark', bookmark)
+  c.header('Server-Timing', `db;dur=${db.waitedMs()}`)
+}
+
+async function lookUp(env: AppEnv['Bindings'], hash: string, address: string, now: number) {
+  const blockedUntil = guessers.get(address) ?? 0
+  if (now < blockedUntil) throw tooManyGuesses(blockedUntil, now)
+  const token = await loadToken(env.DB, hash, now)
+  if (token) return token
+  const { success } = await env.AUTH_FAILURES.limit({ key: address })
+  if (success) throw unauthenticated()
+  if (guessers.size > 1_000) guessers.clear()
+  guessers.set(address, now + FAILURE_WINDOW_MS)
+  throw tooManyGuesses(now + FAILURE_WINDOW_MS, now)
+}
+
+function unauthenticated(): ApiError {
+  return new ApiError('unauthenticated', { headers: { 'WWW-Authenticate': 'Bearer' } })
+}
+
+function tooManyGuesses(until: number, now: number): ApiError {
+  return new ApiError('rate_limited', {
+    message: 'Too many unknown tokens from this address.',
+    headers: { 'Retry-After': String(Math.ceil((until - now) / 1000)) },
+  })
+}

@@ -1,0 +1,18 @@
+/** What a token may be allowed to do. A token has all unless fewer are named when it is made. */
+export const PERMISSIONS = [
+  'clients:read',
+  'clients:write',
+  'orders:read',
+  'orders:write',
+  'products:read',
+  'mail:read',
+  'mail:write',
+  'files:read',
+  'files:write',
+] as const
+
+export type Permission = (typeof PERMISSIONS)[number]
+
+export function isPermission(value: string): value is Permission {
+  return (PERMISSIONS as readonly string[]).includes(value)
+}

@@ -1,0 +1,134 @@
+import { and, desc, eq, type SQL, sql } from 'drizzle-orm'
+import { auditEntry } from '../db/audit.ts'
+import type { Database } from '../db/client.ts'
+import { clients, companies } from '../db/schema.ts'
+import { clientQuery, digitsOf, fold, idOf, inSlot } from '../db/search.ts'
+import type { RequestContext } from '../http/context.ts'
+import { offsetOf, type Page } from '../http/pagination.ts'
+import type { ClientFields } from './contract.ts'
+import type { ClientRow } from './present.ts'
+
+/** How a caller names a client: by id, or by an email that matches exactly whatever its case. */
+export type ClientKey = { id: number } | { email: string }
+
+interface Company {
+  companyId: number
+  companySlot: number
+}
+
+const countAll = sql<number>`count(*)`.as('total')
+
+/** One page, newest first, and the exact total. */
+export async function listClients(
+  db: Database,
+  { companyId, companySlot }: Company,
+  page: Page,
+  q: string,
+): Promise<{ rows: ClientRow[]; total: number }> {
+  const search =
+    q === '' ? null : clientQuery(q, { text: sql`${clients.searchText}`, digits: sql`${clients.phoneDigits}` })
+  const live = sql`${clients.companyId} = ${companyId} AND ${clients.deleted} = 0`
+
+  if (search?.match) {
+    const isHit = sql`clients_fts MATCH ${search.match} AND ${inSlot(companySlot, sql`rowid`)}`
+    const ids = sql`(SELECT ${idOf(sql`rowid`)} FROM clients_fts WHERE ${isHit} ORDER BY rowid DESC LIMIT ${page.per_page} OFFSET ${offsetOf(page)})`
+    const [rows, [count]] = await db.read([
+      db.orm
+        .select()
+        .from(clients)
+        .where(and(eq(clients.companyId, companyId), sql`${clients.id} IN ${ids}`))
+        .orderBy(desc(clients.id)),
+      db.orm.select({ total: countAll }).from(sql`clients_fts`).where(isHit),
+    ])
+    return { rows, total: count?.total ?? 0 }
+  }
+
+  const condition = and(live, ...(search?.rest ?? []))
+  const [rows, [count]] = await db.read([
+    db.orm
+      .select()
+      .from(clients)
+      .where(condition)
+      .orderBy(desc(clients.id))
+      .limit(page.per_page)
+      .offset(offsetOf(page)),
+    search
+      ? db.orm.select({ total: countAll }).from(clients).where(condition)
+      : db.orm.select({ total: companies.clientCount }).from(companies).where(eq(companies.id, companyId)),
+  ])
+  return { rows, total: count?.total ?? 0 }
+}
+
+export async function findClient(db: Database, companyId: number, key: ClientKey): Promise<ClientRow | undefined> {
+  const [[row]] = await db.read([db.orm.select().from(clients).where(isClient(companyId, key))])
+  return row
+}
+
+export async function createClient(context: RequestContext, fields: ClientFields & { company_name: string }) {
+  const { db, companyId, now } = context
+  const [[row]] = await db.write([
+    db.orm
+      .insert(clients)
+      .values({
+        ...columnsOf(fields),
+        companyName: fields.company_name,
+        companyNameKey: fold(fields.company_name),
+        companyId,
+        id: sql`(SELECT value + 1 FROM sequences WHERE name = 'clients')`,
+        createdAt: now,
+        updatedAt: now,
+      })
+      .returning(),
+    auditEntry(context, 'client.create', sql`(SELECT value FROM sequences WHERE name = 'clients')`),
+  ])
+  if (!row) throw new Error('An insert returned no row.')
+  return row
+}
+
+/** Sets only the columns that are sent, so that two concurrent updates keep what they did not both set. */
+export async function updateClient(context: RequestContext, key: ClientKey, fields: ClientFields) {
+  const { db, companyId, now } = context
+  const isThis = isClient(companyId, key)
+  const [, [row]] = await db.write([
+    auditEntry(
+      context,
+      'client.update',
+      sql`(SELECT id FROM ${clients} WHERE ${isThis})`,
+      sql`EXISTS (SELECT 1 FROM ${clients} WHERE ${isThis})`,
+    ),
+    db.orm
+      .update(clients)
+      .set({ ...columnsOf(fields), updatedAt: now })
+      .where(isThis)
+      .returning(),
+  ])
+  return row
+}
+
+/** Of several clients with one email: one that is not deleted, then the lowest id. */
+function isClient(companyId: number, key: ClientKey): SQL {
+  if ('id' in key) return sql`${clients.companyId} = ${companyId} AND ${clients.id} = ${key.id}`
+  return sql`${clients.companyId} = ${companyId} AND ${clients.id} = (
+    SELECT id FROM clients WHERE company_id = ${companyId} AND email_key = ${fold(key.email)} ORDER BY deleted, id LIMIT 1)`
+}
+
+/** The columns of the fields that are present, each with its folded twin. */
+function columnsOf(fields: ClientFields) {
+  const { company_name, first_name, last_name, email, phone } = fields
+  return {
+    ...(company_name !== undefined && { companyName: company_name, companyNameKey: fold(company_name) }),
+    ...(first_name !== undefined && { firstName: first_name, firstNameKey: foldOrNull(first_name) }),
+    ...(last_name !== undefined && { lastName: last_name, lastNameKey: foldOrNull(last_name) }),
+    ...(email !== undefined && { email, emailKey: foldOrNull(email) }),
+    ...(phone !== undefined && { phone, phoneKey: foldOrNull(phone), phoneDigits: digitsOf(phone ?? '') }),
+    ...(fields.website !== undefined && { website: fields.website }),
+    ...(fields.accounting_sync_enabled !== undefined && { accountingSyncEnabled: fields.accounting_sync_enabled }),
+    ...(fields.tax_exempt !== undefined && { taxExempt: fields.tax_exempt }),
+    ...(fields.tax_exempt_reason !== undefined && { taxExemptReason: fields.tax_exempt_reason }),
+    ...(fields.deleted !== undefined && { deleted: fields.deleted }),
+  }
+}
+
+function foldOrNull(value: string | null): string | null {
+  return value === null ? null : fold(value)
+}

@@ -1,0 +1,41 @@
+import type { Hono } from 'hono'
+import type { AppEnv } from '../http/context.ts'
+import { parseId } from '../http/contract.ts'
+import { mount } from '../http/endpoint.ts'
+import { notFound } from '../http/errors.ts'
+import * as contract from './contract.ts'
+import { presentClient } from './present.ts'
+import * as queries from './queries.ts'
+
+export function mountClients(app: Hono<AppEnv>): void {
+  mount(app, contract.listClients, async ({ query: { q, ...page } }, { db, token }) => {
+    const { rows, total } = await queries.listClients(db, token, page, q?.trim() ?? '')
+    return { data: rows.map(presentClient), pagination: { page: page.page, per_page: page.per_page, total } }
+  })
+
+  mount(app, contract.createClient, async ({ body }, context) => ({
+    client: presentClient(await queries.createClient(context, body)),
+  }))
+
+  mount(app, contract.readClient, async ({ params, query }, { db, companyId }) => {
+    const key = query.email === undefined ? keyOf(params.id) : { email: query.email }
+    return one(await queries.findClient(db, companyId, key))
+  })
+
+  mount(app, contract.updateClient, async ({ params, body }, context) =>
+    one(await queries.updateClient(context, keyOf(params.id), body)),
+  )
+}
+
+function one(row: Parameters<typeof presentClient>[0] | undefined) {
+  if (!row) throw notFound('There is no such client.')
+  return { client: presentClient(row) }
+}
+
+/** A path names a client by id or by email; anything else can be no client. */
+function keyOf(segment: string): queries.ClientKey {
+  const id = parseId(segment)
+  if (id !== null) return { id }
+  if (segment.includes('@')) return { email: segment.trim() }
+  throw notFound('There is no such client.')
+}

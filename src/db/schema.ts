@@ -1,0 +1,445 @@
+import { sql } from 'drizzle-orm'
+import {
+  check,
+  foreignKey,
+  index,
+  integer,
+  primaryKey,
+  real,
+  type SQLiteColumn,
+  sqliteTable,
+  text,
+  uniqueIndex,
+} from 'drizzle-orm/sqlite-core'
+
+/*
+ * Every row belongs to a company, and every key begins with it: `(company_id, id)` is the primary key, and foreign keys
+ * carry both columns, so that the database itself refuses a reference into another company. Ids that the API gives out
+ * come from `sequences` and are never used twice by any company; a seed may give any id that is free in its company.
+ *
+ * Times are milliseconds since the epoch; dates are `YYYY-MM-DD`; money is integer cents. Full-text tables, counters
+ * and the triggers that keep both are in the migrations: Drizzle has no words for them.
+ */
+
+const bool = (name: string) => integer(name, { mode: 'boolean' })
+const flag = (name: string) => bool(name).notNull().default(false)
+const companyId = () =>
+  integer('company_id')
+    .notNull()
+    .references(() => companies.id)
+
+export const companies = sqliteTable(
+  'companies',
+  {
+    id: integer('id').primaryKey(),
+    /** Small dense number: the high bits of this company's rowids in the full-text tables (`slot << 53 | id`). */
+    slot: integer('slot').notNull().unique(),
+    name: text('name').notNull(),
+    accountingSyncEnabled: flag('accounting_sync_enabled'),
+    suspended: flag('suspended'),
+    /** Kept by triggers: rows that are not deleted, so that a list's total costs one row. */
+    clientCount: integer('client_count').notNull().default(0),
+    orderCount: integer('order_count').notNull().default(0),
+    lastInvoiceNumber: integer('last_invoice_number').notNull().default(1000),
+    createdAt: integer('created_at').notNull(),
+    updatedAt: integer('updated_at').notNull(),
+  },
+  (t) => [check('companies_slot', sql`${t.slot} BETWEEN 0 AND 1023`)],
+)
+
+/** The last id given out, per table. Raised by triggers, so that ids which a seed brings are skipped. */
+export const sequences = sqliteTable('sequences', {
+  name: text('name').primaryKey(),
+  value: integer('value').notNull(),
+})
+
+export const apiTokens = sqliteTable(
+  'api_tokens',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    companyId: companyId(),
+    /** SHA-256 of the token, lower-case hex. The token itself is nowhere. */
+    tokenHash: text('token_hash').notNull().unique(),
+    name: text('name').notNull(),
+    /** JSON array of permissions. */
+    permissions: text('permissions', { mode: 'json' }).$type<string[]>().notNull(),
+    createdAt: integer('created_at').notNull(),
+    lastUsedAt: integer('last_used_at'),
+    expiresAt: integer('expires_at'),
+    revokedAt: integer('revoked_at'),
+  },
+  (t) => [index('api_tokens_company').on(t.companyId, t.id)],
+)
+
+export const orderStatuses = sqliteTable(
+  'order_statuses',
+  {
+    companyId: companyId(),
+    id: integer('id').notNull(),
+    title: text('title').notNull(),
+    color: text('color'),
+    workflowKey: text('workflow_key'),
+    position: integer('position').notNull().default(0),
+    isDefault: flag('is_default'),
+    deleted: flag('deleted'),
+  },
+  (t) => [primaryKey({ columns: [t.companyId, t.id] })],
+)
+
+export const taxes = sqliteTable(
+  'taxes',
+  {
+    companyId: companyId(),
+    id: integer('id').notNull(),
+    name: text('name').notNull(),
+    /** Percent, at most 4 decimals. */
+    rate: real('rate').notNull(),
+    deleted: flag('deleted'),
+  },
+  (t) => [primaryKey({ columns: [t.companyId, t.id] })],
+)
+
+export const clients = sqliteTable(
+  'clients',
+  {
+    companyId: companyId(),
+    id: integer('id').notNull(),
+    companyName: text('company_name').notNull(),
+    firstName: text('first_name'),
+    lastName: text('last_name'),
+    email: text('email'),
+    website: text('website'),
+    phone: text('phone'),
+    /** The fields that a search or lookup reads, folded (see `db/search.ts`): one each, so that a partial update sets its own. */
+    companyNameKey: text('company_name_key').notNull(),
+    firstNameKey: text('first_name_key'),
+    lastNameKey: text('last_name_key'),
+    emailKey: text('email_key'),
+    phoneKey: text('phone_key'),
+    phoneDigits: text('phone_digits').notNull().default(''),
+    /** Fields apart by U+001F, which no folded text holds: a match never crosses two of them. */
+    searchText: text('search_text').generatedAlwaysAs(
+      sql`company_name_key || coalesce(char(31) || coalesce(first_name_key || ' ' || last_name_key, first_name_key, last_name_key), '') || coalesce(char(31) || email_key, '') || coalesce(char(31) || phone_key, '')`,
+    ),
+    accountingSyncEnabled: flag('accounting_sync_enabled'),
+    taxExempt: flag('tax_exempt'),
+    taxExemptReason: text('tax_exempt_reason'),
+    deleted: flag('deleted'),
+    /** The customer's id in the accounting system, once known. */
+    accountingCustomerId: text('accounting_customer_id'),
+    createdAt: integer('created_at').notNull(),
+    updatedAt: integer('updated_at').notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.companyId, t.id] }),
+    index('clients_email').on(t.companyId, t.emailKey, t.deleted, t.id),
+    index('clients_live').on(t.companyId, t.id).where(sql`${t.deleted} = 0`),
+  ],
+)
+
+export const orders = sqliteTable(
+  'orders',
+  {
+    companyId: companyId(),
+    id: integer('id').notNull(),
+    title: text('title').notNull(),
+    clientId: integer('client_id').notNull(),
+    description: text('description'),
+    startDate: text('start_date'),
+    deadline: text('deadline'),
+    orderStatusId: integer('order_status_id'),
+    clientNotes: text('client_notes'),
+    createdDate: text('created_date').notNull(),
+    createdAt: integer('created_at').notNull(),
+    updatedAt: integer('updated_at').notNull(),
+    deleted: flag('deleted'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.companyId, t.id] }),
+    belongsTo([t.companyId, t.clientId], [clients.companyId, clients.id]),
+    belongsTo([t.companyId, t.orderStatusId], [orderStatuses.companyId, orderStatuses.id]),
+    index('orders_live').on(t.companyId, t.createdDate, t.id).where(sql`${t.deleted} = 0`),
+    index('orders_of_client').on(t.companyId, t.clientId, t.createdDate, t.id).where(sql`${t.deleted} = 0`),
+    index('orders_of_status').on(t.companyId, t.orderStatusId, t.createdDate, t.id).where(sql`${t.deleted} = 0`),
+  ],
+)
+
+/** Orders that are not deleted, by status (0: none) and day: totals of filtered lists without counting orders. */
+export const orderCounts = sqliteTable(
+  'order_counts',
+  {
+    companyId: companyId(),
+    statusId: integer('status_id').notNull(),
+    createdDate: text('created_date').notNull(),
+    count: integer('count').notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.companyId, t.statusId, t.createdDate] }),
+    index('order_counts_by_day').on(t.companyId, t.createdDate, t.count),
+  ],
+)
+
+export const invoices = sqliteTable(
+  'invoices',
+  {
+    companyId: companyId(),
+    id: integer('id').notNull(),
+    orderId: integer('order_id').notNull(),
+    number: text('number').notNull(),
+    dueDate: text('due_date'),
+    taxId: integer('tax_id'),
+    taxExempt: flag('tax_exempt'),
+    taxExemptReason: text('tax_exempt_reason'),
+    /** Percent or currency units as `discountAmountType` says, in hundredths. */
+    discountHundredths: integer('discount_hundredths').notNull().default(0),
+    discountAmountType: text('discount_amount_type', { enum: ['percentage', 'fixed_amount'] })
+      .notNull()
+      .default('percentage'),
+    discountType: text('discount_type', { enum: ['before_tax', 'after_tax'] })
+      .notNull()
+      .default('before_tax'),
+    deleted: flag('deleted'),
+    createdAt: integer('created_at').notNull(),
+    updatedAt: integer('updated_at').notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.companyId, t.id] }),
+    belongsTo([t.companyId, t.orderId], [orders.companyId, orders.id]),
+    belongsTo([t.companyId, t.taxId], [taxes.companyId, taxes.id]),
+    uniqueIndex('invoices_of_order').on(t.companyId, t.orderId),
+    uniqueIndex('invoices_number').on(t.companyId, t.number),
+    check('invoices_discount', sql`${t.discountHundredths} >= 0`),
+    check('invoices_discount_amount_type', sql`${t.discountAmountType} IN ('percentage', 'fixed_amount')`),
+    check('invoices_discount_type', sql`${t.discountType} IN ('before_tax', 'after_tax')`),
+  ],
+)
+
+export const invoiceItems = sqliteTable(
+  'invoice_items',
+  {
+    companyId: companyId(),
+    id: integer('id').notNull(),
+    invoiceId: integer('invoice_id').notNull(),
+    title: text('title').notNull(),
+    description: text('description'),
+    quantity: real('quantity').notNull(),
+    unitPriceCents: integer('unit_price_cents').notNull(),
+    taxable: bool('taxable').notNull().default(true),
+    supplier: text('supplier'),
+    style: text('style'),
+    color: text('color'),
+    size: text('size'),
+    sku: text('sku'),
+    position: integer('position').notNull().default(0),
+    deleted: flag('deleted'),
+    searchText: text('search_text').notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.companyId, t.id] }),
+    belongsTo([t.companyId, t.invoiceId], [invoices.companyId, invoices.id]),
+    index('invoice_items_of_invoice').on(t.companyId, t.invoiceId, t.position, t.id),
+  ],
+)
+
+export const payments = sqliteTable(
+  'payments',
+  {
+    companyId: companyId(),
+    id: integer('id').notNull(),
+    invoiceId: integer('invoice_id').notNull(),
+    amountCents: integer('amount_cents').notNull(),
+    method: text('method'),
+    paidAt: text('paid_at'),
+    note: text('note'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.companyId, t.id] }),
+    belongsTo([t.companyId, t.invoiceId], [invoices.companyId, invoices.id]),
+    index('payments_of_invoice').on(t.companyId, t.invoiceId, t.id),
+  ],
+)
+
+export const artworks = sqliteTable(
+  'artworks',
+  {
+    companyId: companyId(),
+    id: integer('id').notNull(),
+    orderId: integer('order_id').notNull(),
+    name: text('name').notNull(),
+    printMethod: text('print_method'),
+    /** JSON arrays, as the seed gave them. */
+    placements: text('placements').notNull().default('[]'),
+    colors: text('colors').notNull().default('[]'),
+    previewUrl: text('preview_url'),
+    status: text('status'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.companyId, t.id] }),
+    belongsTo([t.companyId, t.orderId], [orders.companyId, orders.id]),
+    index('artworks_of_order').on(t.companyId, t.orderId, t.id),
+    check('artworks_json', sql`json_valid(${t.placements}) AND json_valid(${t.colors})`),
+  ],
+)
+
+export const catalogItems = sqliteTable(
+  'catalog_items',
+  {
+    companyId: companyId(),
+    id: integer('id').notNull(),
+    title: text('title').notNull(),
+    description: text('description'),
+    priceCents: integer('price_cents'),
+    deleted: flag('deleted'),
+    searchText: text('search_text').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.companyId, t.id] })],
+)
+
+/** Cached links between mail threads and the CRM. Only a seed writes them; `companyId` is the company that did. */
+export const threadContexts = sqliteTable(
+  'thread_contexts',
+  {
+    companyId: companyId(),
+    threadId: text('thread_id').notNull(),
+    legacyThreadId: text('legacy_thread_id'),
+    senderEmail: text('sender_email'),
+    clientId: text('client_id'),
+    clientData: text('client_data'),
+    clientsData: text('clients_data'),
+    ordersData: text('orders_data'),
+    selectedOrderId: text('selected_order_id'),
+    participantEmails: text('participant_emails'),
+    participantsData: text('participants_data'),
+    fetchedAt: integer('fetched_at').notNull(),
+    updatedAt: integer('updated_at').notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.companyId, t.threadId] }),
+    index('thread_contexts_legacy').on(t.legacyThreadId, t.updatedAt),
+  ],
+)
+
+export const emailThreads = sqliteTable(
+  'email_threads',
+  {
+    /** UUID. */
+    id: text('id').primaryKey(),
+    companyId: companyId(),
+    accountEmail: text('account_email').notNull(),
+    legacyThreadId: text('legacy_thread_id').notNull(),
+    mailThreadId: text('mail_thread_id'),
+    subject: text('subject'),
+    snippet: text('snippet'),
+    messageCount: integer('message_count').notNull(),
+    firstMessageAt: integer('first_message_at'),
+    lastMessageAt: integer('last_message_at'),
+    mailHistoryId: text('mail_history_id'),
+    lastSyncedAt: integer('last_synced_at').notNull(),
+    /** SHA-256 of the arrays as stored: equal content is not written again. */
+    contentHash: text('content_hash').notNull(),
+    createdAt: integer('created_at').notNull(),
+    updatedAt: integer('updated_at').notNull(),
+    deleted: flag('deleted'),
+  },
+  (t) => [uniqueIndex('email_threads_identity').on(t.companyId, t.accountEmail, t.legacyThreadId)],
+)
+
+/** The arrays of an email thread as JSON text, cut into pieces well under D1's 2,000,000 bytes a value. */
+export const emailThreadChunks = sqliteTable(
+  'email_thread_chunks',
+  {
+    threadId: text('thread_id')
+      .notNull()
+      .references(() => emailThreads.id),
+    position: integer('position').notNull(),
+    data: text('data').notNull(),
+  },
+  (t) => [uniqueIndex('email_thread_chunks_order').on(t.threadId, t.position)],
+)
+
+export const integrations = sqliteTable(
+  'integrations',
+  {
+    companyId: companyId(),
+    kind: text('kind', { enum: ['supplier_a', 'supplier_b', 'accounting_sync', 'storage'] }).notNull(),
+    enabled: flag('enabled'),
+    /** Base address; the endpoint for `storage`. */
+    baseUrl: text('base_url').notNull(),
+    /** JSON object of what is not secret: bucket and region of `storage`. */
+    settings: text('settings').notNull().default('{}'),
+    /** AES-GCM, bound to company and kind: see `auth/credentials.ts`. */
+    credentials: text('credentials').notNull(),
+    updatedAt: integer('updated_at').notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.companyId, t.kind] }),
+    check('integrations_kind', sql`${t.kind} IN ('supplier_a', 'supplier_b', 'accounting_sync', 'storage')`),
+  ],
+)
+
+/** Notices for the accounting system, written in the transaction of the change that they tell of. */
+export const accountingOutbox = sqliteTable(
+  'accounting_outbox',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    companyId: companyId(),
+    orderId: integer('order_id').notNull(),
+    operation: text('operation', { enum: ['create', 'update', 'delete'] }).notNull(),
+    state: text('state', { enum: ['pending', 'parked', 'dead', 'done'] })
+      .notNull()
+      .default('pending'),
+    attempts: integer('attempts').notNull().default(0),
+    nextAttemptAt: integer('next_attempt_at').notNull(),
+    /** The request id and body of a call that was sent and not yet answered: a retry repeats both to the letter. */
+    requestId: text('request_id'),
+    requestBody: text('request_body'),
+    lastError: text('last_error'),
+    createdAt: integer('created_at').notNull(),
+    updatedAt: integer('updated_at').notNull(),
+  },
+  (t) => [
+    belongsTo([t.companyId, t.orderId], [orders.companyId, orders.id]),
+    index('accounting_outbox_due').on(t.state, t.nextAttemptAt),
+    index('accounting_outbox_of_company').on(t.companyId, t.state, t.id),
+    index('accounting_outbox_of_order').on(t.companyId, t.orderId, t.id),
+    check('accounting_outbox_operation', sql`${t.operation} IN ('create', 'update', 'delete')`),
+    check('accounting_outbox_state', sql`${t.state} IN ('pending', 'parked', 'dead', 'done')`),
+  ],
+)
+
+/** What an order became in the accounting system. */
+export const accountingLinks = sqliteTable(
+  'accounting_links',
+  {
+    companyId: companyId(),
+    orderId: integer('order_id').notNull(),
+    externalId: text('external_id').notNull(),
+    syncToken: text('sync_token').notNull(),
+    voided: flag('voided'),
+    syncedAt: integer('synced_at').notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.companyId, t.orderId] }),
+    belongsTo([t.companyId, t.orderId], [orders.companyId, orders.id]),
+  ],
+)
+
+/** Who changed what, through which token; no values. Rows older than 90 days are removed by the cron trigger. */
+export const auditLog = sqliteTable(
+  'audit_log',
+  {
+    id: integer('id').primaryKey(),
+    companyId: companyId(),
+    tokenId: integer('token_id').notNull(),
+    requestId: text('request_id').notNull(),
+    action: text('action').notNull(),
+    entityId: text('entity_id').notNull(),
+    at: integer('at').notNull(),
+  },
+  (t) => [index('audit_log_company').on(t.companyId, t.id), index('audit_log_at').on(t.at)],
+)
+
+/** A composite foreign key; without `ON DELETE`, so that nothing disappears by cascade. */
+function belongsTo(columns: [SQLiteColumn, SQLiteColumn], foreignColumns: [SQLiteColumn, SQLiteColumn]) {
+  return foreignKey({ columns, foreignColumns })
+}

@@ -1,0 +1,28 @@
+import type { Token } from '../auth/tokens.ts'
+import type { Database } from '../db/client.ts'
+import type { Env } from '../env.ts'
+
+/** What a handler knows of the request that it answers. The company is the token's; there is no other. */
+export interface RequestContext {
+  requestId: string
+  /** Milliseconds since the epoch, when the request came. */
+  now: number
+  token: Token
+  companyId: number
+  db: Database
+  /** Work that goes on after the answer. */
+  later: (work: Promise<unknown>) => void
+}
+
+/** Hono's types of this application. */
+export interface AppEnv {
+  Bindings: Env
+  Variables: {
+    requestId: string
+    startedAt: number
+    token?: Token
+    context: RequestContext
+    /** The matched contract's operation, for the log. */
+    operation?: string
+  }
+}

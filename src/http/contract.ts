@@ -1,0 +1,103 @@
+import * as z from 'zod'
+import type { Permission } from '../auth/permissions.ts'
+import type { ErrorKind } from './errors.ts'
+
+/**
+ * What one endpoint is: data from which its route is mounted, its input validated and its description published.
+ * Every endpoint can also answer 401, 403, 405, 429 and 500; `errors` names what comes on top.
+ */
+export interface Contract {
+  method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
+  /** Below `/api/v1`, with `{name}` for a parameter. */
+  path: string
+  operationId: string
+  tag: string
+  permission: Permission
+  summary: string
+  description: string
+  /** What does not fit answers 404: there can be no such resource. */
+  params?: z.ZodType
+  query?: z.ZodType
+  body?: z.ZodType
+  bodyLimitBytes?: number
+  answer: z.ZodType
+  errors: readonly ErrorKind[]
+  /** One example of the input's parts and of the answer, published as they stand and checked by a test. */
+  example: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; answer: unknown }
+}
+
+/** Keeps the literal types of a contract. */
+export function defineContract<const C extends Contract>(contract: C): C {
+  return contract
+}
+
+type Parsed<T> = T extends z.ZodType ? z.output<T> : undefined
+
+/** The validated input of an endpoint. */
+export interface Input<C extends Contract> {
+  params: Parsed<C['params']>
+  query: Parsed<C['query']>
+  body: Parsed<C['body']>
+}
+
+/** What an endpoint answers with 200. */
+export type Answer<C extends Contract> = z.output<C['answer']>
+
+/** Characters are Unicode code points, as JSON Schema counts them; a lone surrogate is no text. */
+function hasLength(text: string, min: number, max: number): boolean {
+  if (text.length < min || text.length > max * 2) return false
+  const length = text.length <= max && min <= 1 ? text.length : Array.from(text).length
+  return length >= min && length <= max
+}
+
+/** Text as sent, of `min` to `max` characters. */
+export function text(min: number, max: number) {
+  return z
+    .string()
+    .refine((value) => hasLength(value, min, max), { error: `must have ${min} to ${max} characters`, abort: true })
+    .refine((value) => value.isWellFormed(), 'must be well-formed Unicode, without lone surrogates')
+    .meta({ minLength: min, maxLength: max })
+}
+
+/** Text without the white space around it, of 1 to `max` characters. */
+export function trimmed(max: number) {
+  return z.string().trim().pipe(text(1, max)).meta({ minLength: 1, maxLength: max })
+}
+
+/** An id in a body: a positive integer up to 2^53 − 1. */
+export const id = z.int().positive().meta({ maximum: Number.MAX_SAFE_INTEGER })
+
+const ID_PATTERN = /^[1-9]\d{0,15}$/
+
+/** The id that a path segment or query value writes, or null: a positive integer up to 2^53 − 1, without leading zeros. */
+export function parseId(value: string): number | null {
+  const number = ID_PATTERN.test(value) ? Number(value) : Number.NaN
+  return Number.isSafeInteger(number) ? number : null
+}
+
+/** An id in a path or a query. */
+export const idText = z
+  .string()
+  .regex(ID_PATTERN, 'must be a positive integer')
+  .transform(Number)
+  .refine(Number.isSafeInteger, 'must be at most 9007199254740991')
+
+/** A whole number in a query, `min` to `max`. */
+export function wholeNumber(min: number, max: number) {
+  const message = `must be a whole number from ${min} to ${max}`
+  return z
+    .string()
+    .regex(/^\d{1,16}$/, message)
+    .transform(Number)
+    .refine((value) => value >= min && value <= max, message)
+    .meta({ type: 'integer', minimum: min, maximum: max })
+}
+
+/** A calendar date, `YYYY-MM-DD`. */
+export const date = z.iso.date()
+
+/** A date-time in an answer: UTC, with milliseconds and `Z`. */
+export const dateTime = z.iso.datetime({ precision: 3 })
+
+/** An amount in the company's currency: at most 2 decimals. */
+export const amount = z.number()

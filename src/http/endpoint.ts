@@ -1,0 +1,67 @@
+import { zValidator } from '@hono/zod-validator'
+import type { Context, Hono, MiddlewareHandler } from 'hono'
+import type * as z from 'zod'
+import { BODY_LIMIT_BYTES, readJsonText } from './body.ts'
+import type { AppEnv, RequestContext } from './context.ts'
+import type { Answer, Contract, Input } from './contract.ts'
+import { ApiError, invalid, notFound } from './errors.ts'
+
+type Handler<C extends Contract> = (input: Input<C>, context: RequestContext) => Promise<Answer<C> | Response>
+
+/** Mounts a contract: permission, then path, then body or query, then the handler, whose value is sent as JSON. */
+export function mount<C extends Contract>(app: Hono<AppEnv>, contract: C, handle: Handler<C>): void {
+  const steps: MiddlewareHandler<AppEnv>[] = [permit(contract)]
+  if (contract.params) steps.push(validate('param', contract.params))
+  if (contract.query) steps.push(validate('query', contract.query))
+  if (contract.body) steps.push(limitBody(contract.bodyLimitBytes ?? BODY_LIMIT_BYTES), validate('json', contract.body))
+
+  app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
+    const answer = await handle(validated<C>(c), c.var.context)
+    return answer instanceof Response ? answer : c.json(answer as object, 200, { 'Cache-Control': 'private, no-store' })
+  })
+}
+
+/** `/clients/{id}` as Hono writes it. */
+export function honoPath(contract: Contract): string {
+  return contract.path.replaceAll(/\{(\w+)\}/g, ':$1')
+}
+
+function permit(contract: Contract): MiddlewareHandler<AppEnv> {
+  return async (c, next) => {
+    c.set('operation', contract.operationId)
+    if (!c.var.context.token.permissions.has(contract.permission)) {
+      throw new ApiError('forbidden', { message: `The token lacks the permission ${contract.permission}.` })
+    }
+    await next()
+  }
+}
+
+function limitBody(limitBytes: number): MiddlewareHandler<AppEnv> {
+  return async (c, next) => {
+    // Hono's json() reads this cache, so the body is read once and parsed once.
+    Object.assign(c.req.bodyCache, { text: Promise.resolve(await readJsonText(c.req.raw, limitBytes)) })
+    await next()
+  }
+}
+
+function validate(target: 'param' | 'query' | 'json', schema: z.ZodType): MiddlewareHandler<AppEnv> {
+  return zValidator(target, schema, (result) => {
+    if (result.success) return
+    if (target === 'param') throw notFound()
+    throw invalid(result.error.issues.flatMap(toIssues))
+  })
+}
+
+/** Zod reports unknown keys as one issue on their parent; the caller wants each by its own name. */
+function toIssues(issue: z.core.$ZodIssue): { path: string; message: string }[] {
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => ({ path: [...issue.path, key].join('.'), message: 'is not a known field' }))
+  }
+  return [{ path: issue.path.join('.'), message: issue.message }]
+}
+
+function validated<C extends Contract>(c: Context<AppEnv>): Input<C> {
+  // The validators above have parsed each part with the contract's own schema; Hono cannot express that here.
+  const part = (target: string) => c.req.valid(target as never)
+  return { params: part('param'), query: part('query'), body: part('json') } as Input<C>
+}

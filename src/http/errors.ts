@@ -1,0 +1,76 @@
+/**
+ * The one table of errors: what a thrown {@link ApiError}, an answer and the published description have in common.
+ * `code` is one of the six codes of the contract; several kinds share a code and differ in status.
+ */
+export const ERRORS = {
+  invalid_request: { status: 400, code: 'invalid_request', message: 'The request is invalid.' },
+  unauthenticated: { status: 401, code: 'unauthenticated', message: 'A valid bearer token is required.' },
+  forbidden: { status: 403, code: 'forbidden', message: 'The token does not permit this.' },
+  not_found: { status: 404, code: 'not_found', message: 'There is no such resource in this company.' },
+  method_not_allowed: { status: 405, code: 'invalid_request', message: 'The path does not know this method.' },
+  conflict: { status: 409, code: 'invalid_request', message: 'An integration that this needs is not available.' },
+  too_large: { status: 413, code: 'invalid_request', message: 'The body is too large.' },
+  unsupported_media_type: {
+    status: 415,
+    code: 'invalid_request',
+    message: 'The body must be sent with Content-Type: application/json.',
+  },
+  rate_limited: { status: 429, code: 'rate_limited', message: 'Too many requests. Retry after the time given.' },
+  internal_error: { status: 500, code: 'internal_error', message: 'The server failed.' },
+  upstream_failed: { status: 502, code: 'internal_error', message: 'A supplier failed.' },
+} as const
+
+export type ErrorKind = keyof typeof ERRORS
+
+/** One thing wrong with the input: `path` is the field's, dots between levels; empty for the whole. */
+export interface Issue {
+  path: string
+  message: string
+}
+
+export type ErrorDetails = { issues: Issue[] } | { reason: Reason } | { limit_bytes: number } | null
+
+export type Reason =
+  | 'integration_missing'
+  | 'integration_disabled'
+  | 'storage_not_configured'
+  | 'supplier_unavailable'
+  | 'supplier_rejected_credentials'
+
+/** An error that is meant for the caller. Anything else that is thrown becomes a 500 that tells nothing. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
+  readonly kind: ErrorKind
+  readonly details: ErrorDetails
+  readonly headers: Record<string, string>
+
+  constructor(
+    kind: ErrorKind,
+    options: { message?: string; details?: ErrorDetails; headers?: Record<string, string> } = {},
+  ) {
+    super(options.message ?? ERRORS[kind].message)
+    this.kind = kind
+    this.details = options.details ?? null
+    this.headers = options.headers ?? {}
+  }
+}
+
+/** 400 with every issue at once. */
+export function invalid(issues: Issue[]): ApiError {
+  const named = issues.map((issue) => (issue.path ? `${issue.path}: ${issue.message}` : issue.message))
+  const more = named.length > 3 ? ` (and ${named.length - 3} more)` : ''
+  return new ApiError('invalid_request', { message: `${named.slice(0, 3).join('; ')}${more}`, details: { issues } })
+}
+
+export function notFound(message?: string): ApiError {
+  return new ApiError('not_found', message === undefined ? {} : { message })
+}
+
+/** The body and headers of an error answer. */
+export function errorResponse(error: ApiError): Response {
+  const { status, code } = ERRORS[error.kind]
+  return Response.json(
+    { error: { code, message: error.message, details: error.details } },
+    { status, headers: { 'Cache-Control': 'private, no-store', ...error.headers } },
+  )
+}

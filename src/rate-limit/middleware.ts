@@ -1,0 +1,54 @@
+import type { MiddlewareHandler } from 'hono'
+import type { AppEnv } from '../http/context.ts'
+import { withDeadline } from '../http/deadline.ts'
+import { ApiError, errorResponse } from '../http/errors.ts'
+import { log } from '../http/log.ts'
+import { LIMIT, secondsUntil, type Verdict, WINDOW_MS } from './window.ts'
+
+/** How long a request waits for its limiter before it is let through. */
+const PATIENCE_MS = 2_000
+
+/** Tokens that were refused, and until when: this isolate refuses them by itself, at no cost to the object. */
+const refused = new Map<string, number>()
+
+/**
+ * Counts the request at the token's Durable Object. A read runs beside the check and its answer is thrown away when the
+ * check refuses; anything else waits for the check. A limiter that fails or is slow lets the request through.
+ */
+export const rateLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const { token, now } = c.var.context
+  const refusedUntil = refused.get(token.hash)
+  if (refusedUntil !== undefined && now >= refusedUntil) refused.delete(token.hash)
+  const known: Verdict | undefined =
+    refusedUntil !== undefined && now < refusedUntil
+      ? { allowed: false, remaining: 0, resetAt: refusedUntil }
+      : undefined
+  const pending = known ? Promise.resolve(known) : ask(c.env, token.hash, c.var.requestId)
+
+  const isRead = c.req.method === 'GET' || c.req.method === 'HEAD'
+  const early = known ?? (isRead ? undefined : await pending)
+  if (early === undefined || early === null || early.allowed) await next()
+  const verdict = early ?? (await pending)
+  if (!verdict) return
+
+  if (!verdict.allowed) {
+    if (refused.size > 10_000) refused.clear()
+    refused.set(token.hash, verdict.resetAt)
+    c.res = undefined
+    c.res = errorResponse(new ApiError('rate_limited'))
+    c.header('Retry-After', String(secondsUntil(verdict.resetAt, now)))
+  }
+  c.header('RateLimit-Policy', `"default";q=${LIMIT};w=${WINDOW_MS / 1000}`)
+  c.header('RateLimit', `"default";r=${verdict.remaining};t=${secondsUntil(verdict.resetAt, now)}`)
+}
+
+async function ask(env: AppEnv['Bindings'], hash: string, requestId: string): Promise<Verdict | null> {
+  try {
+    const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hash))
+    return await withDeadline(limiter.take(), PATIENCE_MS)
+  } catch (error) {
+    const reason = error instanceof Error ? error.name : 'unknown'
+    log('limiter_failed', { request_id: requestId, reason })
+    return null
+  }
+}

@@ -1,0 +1,8 @@
+import type { Hono } from 'hono'
+import { mountClients } from './clients/routes.ts'
+import type { AppEnv } from './http/context.ts'
+
+/** Every slice. */
+export function mountAll(app: Hono<AppEnv>): void {
+  mountClients(app)
+}

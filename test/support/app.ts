@@ -1,0 +1,100 @@
+import { applyD1Migrations } from 'cloudflare:test'
+import { env, exports } from 'cloudflare:workers'
+import { PERMISSIONS } from '../../src/auth/permissions.ts'
+import { hashToken } from '../../src/auth/tokens.ts'
+
+const ORIGIN = 'https://api.test'
+
+let nextId = 1
+
+/** Numbers that no other company of this file has. */
+export function freshId(): number {
+  return nextId++
+}
+
+export interface TestCompany {
+  id: number
+  token: string
+  /** Sends a request with this company's token; an object as body goes as JSON. */
+  call: (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<Answer>
+}
+
+export interface Answer {
+  status: number
+  headers: Headers
+  // Tests look into answers freely; their shape is checked against the published description.
+  // biome-ignore lint/suspicious/noExplicitAny: see above
+  body: any
+}
+
+export async function migrate(): Promise<void> {
+  await applyD1Migrations(env.DB, env.TEST_MIGRATIONS)
+}
+
+/** Runs SQL with its parameters. */
+export async function sql<T = Record<string, unknown>>(text: string, ...params: unknown[]): Promise<T[]> {
+  const { results } = await env.DB.prepare(text)
+    .bind(...params)
+    .all<T>()
+  return results
+}
+
+/** A company of its own, with two statuses, a tax and a token. */
+export async function mintCompany(options: { permissions?: string[]; suspended?: boolean } = {}): Promise<TestCompany> {
+  const id = freshId()
+  await env.DB.batch([
+    env.DB.prepare(
+      `INSERT INTO companies (id, slot, name, suspended, created_at, updated_at)
+       SELECT ?1, coalesce(max(slot) + 1, 0), 'Company ' || CAST(?1 AS INTEGER), ?2, 0, 0 FROM companies`,
+    ).bind(id, options.suspended ? 1 : 0),
+    env.DB.prepare(
+      `INSERT INTO order_statuses (company_id, id, title, color, workflow_key, position, is_default)
+       VALUES (?1, ?1 * 100 + 1, 'New', '#111', 'new', 1, 1), (?1, ?1 * 100 + 2, 'Printing', '#222', 'production', 2, 0)`,
+    ).bind(id),
+    env.DB.prepare('INSERT INTO taxes (company_id, id, name, rate) VALUES (?1, ?1 * 100 + 1, ?2, 8.25)').bind(
+      id,
+      'State',
+    ),
+  ])
+  const token = await mintToken(id, options.permissions)
+  return { id, token, call: (method, path, body, headers) => call(token, method, path, body, headers) }
+}
+
+export async function mintToken(
+  companyId: number,
+  permissions: readonly string[] = PERMISSIONS,
+  expiresAt: number | null = null,
+): Promise<string> {
+  const token = Array.from(crypto.getRandomValues(new Uint8Array(32)), (b) => b.toString(16).padStart(2, '0')).join('')
+  await sql(
+    'INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at, expires_at) VALUES (?, ?, ?, ?, 0, ?)',
+    companyId,
+    await hashToken(token),
+    'test',
+    JSON.stringify(permissions),
+    expiresAt,
+  )
+  return token
+}
+
+/** A request as an integrator sends it. Every answer is checked against the published description. */
+export async function call(
+  token: string | null,
+  method: string,
+  path: string,
+  body?: unknown,
+  headers: Record<string, string> = {},
+): Promise<Answer> {
+  const request = new Request(`${ORIGIN}/api/v1${path}`, {
+    method,
+    headers: {
+      ...(token !== null && { authorization: `Bearer ${token}` }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  })
+  const response = await exports.default.fetch(request)
+  const text = await response.text()
+  return { status: response.status, headers: response.headers, body: text === '' ? null : JSON.parse(text) }
+}
