@@ -1,7 +1,31 @@
 import type { TestProject } from 'vitest/node'
+import { startAccounting } from './simulators/accounting.ts'
+import { startCrmApi } from './simulators/crm-api.ts'
+import { startSupplierA } from './simulators/supplier-a.ts'
+import { startSupplierB } from './simulators/supplier-b.ts'
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    /** The accounting system, before `/t/SCOPE`. */
+    accountingUrl: string
+    /** The integration API as an integrator meets it. */
+    crmApiUrl: string
+    /** Hosts of the supplier simulators; the SOAP endpoint of supplier_a is at `/productinfo`. */
+    supplierAUrl: string
+    supplierBUrl: string
+  }
+}
 
 /** Starts the outside world once for the whole run, in Node: tests reach it over real HTTP. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  void project
-  return async () => {}
+  const accounting = await startAccounting()
+  project.provide('accountingUrl', accounting.url)
+  const crmApi = await startCrmApi()
+  project.provide('crmApiUrl', crmApi.url)
+  const [supplierA, supplierB] = await Promise.all([startSupplierA(), startSupplierB()])
+  project.provide('supplierAUrl', supplierA.url)
+  project.provide('supplierBUrl', supplierB.url)
+  return async () => {
+    await Promise.all([accounting.close(), crmApi.close(), supplierA.close(), supplierB.close()])
+  }
 }

@@ -1,0 +1,207 @@
+import {
+  chooseOrder,
+  listStorageKeys,
+  MAX_FILE_BYTES,
+  type Plan,
+  planAttachments,
+  type SkipReason,
+  toContentType,
+  withStorageKeys,
+} from './attachment-plan.ts'
+import { type ApiClient, sizeOf } from './client.ts'
+import { ApiError } from './errors.ts'
+import type { Attachment, EmailThread, EmailThreadBody, Message } from './mail-types.ts'
+
+export interface SyncOptions {
+  legacyThreadId: string
+  accountEmail: string
+  /** The whole thread: the API replaces what it has, so a message left out here is gone there. */
+  thread: Omit<EmailThreadBody, 'account_email'>
+  /** Gets one attachment's bytes from the mailbox; called only for those that are to be uploaded. */
+  loadAttachment: (
+    message: Message,
+    attachment: Attachment,
+    signal: AbortSignal,
+  ) => Promise<Blob | Uint8Array> | Blob | Uint8Array
+  /** Attachments loaded and uploaded at once, at least 1. Default 3. So many are held in memory. */
+  concurrency?: number
+  /** An error thrown here ends the run. */
+  onProgress?: ((progress: SyncProgress) => void) | undefined
+  /** Reads the listing and the thread again at the end and tells in `missingKeys` what is not there. */
+  verify?: boolean
+  signal?: AbortSignal | undefined
+}
+
+export interface SyncProgress {
+  messageIndex: number
+  attachmentIndex: number
+  phase: 'loading' | 'uploading' | 'finished'
+  sentBytes: number
+  /** Null until the bytes are loaded. */
+  totalBytes: number | null
+  finishedCount: number
+  totalCount: number
+  /** In phase `finished`. */
+  outcome: AttachmentOutcome | null
+}
+
+export type AttachmentOutcome = { messageIndex: number; attachmentIndex: number; filename: string | null } & (
+  | { status: 'uploaded'; storageKey: string; sizeBytes: number }
+  | { status: 'already_stored'; storageKey: string }
+  | { status: 'too_large'; sizeBytes: number }
+  | { status: 'nameless' }
+  /** What `loadAttachment`, the presign or the upload threw, after retries. */
+  | { status: 'failed'; error: unknown }
+)
+
+export type SyncResult =
+  | { status: 'skipped'; reason: SkipReason }
+  | {
+      status: 'stored'
+      orderId: string
+      emailThread: EmailThread
+      /** In the order of the thread. */
+      attachments: AttachmentOutcome[]
+      /** Null without `verify`. */
+      missingKeys: string[] | null
+    }
+
+/**
+ * Stores a mail thread's attachments with the order that the thread is linked to, then the thread with their keys.
+ *
+ * Nothing is written for a skipped thread. One attachment's failure does not stop the others: it is reported, and the
+ * thread is stored without a key for it. What fails the whole run (the context, the listing, the thread) rejects, as
+ * does an aborted signal. May be run again at any time, after a crash too: keys are stable, and what is stored is
+ * found and left alone. How attachments of one name are told apart: `planAttachments`.
+ */
+export async function syncAttachments(
+  client: Pick<ApiClient, 'mail' | 'files'>,
+  options: SyncOptions,
+): Promise<SyncResult> {
+  const { legacyThreadId, accountEmail, thread, concurrency = 3, signal } = options
+  if (!Number.isInteger(concurrency) || concurrency < 1) throw new RangeError('concurrency: a whole number from 1')
+
+  const context = await orNull(client.mail.getThreadContext(legacyThreadId, { signal }))
+  if (context === null) return { status: 'skipped', reason: 'no_context' }
+  const target = chooseOrder(context)
+  if ('reason' in target) return { status: 'skipped', reason: target.reason }
+  const { orderId } = target
+
+  const readThread = () =>
+    orNull(client.mail.getEmailThread(legacyThreadId, { account_email: accountEmail, signal })).then(
+      (answer) => answer?.emailThread?.messages ?? [],
+    )
+  const listFiles = () => client.files.list(orderId, { legacyThreadId, signal })
+  const [storedMessages, listing] = await Promise.all([readThread(), listFiles()])
+  if (!listing.configured) return { status: 'skipped', reason: 'storage_not_configured' }
+
+  const plans = planAttachments(thread.messages, storedMessages, listing.files)
+  const attachments = await carryOut(plans, client, orderId, concurrency, options)
+  const keys = new Map<string, string>()
+  plans.forEach(({ place }, index) => {
+    const outcome = attachments[index]
+    if (outcome && 'storageKey' in outcome) keys.set(place.nameKey, outcome.storageKey)
+  })
+  const messages = withStorageKeys(thread.messages, storedMessages, keys)
+  const body = { ...thread, messages, account_email: accountEmail }
+  const emailThread = await client.mail.putEmailThread(legacyThreadId, body, { signal })
+
+  let missingKeys: string[] | null = null
+  if (options.verify) {
+    const [nowStored, nowListed] = await Promise.all([readThread(), listFiles()])
+    const listed = new Set(nowListed.files.map((file) => file.path))
+    const inThread = new Set(listStorageKeys(nowStored))
+    missingKeys = [...keys.values()].filter((key) => !listed.has(key) || !inThread.has(key))
+  }
+  return { status: 'stored', orderId, emailThread, attachments, missingKeys }
+}
+
+/** Works through the plans, `concurrency` at once. Settles only when nothing is under way any more. */
+async function carryOut(
+  plans: Plan[],
+  client: Pick<ApiClient, 'files'>,
+  orderId: string,
+  concurrency: number,
+  options: SyncOptions,
+): Promise<AttachmentOutcome[]> {
+  const stop = new AbortController()
+  const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal
+  const outcomes: AttachmentOutcome[] = []
+  const queue = plans.entries()
+  let finishedCount = 0
+
+  function tell(plan: Plan, progress: Pick<SyncProgress, 'phase' | 'sentBytes' | 'totalBytes' | 'outcome'>): void {
+    const { messageIndex, attachmentIndex } = plan.place
+    try {
+      options.onProgress?.({ messageIndex, attachmentIndex, finishedCount, totalCount: plans.length, ...progress })
+    } catch (error) {
+      stop.abort(error)
+      throw error
+    }
+  }
+
+  async function store(plan: Plan & { action: 'upload' }) {
+    const { message, attachment } = plan.place
+    tell(plan, { phase: 'loading', sentBytes: 0, totalBytes: null, outcome: null })
+    const data = await options.loadAttachment(message, attachment, signal)
+    const sizeBytes = sizeOf(data)
+    if (sizeBytes > MAX_FILE_BYTES) return { status: 'too_large', sizeBytes } as const
+    const contentType = toContentType(attachment.mime_type)
+    const { legacyThreadId } = options
+    const request = { fileName: plan.fileName, size: sizeBytes, legacyThreadId, ...(contentType && { contentType }) }
+    const onProgress = (sentBytes: number, totalBytes: number) =>
+      tell(plan, { phase: 'uploading', sentBytes, totalBytes, outcome: null })
+    const send = async () => {
+      const presigned = await client.files.presign(orderId, request, { signal })
+      await client.files.upload(presigned, data, { onProgress, signal })
+      return presigned.key
+    }
+    // Slow tries can outlive the address; a new one is asked for once.
+    const storageKey = await send().catch((error) => (isRefusedUpload(error) ? send() : Promise.reject(error)))
+    return { status: 'uploaded', storageKey, sizeBytes } as const
+  }
+
+  async function settle(plan: Plan) {
+    if (plan.action === 'keep') return { status: 'already_stored', storageKey: plan.storageKey } as const
+    if (plan.action === 'too_large') return { status: 'too_large', sizeBytes: plan.sizeBytes } as const
+    if (plan.action === 'nameless') return { status: 'nameless' } as const
+    try {
+      return await store(plan)
+    } catch (error) {
+      signal.throwIfAborted()
+      return { status: 'failed', error } as const
+    }
+  }
+
+  async function work(): Promise<void> {
+    for (const [index, plan] of queue) {
+      signal.throwIfAborted()
+      const { messageIndex, attachmentIndex, attachment } = plan.place
+      const filename = typeof attachment.filename === 'string' ? attachment.filename : null
+      const outcome: AttachmentOutcome = { messageIndex, attachmentIndex, filename, ...(await settle(plan)) }
+      outcomes[index] = outcome
+      finishedCount += 1
+      const sizeBytes = 'sizeBytes' in outcome ? outcome.sizeBytes : null
+      const sentBytes = outcome.status === 'uploaded' ? outcome.sizeBytes : 0
+      tell(plan, { phase: 'finished', sentBytes, totalBytes: sizeBytes, outcome })
+    }
+  }
+
+  const workers = Array.from({ length: Math.min(concurrency, plans.length) }, work)
+  const ended = await Promise.allSettled(workers)
+  for (const worker of ended) if (worker.status === 'rejected') throw worker.reason
+  return outcomes
+}
+
+function isRefusedUpload(error: unknown): boolean {
+  return error instanceof ApiError && error.code === 'upload_failed' && error.status === 403
+}
+
+async function orNull<Result>(answer: Promise<Result>): Promise<Result | null> {
+  try {
+    return await answer
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null
+    throw error
+  }
+}
