@@ -1,0 +1,164 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  classify,
+  decide,
+  type Failure,
+  getBackoffMs,
+  isOurInvoice,
+  MAX_ATTEMPTS,
+  MAX_STALE_ATTEMPTS,
+  type Operation,
+  type Situation,
+} from '../../src/accounting/decisions.ts'
+
+const NOW_MS = 1_800_000_000_000
+
+function answered(status: number, codes: string[] = [], more: Partial<Failure> = {}): Failure {
+  return { kind: 'answered', endpoint: 'api', status, codes, oauthError: null, ...more } as Failure
+}
+
+function situation(more: Partial<Situation> = {}): Situation {
+  return {
+    operation: 'update',
+    attempts: 1,
+    staleAttempts: 0,
+    refreshed: false,
+    nowMs: NOW_MS,
+    random: 0,
+    ...more,
+  }
+}
+
+/** The protocol's table, row by row: signal, operation, what happens. */
+const TABLE: [string, Failure, Operation, object][] = [
+  ['timeout', { kind: 'no_answer', reason: 'timeout' }, 'create', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['no connection', { kind: 'no_answer', reason: 'network' }, 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['answer cut', { kind: 'no_answer', reason: 'cut' }, 'delete', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['500', answered(500), 'create', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['503', answered(503), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['500/10000', answered(500, ['10000']), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['200/10000', answered(200, ['10000']), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['429', answered(429), 'update', { action: 'pause_company', untilMs: NOW_MS + 60_000 }],
+  ['3001 as 429', answered(429, ['3001']), 'create', { action: 'pause_company', untilMs: NOW_MS + 60_000 }],
+  ['3001 as 403', answered(403, ['3001']), 'create', { action: 'pause_company', untilMs: NOW_MS + 60_000 }],
+  ['401', answered(401), 'update', { action: 'refresh_token' }],
+  ['401/3200', answered(401, ['3200']), 'create', { action: 'refresh_token' }],
+  [
+    'invalid_grant',
+    answered(400, [], { endpoint: 'token', oauthError: 'invalid_grant' }),
+    'update',
+    { action: 'stop_company' },
+  ],
+  [
+    'invalid_client',
+    answered(401, [], { endpoint: 'token', oauthError: 'invalid_client' }),
+    'update',
+    { action: 'stop_company' },
+  ],
+  ['403/3100', answered(403, ['3100']), 'create', { action: 'stop_company' }],
+  ['5010', answered(400, ['5010']), 'update', { action: 'merge' }],
+  ['5010', answered(400, ['5010']), 'delete', { action: 'merge' }],
+  ['610', answered(400, ['610']), 'delete', { action: 'done' }],
+  ['610', answered(400, ['610']), 'update', { action: 'park' }],
+  ['6140', answered(400, ['6140']), 'create', { action: 'adopt' }],
+  ['6140', answered(400, ['6140']), 'update', { action: 'park' }],
+  ...['2020', '2050', '2500', '6000', '6070', '6090', '6240'].map((code): [string, Failure, Operation, object] => [
+    code,
+    answered(400, [code]),
+    'create',
+    { action: 'dead' },
+  ]),
+  ['6000 with 200', answered(200, ['6000']), 'update', { action: 'dead' }],
+  ...['6190', '6210', '6540'].map((code): [string, Failure, Operation, object] => [
+    code,
+    answered(400, [code]),
+    'update',
+    { action: 'park' },
+  ]),
+  ['an unknown code', answered(400, ['9999']), 'update', { action: 'dead' }],
+  ['400 without a fault', answered(400), 'update', { action: 'dead' }],
+  ['a redirect', answered(302), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['404 of a proxy', answered(404), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['503 of tokens', answered(503, [], { endpoint: 'token' }), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  [
+    '429 of tokens',
+    answered(429, [], { endpoint: 'token' }),
+    'update',
+    { action: 'pause_company', untilMs: NOW_MS + 60_000 },
+  ],
+  [
+    '400 of tokens, a page',
+    answered(400, [], { endpoint: 'token' }),
+    'update',
+    { action: 'retry', atMs: NOW_MS + 500 },
+  ],
+  ['401/3200 of tokens', answered(401, ['3200'], { endpoint: 'token' }), 'update', { action: 'stop_company' }],
+]
+
+describe('what the outbox does', () => {
+  it.each(TABLE)('%s: %o, %s', (_signal, failure, operation, expected) => {
+    expect(decide(classify(failure), situation({ operation }))).toEqual(expected)
+  })
+
+  it('is done after a call that went well', () => {
+    expect(decide('ok', situation())).toEqual({ action: 'done' })
+  })
+
+  it('retries a token that is refused even when new, like a failing system', () => {
+    expect(decide('token', situation({ refreshed: true }))).toEqual({ action: 'retry', atMs: NOW_MS + 500 })
+  })
+
+  it('gives up after the last try', () => {
+    expect(decide('transient', situation({ attempts: MAX_ATTEMPTS - 1 })).action).toBe('retry')
+    expect(decide('transient', situation({ attempts: MAX_ATTEMPTS }))).toEqual({ action: 'dead' })
+    expect(decide('token', situation({ attempts: MAX_ATTEMPTS, refreshed: true }))).toEqual({ action: 'dead' })
+  })
+
+  it('merges a stale invoice in five tries', () => {
+    expect(MAX_STALE_ATTEMPTS).toBe(5)
+    expect(decide('stale', situation({ staleAttempts: 4 }))).toEqual({ action: 'merge' })
+    expect(decide('stale', situation({ staleAttempts: 5 }))).toEqual({ action: 'dead' })
+  })
+
+  it('never counts a pause as an attempt: it pauses at the last try as at the first', () => {
+    expect(decide('throttle', situation({ attempts: 99 })).action).toBe('pause_company')
+  })
+})
+
+describe('backoff', () => {
+  it('doubles from a second to an hour', () => {
+    expect([1, 2, 3, 12, 13, 20].map((attempts) => getBackoffMs(attempts, 0.999_999_999))).toEqual([
+      1_000, 2_000, 4_000, 2_048_000, 3_600_000, 3_600_000,
+    ])
+  })
+
+  it('waits at least half, never longer than the whole', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 2_000 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (attempts, random) => {
+          const wholeMs = Math.min(1_000 * 2 ** Math.max(attempts - 1, 0), 3_600_000)
+          const waitMs = getBackoffMs(attempts, random)
+          expect(waitMs).toBeGreaterThanOrEqual(wholeMs / 2)
+          expect(waitMs).toBeLessThanOrEqual(wholeMs)
+        },
+      ),
+    )
+  })
+})
+
+describe('adoption', () => {
+  const sent = { DocNumber: '1001', TxnDate: '2026-01-31', CustomerRef: { value: '7' } }
+  it.each([
+    ['the same', sent, true],
+    ['no date told', { DocNumber: '1001', CustomerRef: { value: '7' } }, true],
+    ['another customer', { ...sent, CustomerRef: { value: '8' } }, false],
+    ['another date', { ...sent, TxnDate: '2026-02-01' }, false],
+    ['another number', { ...sent, DocNumber: '1002' }, false],
+    ['no customer', { DocNumber: '1001', TxnDate: '2026-01-31' }, false],
+  ])('%s', (_name, found, expected) => {
+    expect(isOurInvoice(found, sent)).toBe(expected)
+  })
+})
