@@ -1,0 +1,99 @@
+/**
+ * Finds supplier_a style numbers in what people type into a search box. Pure; the rules and lists are tables below.
+ */
+
+const STYLE = /^[A-Z0-9]{2,12}(?:-[A-Z0-9]{1,6})?$/
+/** Longer ones cannot be a style, whatever is trimmed off them. */
+const MAX_WORD_LENGTH = 60
+const BARE_NUMBER = /^\d{3,6}$/
+
+/** Letter sizes, from XXS to 5XL and tall ones; only their ranges can look like a style ("XS-4XL"). */
+const LETTER_SIZE = /^(?:X{0,3}S|M|X{0,4}L)T?$/
+
+/** What holds a letter and a digit and is still no style. */
+const STOP_LIST: readonly RegExp[] = [
+  // Sizes: 2XL, 3XLT, 2XS, 4X, 5T, and months.
+  /^\d{1,2}X(?:LT?|S)?$/,
+  /^\d{1,2}T$/,
+  /^(?:3|6|9|12|18|24)M$/,
+  // Units, counts, weights, yarns, decades, races, times of day and ordinals: 6OZ, 24CT, 12PCS, 30S, 5K, 9AM, 1ST.
+  /^\d+(?:OZ|CT|PCS?|PK|PACK|DZ|DOZ|EA|QTY|GSM|LBS?|KG|IN|FT|YDS?|MM|CM)$/,
+  /^\d{1,2}S$/,
+  /^(?:19|20)\d0S$/,
+  /^\d{1,3}[KG]$/,
+  /^\d{1,4}[AP]M$/,
+  /^\d+(?:ST|ND|RD|TH)$/,
+  // Measures: 10X12, 32X34.
+  /^\d+X\d+(?:X\d+)?$/,
+  // Papers, ink colours, sun factors and quarters, by their prefix.
+  /^(?:PO|INV|UPF|SPF|FY|Q)-?\d+$/,
+  /^PMS-?\d+[A-Z]{0,2}$/,
+  // Paper sizes and the like: one letter and one digit.
+  /^[A-Z]\d$/,
+  /^(?:B2B|B2C|H2O|3D)$/,
+]
+
+/** After these the next word is a number of theirs, however it looks: "PO 12345", "PMS 186C". */
+const PREFIX_WORD = /^(?:PO|INV|INVOICE|ORDER|PMS|UPF|SPF|FY)$/
+
+/** Between "style" and its number: "style no. 5000". */
+const NUMBER_WORD = /^(?:NO|NUM|NUMBER)$/
+
+const YEAR = /^(?:19|20)\d\d$/
+
+/**
+ * The style numbers that a text may mean, in the order of the text, each once, in upper case. Callers try at most two.
+ *
+ * A number of 3–6 digits alone counts only as the whole text, or behind "style", "#" or a brand word: elsewhere it is a
+ * quantity or a year.
+ *
+ * @param brandWords brand names of one word, in upper case; there is no list of brands here
+ */
+export function findStyleCandidates(text: string, brandWords: ReadonlySet<string> = new Set()): string[] {
+  const words = splitWords(text)
+  const candidates = new Set<string>()
+  let previous = ''
+  // The last word that says something: neither "#" nor "no.".
+  let lead = ''
+  for (const word of words) {
+    const isNamed = previous === '#' || lead === 'STYLE' || brandWords.has(lead)
+    const isWhole = words.length === 1 && !YEAR.test(word)
+    const fits = BARE_NUMBER.test(word) ? isNamed || isWhole : isStyle(word)
+    if (fits && !PREFIX_WORD.test(lead)) candidates.add(word)
+    previous = word
+    if (word !== '#' && !NUMBER_WORD.test(word)) lead = word
+  }
+  return [...candidates]
+}
+
+/** Upper-case words without punctuation around them; a `#` stays, as a word of its own. */
+function splitWords(text: string): string[] {
+  return (
+    text
+      .replaceAll('#', ' # ')
+      .split(/[\s,]+/u)
+      .filter((word) => word.length <= MAX_WORD_LENGTH)
+      // Currency and percent signs stay on, so that "$500" and "100%" are no numbers.
+      .map((word) => (word === '#' ? word : word.replaceAll(/^[^\p{L}\p{N}\p{Sc}%]+|[^\p{L}\p{N}\p{Sc}%]+$/gu, '')))
+      .filter((word) => word !== '')
+      .map((word) => (isAscii(word) ? word.toUpperCase() : word))
+  )
+}
+
+// Upper-casing other scripts can make ASCII of them ("ß" is "SS").
+function isAscii(word: string): boolean {
+  return /^[!-~]*$/.test(word)
+}
+
+function isStyle(word: string): boolean {
+  return STYLE.test(word) && /[A-Z]/.test(word) && /\d/.test(word) && !isStopped(word)
+}
+
+/** On the stop list, whole or as a range of two such things: "XS-4XL", "2T-5T", "10-12PM". */
+function isStopped(word: string): boolean {
+  const matchesList = (part: string) => STOP_LIST.some((pattern) => pattern.test(part))
+  const [from = '', to] = word.split('-')
+  if (matchesList(word)) return true
+  const isRangeEnd = (part: string) => LETTER_SIZE.test(part) || matchesList(part)
+  return to !== undefined && isRangeEnd(to) && (isRangeEnd(from) || /^\d+$/.test(from))
+}
