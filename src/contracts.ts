@@ -1,5 +1,6 @@
 import * as clients from './clients/contract.ts'
 import type { Contract } from './http/contract.ts'
+import * as orders from './orders/contract.ts'
 
 /** Every endpoint of the API. */
 export const contracts: readonly Contract[] = [
@@ -7,4 +8,9 @@ export const contracts: readonly Contract[] = [
   clients.createClient,
   clients.readClient,
   clients.updateClient,
+  orders.listOrders,
+  orders.createOrder,
+  orders.readOrder,
+  orders.updateOrder,
+  orders.deleteOrder,
 ]

@@ -1,8 +1,10 @@
 import type { Hono } from 'hono'
 import { mountClients } from './clients/routes.ts'
 import type { AppEnv } from './http/context.ts'
+import { mountOrders } from './orders/routes.ts'
 
 /** Every slice. */
 export function mountAll(app: Hono<AppEnv>): void {
   mountClients(app)
+  mountOrders(app)
 }

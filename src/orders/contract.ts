@@ -1,0 +1,369 @@
+import * as z from 'zod'
+import { client } from '../clients/contract.ts'
+import { amount, date, dateTime, defineContract, id, idText, text, trimmed } from '../http/contract.ts'
+import { pageOf, pageQuery } from '../http/pagination.ts'
+
+const DISCOUNT_MAX = 999_999_999.99
+
+export const project = z
+  .strictObject({
+    id,
+    title: z.string(),
+    client_id: id,
+    description: z.string().nullable(),
+    start_date: z.string().nullable().describe('As it was sent.'),
+    deadline: z.string().nullable().describe('A date.'),
+    order_status_id: id.nullable(),
+    client_notes: z.string().nullable().describe('Shown to the customer on the invoice.'),
+    created_date: date,
+    created_at: dateTime,
+    updated_at: dateTime,
+    deleted: z.boolean(),
+  })
+  .meta({ id: 'Project', description: 'An order, also called project.' })
+
+export const invoice = z
+  .strictObject({
+    id,
+    project_id: id,
+    number: z.string().describe('Per company, rising, no two alike.'),
+    due_date: z.string().nullable(),
+    tax_id: id.nullable(),
+    tax_exempt: z.boolean().describe('Makes the tax 0 and keeps `tax_id`.'),
+    tax_exempt_reason: z.string().nullable(),
+    discount_amount: z.number().nonnegative(),
+    discount_amount_type: z.enum(['percentage', 'fixed_amount']),
+    discount_type: z.enum(['before_tax', 'after_tax']),
+    subtotal: amount.describe('The sum of the line totals.'),
+    discount_total: amount,
+    tax_total: amount,
+    total: amount.describe('`subtotal` − `discount_total` + `tax_total`.'),
+    amount_paid: amount,
+    balance_due: amount,
+    deleted: z.boolean(),
+  })
+  .meta({ id: 'Invoice', description: 'The default invoice of an order. Amounts are computed from its lines.' })
+
+export const invoiceItem = z
+  .strictObject({
+    id,
+    invoice_id: id,
+    title: z.string(),
+    description: z.string().nullable(),
+    quantity: z.number(),
+    unit_price: amount,
+    total: amount.describe('`quantity` × `unit_price`, rounded half up.'),
+    taxable: z.boolean(),
+    supplier: z.string().nullable(),
+    style: z.string().nullable(),
+    color: z.string().nullable(),
+    size: z.string().nullable(),
+    sku: z.string().nullable(),
+    position: z.int(),
+    deleted: z.boolean(),
+  })
+  .meta({ id: 'InvoiceItem', description: 'A line of an invoice.' })
+
+const payment = z
+  .strictObject({
+    id,
+    invoice_id: id,
+    amount,
+    method: z.string().nullable(),
+    paid_at: z.string().nullable(),
+    note: z.string().nullable(),
+  })
+  .meta({ id: 'Payment', description: 'A payment on an invoice.' })
+
+const tax = z
+  .strictObject({ id, name: z.string(), rate: z.number().describe('Percent.') })
+  .meta({ id: 'Tax', description: 'A tax of the company.' })
+
+const orderStatus = z
+  .strictObject({
+    id,
+    title: z.string(),
+    color: z.string().nullable(),
+    workflow_key: z.string().nullable(),
+    position: z.int(),
+    is_default: z.boolean(),
+  })
+  .meta({ id: 'OrderStatus', description: 'A status of the company’s own list.' })
+
+const artwork = z
+  .strictObject({
+    id,
+    project_id: id,
+    name: z.string(),
+    print_method: z.string().nullable(),
+    placements: z.array(z.json()),
+    colors: z.array(z.json()),
+    preview_url: z.string().nullable(),
+    status: z.string().nullable(),
+  })
+  .meta({ id: 'Artwork', description: 'An artwork of an order.' })
+
+const fullOrder = z
+  .strictObject({
+    project,
+    invoice: invoice.nullable(),
+    invoice_items: z.array(invoiceItem),
+    payments: z.array(payment),
+    client,
+    tax: tax.nullable(),
+    order_status: orderStatus.nullable(),
+    artworks: z.array(artwork),
+  })
+  .meta({ id: 'Order', description: 'An order with everything that belongs to it.' })
+
+const changed = z.strictObject({ project, invoice: invoice.nullable() })
+
+const discountAmount = z
+  .number()
+  .min(0)
+  .max(DISCOUNT_MAX)
+  .refine((value) => Math.abs(value * 100 - Math.round(value * 100)) < 1e-4, 'must have at most 2 decimals')
+
+const writable = {
+  description: text(0, 10_000).nullable().optional().describe('Also the private note of the accounting system.'),
+  start_date: text(1, 64).optional().describe('An ISO date is recommended; stored as sent.'),
+  deadline: date.optional().describe('Also copied to the due date of the invoice.'),
+  status_id: id.optional().describe('A status of the company.'),
+  client_notes: text(0, 10_000).nullable().optional().describe('Shown to the customer on the invoice.'),
+  tax_id: z
+    .int()
+    .nonnegative()
+    .meta({ maximum: Number.MAX_SAFE_INTEGER })
+    .nullable()
+    .optional()
+    .describe('A tax of the company; 0 or null for none.'),
+  tax_exempt: z.boolean().optional(),
+  tax_exempt_reason: trimmed(1000).nullable().optional(),
+  discount_amount: discountAmount.optional().describe('Percent (0–100) or currency units; at most 2 decimals.'),
+  discount_amount_type: z
+    .enum(['percentage', 'fixed_amount', 'fixed', 'amount'])
+    .transform((type): 'percentage' | 'fixed_amount' => (type === 'percentage' ? type : 'fixed_amount'))
+    .optional()
+    .describe('`fixed` and `amount` mean `fixed_amount`.'),
+  discount_type: z.enum(['before_tax', 'after_tax']).optional(),
+  accounting_sync_enabled: z
+    .boolean()
+    .optional()
+    .describe('Overrides, for this request, whether the company tells its accounting system.'),
+}
+
+const PERCENT_ISSUE = { path: ['discount_amount'], error: 'a percentage must be at most 100' }
+
+const newOrder = z
+  .strictObject({ title: trimmed(255), client_id: id, ...writable })
+  .refine(
+    (body) => (body.discount_amount_type ?? 'percentage') !== 'percentage' || (body.discount_amount ?? 0) <= 100,
+    {
+      ...PERCENT_ISSUE,
+    },
+  )
+  .meta({ id: 'NewOrder', description: 'The fields of an order to create.' })
+
+const orderChanges = z
+  .strictObject({ title: trimmed(255).optional(), client_id: id.optional(), ...writable })
+  .refine((body) => Object.keys(body).length > 0, 'must name at least one field to change')
+  .refine((body) => body.discount_amount_type !== 'percentage' || (body.discount_amount ?? 0) <= 100, {
+    ...PERCENT_ISSUE,
+  })
+  .meta({ id: 'OrderChanges', description: 'The fields of an order to change.', minProperties: 1 })
+
+export type NewOrder = z.output<typeof newOrder>
+export type OrderFields = z.output<typeof orderChanges>
+
+const exampleProject = {
+  id: 1207,
+  title: 'Regatta shirts 2026',
+  client_id: 42,
+  description: 'Navy, two-colour front print',
+  start_date: '2026-03-02',
+  deadline: '2026-03-20',
+  order_status_id: 3,
+  client_notes: null,
+  created_date: '2026-03-02',
+  created_at: '2026-03-02T09:40:00.000Z',
+  updated_at: '2026-03-02T09:40:00.000Z',
+  deleted: false,
+}
+
+const exampleInvoice = {
+  id: 1180,
+  project_id: 1207,
+  number: '2044',
+  due_date: '2026-03-20',
+  tax_id: 1,
+  tax_exempt: false,
+  tax_exempt_reason: null,
+  discount_amount: 10,
+  discount_amount_type: 'percentage',
+  discount_type: 'before_tax',
+  subtotal: 570,
+  discount_total: 57,
+  tax_total: 42.32,
+  total: 555.32,
+  amount_paid: 100,
+  balance_due: 455.32,
+  deleted: false,
+}
+
+const exampleOrder = {
+  project: exampleProject,
+  invoice: exampleInvoice,
+  invoice_items: [
+    {
+      id: 5310,
+      invoice_id: 1180,
+      title: 'Heavy cotton tee, navy',
+      description: null,
+      quantity: 60,
+      unit_price: 9.5,
+      total: 570,
+      taxable: true,
+      supplier: 'supplier_a',
+      style: 'PC61',
+      color: 'Navy',
+      size: 'L',
+      sku: null,
+      position: 1,
+      deleted: false,
+    },
+  ],
+  payments: [
+    { id: 901, invoice_id: 1180, amount: 100, method: 'card', paid_at: '2026-03-03T12:00:00.000Z', note: null },
+  ],
+  client: {
+    id: 42,
+    company_name: 'Harbor Rowing Club',
+    first_name: 'Ines',
+    last_name: 'Duarte',
+    email: 'ines@harbor-rowing.example',
+    website: null,
+    phone: null,
+    accounting_sync_enabled: false,
+    tax_exempt: false,
+    tax_exempt_reason: null,
+    deleted: false,
+    created_at: '2026-03-02T09:30:00.000Z',
+    updated_at: '2026-03-02T09:30:00.000Z',
+  },
+  tax: { id: 1, name: 'State sales tax', rate: 8.25 },
+  order_status: {
+    id: 3,
+    title: 'In production',
+    color: '#2563eb',
+    workflow_key: 'production',
+    position: 3,
+    is_default: false,
+  },
+  artworks: [
+    {
+      id: 77,
+      project_id: 1207,
+      name: 'Oar crest',
+      print_method: 'screen print',
+      placements: ['front'],
+      colors: ['white', 'red'],
+      preview_url: null,
+      status: 'approved',
+    },
+  ],
+}
+
+const orderKey = z.strictObject({ id: idText.describe('The id of the order (project).') })
+
+const shared = { tag: 'Orders', params: orderKey } as const
+
+export const listOrders = defineContract({
+  method: 'GET',
+  path: '/orders',
+  operationId: 'listOrders',
+  tag: 'Orders',
+  permission: 'orders:read',
+  summary: 'List orders',
+  description:
+    'Newest `created_date` first, then the highest id. Deleted orders are hidden. `from` and `to` are both inclusive.',
+  query: z.strictObject({
+    ...pageQuery,
+    client_id: idText.optional().describe('Only orders of this client.'),
+    status: idText.optional().describe('Only orders with this order status id.'),
+    from: date.optional().describe('Only orders created on this date or later.'),
+    to: date.optional().describe('Only orders created on this date or earlier.'),
+  }),
+  answer: pageOf(project),
+  errors: [],
+  example: {
+    query: { client_id: '42', from: '2026-01-01' },
+    answer: { data: [exampleProject], pagination: { page: 1, per_page: 25, total: 1 } },
+  },
+})
+
+export const createOrder = defineContract({
+  method: 'POST',
+  path: '/orders',
+  operationId: 'createOrder',
+  tag: 'Orders',
+  permission: 'orders:write',
+  summary: 'Create an order',
+  description:
+    'Makes the order and its default invoice, with the next number of the company, in one transaction. The status is the company’s default when none is sent. `client_id`, `status_id` and `tax_id` must be the company’s own and not deleted. The accounting system is told afterwards when it is enabled; the answer does not wait for it.',
+  body: newOrder,
+  answer: fullOrder,
+  errors: [],
+  example: {
+    body: { title: 'Regatta shirts 2026', client_id: 42, description: 'Navy, two-colour front print' },
+    answer: exampleOrder,
+  },
+})
+
+export const readOrder = defineContract({
+  ...shared,
+  method: 'GET',
+  path: '/orders/{id}',
+  operationId: 'readOrder',
+  permission: 'orders:read',
+  summary: 'Read an order in full',
+  description: 'The project with its invoice, lines, payments, client, tax, status and artworks, in one answer.',
+  answer: fullOrder,
+  errors: ['not_found'],
+  example: { params: { id: '1207' }, answer: exampleOrder },
+})
+
+export const updateOrder = defineContract({
+  ...shared,
+  method: 'PATCH',
+  path: '/orders/{id}',
+  operationId: 'updateOrder',
+  permission: 'orders:write',
+  summary: 'Update an order',
+  description:
+    'Changes only the fields that are sent, in one transaction. Fields of the invoice change the order’s default invoice; where there is none they are ignored and `invoice` is null. A discount amount or type that is sent alone is read with the stored other.',
+  body: orderChanges,
+  answer: changed,
+  errors: ['not_found'],
+  example: {
+    params: { id: '1207' },
+    body: { status_id: 3, discount_amount: 10, discount_amount_type: 'percentage' },
+    answer: { project: exampleProject, invoice: exampleInvoice },
+  },
+})
+
+export const deleteOrder = defineContract({
+  ...shared,
+  method: 'DELETE',
+  path: '/orders/{id}',
+  operationId: 'deleteOrder',
+  permission: 'orders:write',
+  summary: 'Soft-delete an order',
+  description:
+    'Soft-deletes the order and its invoice, and tells the accounting system when it is enabled. A second time answers 404.',
+  answer: changed,
+  errors: ['not_found'],
+  example: {
+    params: { id: '1207' },
+    answer: { project: { ...exampleProject, deleted: true }, invoice: { ...exampleInvoice, deleted: true } },
+  },
+})

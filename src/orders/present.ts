@@ -1,0 +1,125 @@
+import { presentClient } from '../clients/present.ts'
+import type { artworks, clients, invoiceItems, invoices, orderStatuses, orders, payments, taxes } from '../db/schema.ts'
+import { isoTime } from '../http/time.ts'
+import { computeTotals, fromCents, lineTotal } from './totals.ts'
+
+/** The rows of one order; a part that is not there is null. */
+export interface OrderRows {
+  project: typeof orders.$inferSelect
+  invoice: typeof invoices.$inferSelect | null
+  tax: typeof taxes.$inferSelect | null
+  client: typeof clients.$inferSelect
+  status: typeof orderStatuses.$inferSelect | null
+  items: (typeof invoiceItems.$inferSelect)[]
+  payments: (typeof payments.$inferSelect)[]
+  artworks: (typeof artworks.$inferSelect)[]
+}
+
+export function presentProject(row: OrderRows['project']) {
+  return {
+    id: row.id,
+    title: row.title,
+    client_id: row.clientId,
+    description: row.description,
+    start_date: row.startDate,
+    deadline: row.deadline,
+    order_status_id: row.orderStatusId,
+    client_notes: row.clientNotes,
+    created_date: row.createdDate,
+    created_at: isoTime(row.createdAt),
+    updated_at: isoTime(row.updatedAt),
+    deleted: row.deleted,
+  }
+}
+
+export function presentInvoice(rows: Pick<OrderRows, 'invoice' | 'tax' | 'items' | 'payments'>) {
+  const { invoice, tax, items } = rows
+  if (!invoice) return null
+  const totals = computeTotals(
+    items,
+    { ...invoice, taxRate: tax?.rate ?? null },
+    rows.payments.map((payment) => payment.amountCents),
+  )
+  return {
+    id: invoice.id,
+    project_id: invoice.orderId,
+    number: invoice.number,
+    due_date: invoice.dueDate,
+    tax_id: invoice.taxId,
+    tax_exempt: invoice.taxExempt,
+    tax_exempt_reason: invoice.taxExemptReason,
+    discount_amount: fromCents(invoice.discountHundredths),
+    discount_amount_type: invoice.discountAmountType,
+    discount_type: invoice.discountType,
+    subtotal: fromCents(totals.subtotal),
+    discount_total: fromCents(totals.discount),
+    tax_total: fromCents(totals.tax),
+    total: fromCents(totals.total),
+    amount_paid: fromCents(totals.paid),
+    balance_due: fromCents(totals.balance),
+    deleted: invoice.deleted,
+  }
+}
+
+export function presentItem(row: OrderRows['items'][number]) {
+  return {
+    id: row.id,
+    invoice_id: row.invoiceId,
+    title: row.title,
+    description: row.description,
+    quantity: row.quantity,
+    unit_price: fromCents(row.unitPriceCents),
+    total: fromCents(lineTotal(row)),
+    taxable: row.taxable,
+    supplier: row.supplier,
+    style: row.style,
+    color: row.color,
+    size: row.size,
+    sku: row.sku,
+    position: row.position,
+    deleted: row.deleted,
+  }
+}
+
+/** The answer of create and read: all eight parts. */
+export function presentOrder(rows: OrderRows) {
+  const { tax, status } = rows
+  return {
+    project: presentProject(rows.project),
+    invoice: presentInvoice(rows),
+    invoice_items: rows.items.map(presentItem),
+    payments: rows.payments.map((row) => ({
+      id: row.id,
+      invoice_id: row.invoiceId,
+      amount: fromCents(row.amountCents),
+      method: row.method,
+      paid_at: row.paidAt,
+      note: row.note,
+    })),
+    client: presentClient(rows.client),
+    tax: tax && { id: tax.id, name: tax.name, rate: tax.rate },
+    order_status: status && {
+      id: status.id,
+      title: status.title,
+      color: status.color,
+      workflow_key: status.workflowKey,
+      position: status.position,
+      is_default: status.isDefault,
+    },
+    artworks: rows.artworks.map((row) => ({
+      id: row.id,
+      project_id: row.orderId,
+      name: row.name,
+      print_method: row.printMethod,
+      placements: JSON.parse(row.placements),
+      colors: JSON.parse(row.colors),
+      preview_url: row.previewUrl,
+      status: row.status,
+    })),
+  }
+}
+
+/** The answer of update and delete. */
+export function presentChange(rows: OrderRows) {
+  return { project: presentProject(rows.project), invoice: presentInvoice(rows) }
+}

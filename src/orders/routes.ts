@@ -1,0 +1,33 @@
+import type { Hono } from 'hono'
+import type { AppEnv } from '../http/context.ts'
+import { mount } from '../http/endpoint.ts'
+import { notFound } from '../http/errors.ts'
+import * as contract from './contract.ts'
+import { type OrderRows, presentChange, presentOrder, presentProject } from './present.ts'
+import * as queries from './queries.ts'
+
+export function mountOrders(app: Hono<AppEnv>): void {
+  mount(app, contract.listOrders, async ({ query: { page, per_page, ...filter } }, { db, companyId }) => {
+    const { rows, total } = await queries.listOrders(db, companyId, { page, per_page }, filter)
+    return { data: rows.map(presentProject), pagination: { page, per_page, total } }
+  })
+
+  mount(app, contract.createOrder, async ({ body }, context) => presentOrder(await queries.createOrder(context, body)))
+
+  mount(app, contract.readOrder, async ({ params }, { db, companyId }) =>
+    presentOrder(found(await queries.findOrder(db, companyId, params.id))),
+  )
+
+  mount(app, contract.updateOrder, async ({ params, body }, context) =>
+    presentChange(found(await queries.updateOrder(context, params.id, body))),
+  )
+
+  mount(app, contract.deleteOrder, async ({ params }, context) =>
+    presentChange(found(await queries.deleteOrder(context, params.id))),
+  )
+}
+
+function found(rows: OrderRows | undefined): OrderRows {
+  if (!rows) throw notFound('There is no such order.')
+  return rows
+}

@@ -1,0 +1,95 @@
+/** One line of an invoice. `unitPriceCents` may be negative (a credit). */
+export interface Line {
+  quantity: number
+  unitPriceCents: number
+  taxable: boolean
+}
+
+export interface Terms {
+  /** Percent or currency units, as `discountAmountType` says, in hundredths. */
+  discountHundredths: number
+  discountAmountType: 'percentage' | 'fixed_amount'
+  /** `before_tax`: tax on subtotal less discount. `after_tax`: discount on subtotal plus tax. */
+  discountType: 'before_tax' | 'after_tax'
+  /** Percent, at most 4 decimals; null for none. */
+  taxRate: number | null
+  taxExempt: boolean
+}
+
+/** All in integer cents. `total = subtotal − discount + tax`, `balance = total − paid`. */
+export interface Totals {
+  subtotal: number
+  discount: number
+  tax: number
+  total: number
+  paid: number
+  balance: number
+}
+
+const QUANTITY_SCALE = 10_000
+const RATE_SCALE = 10_000
+
+/** The total of one line in cents, rounded half up. Quantities count to 4 decimals. */
+export function lineTotal(line: Pick<Line, 'quantity' | 'unitPriceCents'>): number {
+  return divide(scaled(line.quantity, QUANTITY_SCALE) * BigInt(line.unitPriceCents), BigInt(QUANTITY_SCALE))
+}
+
+/**
+ * The sums of an invoice. Exact rational arithmetic, rounded half up once each: every line total, the discount, the tax.
+ * A discount never makes a total negative. A before-tax discount is spread over taxable and untaxed lines in proportion.
+ */
+export function computeTotals(lines: readonly Line[], terms: Terms, paymentsCents: readonly number[]): Totals {
+  let subtotal = 0
+  let taxable = 0
+  for (const line of lines) {
+    const cents = lineTotal(line)
+    subtotal += cents
+    if (line.taxable) taxable += cents
+  }
+  const rate = terms.taxExempt || terms.taxRate === null ? 0n : scaled(terms.taxRate, RATE_SCALE)
+  const percentOfRate = BigInt(100 * RATE_SCALE)
+
+  let discount: number
+  let tax: number
+  if (terms.discountType === 'after_tax') {
+    tax = divide(BigInt(taxable) * rate, percentOfRate)
+    discount = discountOf(subtotal + tax, terms)
+  } else {
+    discount = discountOf(subtotal, terms)
+    const rest = BigInt(subtotal - discount)
+    tax = subtotal === 0 ? 0 : divide(BigInt(taxable) * rest * rate, BigInt(subtotal) * percentOfRate)
+  }
+  const total = subtotal - discount + tax
+  const paid = paymentsCents.reduce((sum, cents) => sum + cents, 0)
+  return { subtotal, discount, tax, total, paid, balance: total - paid }
+}
+
+function discountOf(base: number, terms: Terms): number {
+  if (base <= 0) return 0
+  const { discountHundredths } = terms
+  if (terms.discountAmountType === 'fixed_amount') return Math.min(discountHundredths, base)
+  return Math.min(divide(BigInt(base) * BigInt(discountHundredths), 10_000n), base)
+}
+
+/** `value × scale` as an exact integer; digits beyond the scale are rounded away. */
+function scaled(value: number, scale: number): bigint {
+  return BigInt(Math.round(value * scale))
+}
+
+/** Quotient rounded half up: towards positive infinity at exactly one half. */
+function divide(numerator: bigint, denominator: bigint): number {
+  const [n, d] = denominator < 0n ? [-numerator, -denominator] : [numerator, denominator]
+  const doubled = 2n * n + d
+  const quotient = doubled / (2n * d)
+  return Number(doubled < 0n && doubled % (2n * d) !== 0n ? quotient - 1n : quotient)
+}
+
+/** Cents as the currency units of an answer. */
+export function fromCents(cents: number): number {
+  return cents / 100
+}
+
+/** Currency units (or percent) with at most 2 decimals as hundredths. */
+export function toHundredths(units: number): number {
+  return Math.round(units * 100)
+}
