@@ -1,0 +1,61 @@
+import { cp, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { contracts } from '../contracts.ts'
+import { describeApi } from './openapi.ts'
+
+/*
+ * npm run docs            writes src/docs/openapi.json
+ * npm run docs -- --check fails where that file is not what the contracts say
+ * npm run build:assets    fills .assets/ with the description and its page, for the Worker's static assets
+ */
+const ROOT = join(import.meta.dirname, '../..')
+const DOCUMENT_FILE = join(import.meta.dirname, 'openapi.json')
+const PAGE_DIR = join(import.meta.dirname, 'page')
+const ASSETS_DIR = join(ROOT, '.assets')
+
+/** What the page needs of swagger-ui-dist, with the licences that must go along. */
+const VIEWER_FILES = [
+  'swagger-ui-bundle.js',
+  'swagger-ui-bundle.js.LICENSE.txt',
+  'swagger-ui.css',
+  'LICENSE',
+  'NOTICE',
+] as const
+
+const document = `${JSON.stringify(describeApi(contracts), null, 2)}\n`
+
+const [option, ...others] = process.argv.slice(2)
+if (others.length > 0) fail('Give at most one option: --check or --assets.')
+else if (option === undefined) await writeFile(DOCUMENT_FILE, document)
+else if (option === '--check') await check()
+else if (option === '--assets') await buildAssets()
+else fail(`There is no option ${option}.`)
+
+async function check(): Promise<void> {
+  const committed = await readFile(DOCUMENT_FILE, 'utf8').catch(() => '')
+  if (committed !== document) fail('src/docs/openapi.json is out of date: run `npm run docs`.')
+}
+
+/** Files are replaced one by one, so that a server on this folder never finds it empty. */
+async function buildAssets(): Promise<void> {
+  const viewerDir = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'))
+  await mkdir(ASSETS_DIR, { recursive: true })
+  await cp(PAGE_DIR, ASSETS_DIR, { recursive: true })
+  for (const name of VIEWER_FILES) await copyViewerFile(viewerDir, name)
+  await writeFile(join(ASSETS_DIR, 'openapi.json'), document)
+}
+
+async function copyViewerFile(viewerDir: string, name: (typeof VIEWER_FILES)[number]): Promise<void> {
+  const target = join(ASSETS_DIR, name === 'LICENSE' || name === 'NOTICE' ? `swagger-ui.${name}.txt` : name)
+  const source = join(viewerDir, name)
+  if (!/\.(js|css)$/.test(name)) return cp(source, target)
+  // The source maps are not copied, and a browser that looks for them would find nothing.
+  const text = await readFile(source, 'utf8')
+  await writeFile(target, text.replace(/\n?(\/\/|\/\*)# sourceMappingURL=.*$/, '\n'))
+}
+
+function fail(message: string): void {
+  console.error(message)
+  process.exitCode = 1
+}

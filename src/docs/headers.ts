@@ -1,0 +1,79 @@
+import { LIMIT, WINDOW_MS } from '../rate-limit/window.ts'
+import type { JsonObject } from './json.ts'
+
+/** Response headers by name, as components. `required` ones are on every response that names them. */
+export const responseHeaders = {
+  'X-Request-Id': {
+    description:
+      'The id of this request: the one that was sent, or one made by the server. Tell it when you ask for help.',
+    required: true,
+    schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' },
+    example: '3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10',
+  },
+  'RateLimit-Policy': {
+    description:
+      'The limit: `q` requests in `w` seconds. Left out, as `RateLimit` is, only while the counter cannot be reached.',
+    schema: { type: 'string', pattern: '^"default";q=\\d+;w=\\d+$' },
+    example: `"default";q=${LIMIT};w=${WINDOW_MS / 1000}`,
+  },
+  RateLimit: {
+    description: 'What is left of the limit: `r` requests, until a new window starts in `t` seconds.',
+    schema: { type: 'string', pattern: '^"default";r=\\d+;t=\\d+$' },
+    example: `"default";r=${LIMIT - 1};t=${WINDOW_MS / 1000}`,
+  },
+  'X-Bookmark': {
+    description:
+      'How fresh the data of this answer is. Send it with the next request and that one may be answered by the nearest copy of the database that is at least as fresh.',
+    schema: { type: 'string', minLength: 1 },
+    example: '00000085-0000024c-00004c6d-8e61117bf38d7adb71b934ebbf891683',
+  },
+  'Server-Timing': {
+    description: 'How many milliseconds the server waited for the database.',
+    schema: { type: 'string', minLength: 1 },
+    example: 'db;dur=12',
+  },
+  'Retry-After': {
+    description: 'How many seconds to wait before the request is sent again.',
+    required: true,
+    schema: { type: 'string', pattern: '^\\d+$' },
+    example: '42',
+  },
+  'WWW-Authenticate': {
+    description: 'How to authenticate.',
+    required: true,
+    schema: { type: 'string', const: 'Bearer' },
+    example: 'Bearer',
+  },
+} satisfies Record<string, JsonObject>
+
+type HeaderName = keyof typeof responseHeaders
+
+const LIMIT_HEADERS: readonly HeaderName[] = ['RateLimit-Policy', 'RateLimit']
+
+/** The headers of an answer: those that it has anyway and those of its own. */
+export function headersOf(kind: 'answer' | 'error' | 'unauthenticated', own: readonly string[] = []): JsonObject {
+  const names: Record<typeof kind, readonly string[]> = {
+    answer: ['X-Request-Id', ...LIMIT_HEADERS, 'X-Bookmark', 'Server-Timing'],
+    error: ['X-Request-Id', ...LIMIT_HEADERS],
+    unauthenticated: ['X-Request-Id'],
+  }
+  const all = [...names[kind], ...own]
+  return Object.fromEntries(all.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
+}
+
+/** Request headers that every operation takes. */
+export const requestHeaders: Record<string, JsonObject> = {
+  RequestId: {
+    name: 'X-Request-Id',
+    in: 'header',
+    description: 'An id of your own for this request; it comes back in the answer. Another form than this is ignored.',
+    schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' },
+  },
+  Bookmark: {
+    name: 'X-Bookmark',
+    in: 'header',
+    description:
+      'The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date.',
+    schema: { type: 'string' },
+  },
+}

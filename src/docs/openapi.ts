@@ -1,0 +1,168 @@
+import type * as z from 'zod'
+import { BODY_LIMIT_BYTES } from '../http/body.ts'
+import type { Contract } from '../http/contract.ts'
+import { ERRORS, type ErrorKind } from '../http/errors.ts'
+import { describeError, detailSchemas, errorResponseName, errorSchema } from './errors.ts'
+import { headersOf, requestHeaders, responseHeaders } from './headers.ts'
+import { asObject, type Json, type JsonObject } from './json.ts'
+import { SchemaWriter } from './schema.ts'
+import { introduction, summary, tags } from './text.ts'
+
+/** What any operation can answer besides its own errors. 405 belongs to methods that are not described. */
+const COMMON_ERRORS: readonly ErrorKind[] = ['unauthenticated', 'forbidden', 'rate_limited', 'internal_error']
+
+/**
+ * The OpenAPI 3.1 document of an API.
+ *
+ * @throws Error for an unknown tag, a parameter without a schema or a description, and schemas that share an id
+ */
+export function describeApi(contracts: readonly Contract[]): JsonObject {
+  const schemas = new SchemaWriter()
+  const paths: Record<string, JsonObject> = {}
+  for (const contract of contracts) {
+    paths[contract.path] ??= { parameters: Object.keys(requestHeaders).map((name) => ref('parameters', name)) }
+    asObject(paths[contract.path])[contract.method.toLowerCase()] = describeOperation(contract, schemas)
+  }
+
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'CRM integration API',
+      version: '1.0.0',
+      summary,
+      description: introduction,
+      contact: { name: 'The operator of this API' },
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: '/api/v1', description: 'Where this description was loaded from.' }],
+    security: [{ bearer: [] }],
+    tags: usedTags(contracts),
+    paths,
+    components: {
+      securitySchemes: {
+        bearer: {
+          type: 'http',
+          scheme: 'bearer',
+          bearerFormat: '64 hexadecimal characters',
+          description: 'A token of the company, as shown once in the developer settings.',
+        },
+      },
+      schemas: {
+        ...Object.fromEntries([...schemas.components].sort(([a], [b]) => (a < b ? -1 : 1))),
+        Error: errorSchema,
+        ...detailSchemas,
+      },
+      parameters: requestHeaders,
+      headers: responseHeaders,
+      responses: describeErrors(contracts),
+    },
+  }
+}
+
+/** The errors that an operation can answer with, by status. */
+export function errorsOf(contract: Contract): ErrorKind[] {
+  const kinds = new Set<ErrorKind>([...COMMON_ERRORS, ...contract.errors])
+  if (contract.params) kinds.add('not_found')
+  if (contract.query || contract.body) kinds.add('invalid_request')
+  if (contract.body) kinds.add('too_large').add('unsupported_media_type')
+  return [...kinds].sort((a, b) => ERRORS[a].status - ERRORS[b].status)
+}
+
+function describeOperation(contract: Contract, schemas: SchemaWriter): JsonObject {
+  const limitBytes = contract.bodyLimitBytes ?? BODY_LIMIT_BYTES
+  const limit = limitBytes === BODY_LIMIT_BYTES ? '' : ` The body may have up to ${limitBytes} bytes.`
+  return {
+    operationId: contract.operationId,
+    tags: [contract.tag],
+    summary: contract.summary,
+    description: `${contract.description}${limit}\n\nPermission: \`${contract.permission}\`.`,
+    ...parametersOf(contract, schemas),
+    ...(contract.body && {
+      requestBody: {
+        description: contract.body.description ?? 'The body.',
+        required: true,
+        content: json(schemas.write(contract.body, 'input'), asJson(contract.example.body)),
+      },
+    }),
+    responses: {
+      '200': {
+        description: contract.answer.description ?? 'The operation succeeded.',
+        headers: headersOf('answer'),
+        content: json(schemas.write(contract.answer, 'output'), asJson(contract.example.answer)),
+      },
+      ...Object.fromEntries(
+        errorsOf(contract).map((kind) => [String(ERRORS[kind].status), ref('responses', errorResponseName(kind))]),
+      ),
+    },
+  }
+}
+
+function parametersOf(contract: Contract, schemas: SchemaWriter): { parameters?: Json[] } {
+  const parameters = [
+    ...describeParameters('path', contract.params, contract.example.params, schemas),
+    ...describeParameters('query', contract.query, contract.example.query, schemas),
+  ]
+  return parameters.length > 0 ? { parameters } : {}
+}
+
+function describeParameters(
+  place: 'path' | 'query',
+  schema: z.ZodType | undefined,
+  examples: Record<string, unknown> | undefined,
+  schemas: SchemaWriter,
+): JsonObject[] {
+  if (!schema) return []
+  const { properties, required } = schemas.write(schema, 'input')
+  const requiredNames = Array.isArray(required) ? required : []
+  return Object.entries(asObject(properties)).map(([name, property]) => {
+    const { description, ...rest } = asObject(property)
+    if (!description) throw new Error(`The ${place} parameter ${name} has no description.`)
+    const example = asJson(examples?.[name])
+    return {
+      name,
+      in: place,
+      description,
+      required: place === 'path' || requiredNames.includes(name),
+      schema: rest,
+      ...(example !== undefined && { example }),
+    }
+  })
+}
+
+function describeErrors(contracts: readonly Contract[]): JsonObject {
+  const used = new Set(contracts.flatMap(errorsOf))
+  const kinds = (Object.keys(ERRORS) as ErrorKind[]).filter((kind) => used.has(kind))
+  return Object.fromEntries(
+    kinds.map((kind) => {
+      const { description, headers, example } = describeError(kind)
+      return [
+        errorResponseName(kind),
+        {
+          description,
+          headers: headersOf(kind === 'unauthenticated' ? 'unauthenticated' : 'error', headers),
+          content: json(ref('schemas', 'Error'), example),
+        },
+      ]
+    }),
+  )
+}
+
+function usedTags(contracts: readonly Contract[]): JsonObject[] {
+  const used = new Set(contracts.map((contract) => contract.tag))
+  for (const tag of used) if (!tags[tag]) throw new Error(`The tag ${tag} has no description in text.ts.`)
+  return Object.entries(tags)
+    .filter(([name]) => used.has(name))
+    .map(([name, description]) => ({ name, description }))
+}
+
+function json(schema: JsonObject, example: Json | undefined): JsonObject {
+  return { 'application/json': { schema, ...(example !== undefined && { example }) } }
+}
+
+function ref(kind: string, name: string): JsonObject {
+  return { $ref: `#/components/${kind}/${name}` }
+}
+
+function asJson(value: unknown): Json | undefined {
+  return value === undefined ? undefined : JSON.parse(JSON.stringify(value))
+}

@@ -1,0 +1,243 @@
+import { dereference, type OutputUnit, type Schema, type ValidationResult, validate } from '@cfworker/json-schema'
+import { asObject, isObject, type Json, type JsonObject, mapSubschemas } from '../../src/docs/json.ts'
+import description from '../../src/docs/openapi.json'
+import { ERRORS } from '../../src/http/errors.ts'
+
+const BASE = '/api/v1'
+const JSON_MEDIA_TYPE = /^application\/json(; ?charset=utf-8)?$/i
+
+interface ResponseDescription {
+  /** Where its schema stands among the compiled ones. */
+  schemaId: string
+  headers: { name: string; required: boolean; schemaId: string }[]
+}
+
+interface PathDescription {
+  segments: string[]
+  /** By method, then by status. */
+  operations: Map<string, Map<number, ResponseDescription>>
+}
+
+const document: JsonObject = description
+const schemas: Record<string, JsonObject> = {}
+const paths = Object.entries(asObject(document.paths))
+  .map(([path, item]) => describePath(path, asObject(item)))
+  // A path without parameters comes before one that would match it too.
+  .sort((a, b) => countParameters(a) - countParameters(b))
+addSchema('error', { $ref: '#/components/schemas/Error' })
+for (const [name, schema] of Object.entries(asObject(asObject(document.components).schemas))) {
+  addSchema(name, asObject(schema))
+}
+const root: Schema = { $defs: schemas }
+const lookup = dereference(root)
+
+/**
+ * Checks an answer of the API against the published description: the status is one that the operation has, the body is
+ * exactly of its schema, the headers are there, and an error has the code and the details of its status.
+ *
+ * @param options.limiterFailed the test broke the limiter, so the rate limit headers may be missing
+ * @throws Error that names everything that differs
+ */
+export async function expectConforms(
+  request: Request,
+  response: Response,
+  options: { limiterFailed?: boolean } = {},
+): Promise<void> {
+  const { pathname } = new URL(request.url)
+  const problems = checkEveryResponse(response)
+  if (request.method === 'OPTIONS') {
+    if (response.status !== 204) problems.push(`a preflight answers 204, not ${response.status}`)
+  } else {
+    problems.push(...checkMediaType(response))
+    const text = await response.clone().text()
+    const body = request.method === 'HEAD' ? checkEmpty(text, problems) : parse(text, problems)
+    if (pathname !== `${BASE}/openapi.json`) {
+      problems.push(...checkDescribed(request.method, pathname, response, body))
+      if (!options.limiterFailed) problems.push(...checkLimitHeaders(pathname, response))
+    }
+    if (response.status >= 400 && body !== undefined) problems.push(...checkError(response, body))
+    if (problems.length > 0) problems.push(`body: ${text.slice(0, 500)}`)
+  }
+  if (problems.length === 0) return
+  throw new Error(
+    `${request.method} ${pathname} answered ${response.status}, which does not conform to the published description:\n- ${problems.join('\n- ')}`,
+  )
+}
+
+function checkEveryResponse(response: Response): string[] {
+  const problems = []
+  if (!response.headers.has('x-request-id')) problems.push('the header X-Request-Id is missing')
+  if (response.headers.get('access-control-allow-origin') !== '*') problems.push('the CORS headers are missing')
+  return problems
+}
+
+function checkMediaType(response: Response): string[] {
+  const type = response.headers.get('content-type') ?? 'missing'
+  return JSON_MEDIA_TYPE.test(type) ? [] : [`the Content-Type is ${type}`]
+}
+
+function checkEmpty(text: string, problems: string[]): undefined {
+  if (text !== '') problems.push('an answer to HEAD has no body')
+}
+
+function parse(text: string, problems: string[]): Json | undefined {
+  try {
+    return JSON.parse(text)
+  } catch {
+    problems.push('the body is not JSON')
+    return undefined
+  }
+}
+
+function checkDescribed(method: string, pathname: string, response: Response, body: Json | undefined): string[] {
+  const known = findPath(pathname)
+  const operation = known?.operations.get(method === 'HEAD' ? 'GET' : method)
+  if (!operation) return checkUndescribed(known !== undefined, response, body)
+
+  const described = operation.get(response.status)
+  if (!described) return [`the status is not among ${[...operation.keys()].join(', ')}`]
+  return [...checkBody(described.schemaId, body), ...checkHeaders(described, response.headers)]
+}
+
+/** Another method on a known path, or an unknown path: an error that any request can meet. */
+function checkUndescribed(isKnownPath: boolean, response: Response, body: Json | undefined): string[] {
+  const expected = [isKnownPath ? 405 : 404, 401, 403, 429, 500]
+  const problems = checkBody('error', body)
+  if (!expected.includes(response.status)) problems.push(`the status is not among ${expected.join(', ')}`)
+  if (response.status === 405 && !response.headers.has('allow')) problems.push('the header Allow is missing')
+  return problems
+}
+
+/** Everyone whose token is valid is told the limit; a 429 or 500 can come before the token is known. */
+function checkLimitHeaders(pathname: string, response: Response): string[] {
+  if (!pathname.startsWith(`${BASE}/`) || [401, 429, 500].includes(response.status)) return []
+  return ['RateLimit', 'RateLimit-Policy']
+    .filter((name) => !response.headers.has(name))
+    .map((name) => `the header ${name} is missing`)
+}
+
+const DETAILS: Record<number, string> = { 400: 'issues', 409: 'reason', 413: 'limit_bytes', 502: 'reason' }
+
+function checkError(response: Response, body: Json): string[] {
+  const error = isObject(body) ? body.error : undefined
+  if (!isObject(error)) return ['the body is not an error']
+  const problems = []
+
+  const codes = Object.values(ERRORS).flatMap(({ status, code }) => (status === response.status ? [code] : []))
+  if (!codes.some((code) => code === error.code)) problems.push(`the code ${error.code} is not one of ${codes}`)
+
+  const member = DETAILS[response.status]
+  if (member === undefined && error.details !== null) problems.push('details is not null')
+  if (member !== undefined && !(isObject(error.details) && member in error.details)) {
+    problems.push(`details has no ${member}`)
+  }
+  const requestId = response.headers.get('x-request-id') ?? ''
+  if (response.status === 500 && !String(error.message).includes(requestId)) {
+    problems.push('the message does not tell the request id')
+  }
+  return problems
+}
+
+function checkBody(schemaId: string, body: Json | undefined): string[] {
+  return body === undefined ? [] : explain(check(schemaId, body), 'body')
+}
+
+function checkHeaders(described: ResponseDescription, headers: Headers): string[] {
+  return described.headers.flatMap(({ name, required, schemaId }) => {
+    const value = headers.get(name)
+    if (value === null) return required ? [`the header ${name} is missing`] : []
+    return explain(check(schemaId, value), `header ${name}`)
+  })
+}
+
+function check(schemaId: string, value: Json): ValidationResult {
+  return validate(value, schemas[schemaId] ?? false, '2020-12', lookup, true)
+}
+
+/** The innermost complaints; those around them only repeat that something inside is wrong. */
+function explain(result: ValidationResult, what: string): string[] {
+  if (result.valid) return []
+  const isInnermost = (unit: OutputUnit) =>
+    !result.errors.some((other) => other !== unit && other.keywordLocation.startsWith(`${unit.keywordLocation}/`))
+  return result.errors
+    .filter(isInnermost)
+    .slice(0, 10)
+    .map(({ instanceLocation, error }) => `${what} ${instanceLocation}: ${error}`)
+}
+
+function findPath(pathname: string): PathDescription | undefined {
+  if (!pathname.startsWith(`${BASE}/`)) return undefined
+  const segments = segmentsOf(pathname.slice(BASE.length).replace(/\/$/, ''))
+  return paths.find(
+    (path) =>
+      path.segments.length === segments.length &&
+      path.segments.every((segment, i) => (isParameter(segment) ? segments[i] !== '' : segment === segments[i])),
+  )
+}
+
+function describePath(path: string, item: JsonObject): PathDescription {
+  const operations = new Map<string, Map<number, ResponseDescription>>()
+  for (const method of ['get', 'post', 'put', 'patch', 'delete']) {
+    const operation = item[method]
+    if (!isObject(operation)) continue
+    const responses = Object.entries(asObject(operation.responses))
+    operations.set(
+      method.toUpperCase(),
+      new Map(responses.map(([status, response]) => [Number(status), describeResponse(resolve(response))])),
+    )
+  }
+  return { segments: segmentsOf(path), operations }
+}
+
+function describeResponse(response: JsonObject): ResponseDescription {
+  const content = asObject(asObject(response.content)['application/json'])
+  return {
+    schemaId: addSchema(nextId(), asObject(content.schema)),
+    headers: Object.entries(asObject(response.headers)).map(([name, value]) => {
+      const header = resolve(value)
+      return {
+        name,
+        required: header.required === true,
+        schemaId: addSchema(nextId(), asObject(header.schema)),
+      }
+    }),
+  }
+}
+
+/** Follows a reference into `components`. */
+function resolve(value: Json | undefined): JsonObject {
+  const object = asObject(value)
+  if (typeof object.$ref !== 'string') return object
+  return object.$ref
+    .split('/')
+    .slice(1)
+    .reduce((place, name) => asObject(place[name]), document)
+}
+
+function nextId(): string {
+  return `schema ${Object.keys(schemas).length}`
+}
+
+/** Keeps a schema under an id; its references then point to the kept ones. */
+function addSchema(id: string, schema: JsonObject): string {
+  schemas[id] = relocate(schema)
+  return id
+}
+
+function relocate(schema: JsonObject): JsonObject {
+  const { example, examples, ...result } = mapSubschemas(schema, relocate)
+  if (typeof result.$ref === 'string') result.$ref = result.$ref.replace('#/components/schemas/', '#/$defs/')
+  return result
+}
+
+function segmentsOf(path: string): string[] {
+  return path.split('/').slice(1)
+}
+
+function isParameter(segment: string): boolean {
+  return segment.startsWith('{')
+}
+
+function countParameters(path: PathDescription): number {
+  return path.segments.filter(isParameter).length
+}
