@@ -1,0 +1,122 @@
+import * as z from 'zod'
+import { amount, defineContract, id, idText, text } from '../http/contract.ts'
+import { invoiceItem } from '../orders/contract.ts'
+import { supplierBColorGroupSchema, supplierBStyleSchema } from './suppliers/color-groups.ts'
+import { supplierASummarySchema, supplierAVariantSchema } from './suppliers/variants.ts'
+
+/** The sources of the search, in the order of the contract. */
+export const SOURCES = ['local', 'supplier_b', 'supplier_a', 'lines'] as const
+
+export type Source = (typeof SOURCES)[number]
+
+const sourceState = z
+  .enum(['ok', 'stale', 'skipped', 'not_configured', 'failed'])
+  .describe(
+    '`ok`: asked, or fresh from the cache. `stale`: an older answer, while the supplier fails or is being asked again. `skipped`: not asked for, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no answer, and none in the cache.',
+  )
+
+export type SourceState = z.output<typeof sourceState>
+
+const catalogItem = z
+  .strictObject({
+    id,
+    title: z.string(),
+    description: z.string().nullable(),
+    price: amount.nullable(),
+  })
+  .meta({ id: 'CatalogItem', description: 'An item of the company’s own catalogue.' })
+
+const include = text(0, 200)
+  .transform((value) => value.split(',').map((name) => name.trim()))
+  .pipe(z.array(z.enum(SOURCES, `must be a comma list of ${SOURCES.join(', ')}`)))
+  .meta({ type: 'string' })
+  .describe(`Comma list of the sources to ask: ${SOURCES.join(', ')}. Left out: all.`)
+
+export const searchProducts = defineContract({
+  method: 'GET',
+  path: '/products/search',
+  operationId: 'searchProducts',
+  tag: 'Products',
+  permission: 'products:read',
+  summary: 'Search the catalogue, both suppliers and stored invoice lines',
+  description:
+    'Asks the sources in parallel and always answers: a source that fails has empty arrays, and `sources` tells why. Every word of `q` must occur, ignoring case: in the title (local), in title or description (lines). supplier_a is asked for the style number found in `q`. A blank `q` gives the 20 newest items of the catalogue.',
+  query: z.object({
+    q: text(0, 200).optional().describe('Search text.'),
+    include: include.optional(),
+  }),
+  answer: z.strictObject({
+    query: z.string().describe('`q` as it was sent; empty when it was not.'),
+    local_items: z.array(catalogItem),
+    supplier_b_styles: z.array(supplierBStyleSchema),
+    supplier_a: z.strictObject({
+      style: z.string().nullable().describe('The style number found in `q`.'),
+      products: z.array(supplierAVariantSchema),
+      count: z.int().nonnegative(),
+      summary: supplierASummarySchema.nullable(),
+    }),
+    invoice_lines: z.array(invoiceItem),
+    sources: z.strictObject({
+      local: sourceState,
+      supplier_b: sourceState,
+      supplier_a: sourceState,
+      lines: sourceState,
+    }),
+  }),
+  errors: [],
+  example: {
+    query: { q: 'cotton tee', include: 'local,lines' },
+    answer: {
+      query: 'cotton tee',
+      local_items: [{ id: 7, title: 'Heavy cotton tee', description: 'Navy, S–3XL', price: 9.5 }],
+      supplier_b_styles: [],
+      supplier_a: { style: null, products: [], count: 0, summary: null },
+      invoice_lines: [],
+      sources: { local: 'ok', supplier_b: 'skipped', supplier_a: 'skipped', lines: 'ok' },
+    },
+  },
+})
+
+const productAnswer = z.union([
+  z.strictObject({
+    source: z.literal('supplier_a'),
+    query: z.strictObject({ style: z.string(), color: z.string().nullable(), size: z.string().nullable() }),
+    products: z.array(supplierAVariantSchema),
+  }),
+  z.strictObject({
+    source: z.literal('supplier_b'),
+    query: z.strictObject({ sku: z.string().nullable(), styleId: z.string().nullable() }),
+    products: z.array(supplierBColorGroupSchema),
+  }),
+  z.strictObject({ source: z.literal('invoice_item'), item: invoiceItem }),
+])
+
+export const readProduct = defineContract({
+  method: 'GET',
+  path: '/products/{source}',
+  operationId: 'readProduct',
+  tag: 'Products',
+  permission: 'products:read',
+  summary: 'Read a supplier’s product or a stored invoice line',
+  description:
+    '`supplier_a` needs `style` and gives its variants, narrowed by `color` and `size`. `supplier_b` needs `sku` or `styleId` (alias `styleid`; `style` serves when neither is sent) and gives the SKUs grouped by colour. `invoice_item` needs `id`. An unknown style or SKU gives no products, not an error.',
+  params: z.strictObject({ source: z.enum(['supplier_a', 'supplier_b', 'invoice_item']) }),
+  query: z.object({
+    style: text(1, 100)
+      .optional()
+      .describe('supplier_a: the style, required. supplier_b: the style id where `sku` and `styleId` are left out.'),
+    color: text(1, 100).optional().describe('supplier_a: only variants of this colour.'),
+    size: text(1, 100).optional().describe('supplier_a: only variants of this size.'),
+    sku: text(1, 100).optional().describe('supplier_b: one SKU.'),
+    styleId: text(1, 100).optional().describe('supplier_b: all SKUs of this style.'),
+    styleid: text(1, 100).optional().describe('The same as `styleId`.'),
+    id: idText.optional().describe('invoice_item: the id, required.'),
+  }),
+  answer: productAnswer,
+  errors: ['not_found', 'conflict', 'upstream_failed'],
+  example: {
+    params: { source: 'supplier_a' },
+    query: { style: 'PC61' },
+    answer: { source: 'supplier_a', query: { style: 'PC61', color: null, size: null }, products: [] },
+  },
+})

@@ -1,0 +1,94 @@
+import { and, asc, desc, eq, getTableColumns, type SQL, sql } from 'drizzle-orm'
+import type { Database } from '../db/client.ts'
+import { catalogItems, integrations, invoiceItems, invoices } from '../db/schema.ts'
+import { idOf, inSlot, wordsQuery } from '../db/search.ts'
+
+const FOUND_MAX = 50
+const SAMPLE = 20
+
+interface Company {
+  companyId: number
+  companySlot: number
+}
+
+/**
+ * The two sources of the database and the company's supplier integrations, in one round trip. Blank `q`: the newest
+ * catalogue items and no lines.
+ */
+export async function searchOwn(db: Database, company: Company, q: string) {
+  const [items, lines, suppliers] = await db.read([
+    findItems(db, company, q),
+    findLines(db, company, q),
+    supplierIntegrations(db, company.companyId),
+  ])
+  return { items, lines, suppliers }
+}
+
+function findItems(db: Database, { companyId, companySlot }: Company, q: string) {
+  const { match, rest } = wordsQuery(q, sql`${catalogItems.searchText}`)
+  const live = sql`${catalogItems.companyId} = ${companyId} AND ${catalogItems.deleted} = 0`
+  const limit = q === '' ? SAMPLE : FOUND_MAX
+  if (!match) {
+    return db.orm
+      .select()
+      .from(catalogItems)
+      .where(and(live, ...rest))
+      .orderBy(desc(catalogItems.id))
+      .limit(limit)
+  }
+  return db.orm
+    .select(getTableColumns(catalogItems))
+    .from(sql`catalog_items_fts`)
+    .innerJoin(catalogItems, sql`${catalogItems.id} = ${idOf(sql`catalog_items_fts.rowid`)}`)
+    .where(and(hits('catalog_items_fts', match, companySlot), live, ...rest))
+    .orderBy(sql`catalog_items_fts.rowid DESC`)
+    .limit(limit)
+}
+
+function findLines(db: Database, { companyId, companySlot }: Company, q: string) {
+  const { match, rest } = wordsQuery(q, sql`${invoiceItems.searchText}`)
+  const live = sql`${invoiceItems.companyId} = ${companyId} AND ${isLive}`
+  if (q === '') return db.orm.select().from(invoiceItems).where(sql`0`)
+  if (!match) {
+    return db.orm
+      .select()
+      .from(invoiceItems)
+      .where(and(live, ...rest))
+      .orderBy(desc(invoiceItems.id))
+      .limit(FOUND_MAX)
+  }
+  return db.orm
+    .select(getTableColumns(invoiceItems))
+    .from(sql`invoice_items_fts`)
+    .innerJoin(invoiceItems, sql`${invoiceItems.id} = ${idOf(sql`invoice_items_fts.rowid`)}`)
+    .where(and(hits('invoice_items_fts', match, companySlot), live, ...rest))
+    .orderBy(sql`invoice_items_fts.rowid DESC`)
+    .limit(FOUND_MAX)
+}
+
+export async function findInvoiceItem(db: Database, companyId: number, id: number) {
+  const [[row]] = await db.read([
+    db.orm
+      .select()
+      .from(invoiceItems)
+      .where(and(eq(invoiceItems.companyId, companyId), eq(invoiceItems.id, id), isLive)),
+  ])
+  return row
+}
+
+/** A line is gone when it is deleted or its invoice is. */
+const isLive = sql`${invoiceItems.deleted} = 0 AND EXISTS (SELECT 1 FROM ${invoices}
+  WHERE ${invoices.companyId} = ${invoiceItems.companyId} AND ${invoices.id} = ${invoiceItems.invoiceId} AND ${invoices.deleted} = 0)`
+
+function hits(table: 'catalog_items_fts' | 'invoice_items_fts', match: string, slot: number): SQL {
+  const name = sql.raw(table)
+  return sql`${name} MATCH ${match} AND ${inSlot(slot, sql`${name}.rowid`)}`
+}
+
+function supplierIntegrations(db: Database, companyId: number) {
+  return db.orm
+    .select()
+    .from(integrations)
+    .where(sql`${integrations.companyId} = ${companyId} AND ${integrations.kind} IN ('supplier_a', 'supplier_b')`)
+    .orderBy(asc(integrations.kind))
+}
