@@ -60,7 +60,7 @@ export async function expectConforms(
   }
   if (problems.length === 0) return
   throw new Error(
-    `${request.method} ${pathname} answered ${response.status}, which does not conform to the published description:\n- ${problems.join('\n- ')}`,
+    `${request.method} ${pathname} answered ${response.status}, which does not conform to the published description:\n- ${[...new Set(problems)].join('\n- ')}`,
   )
 }
 
@@ -161,7 +161,7 @@ function explain(result: ValidationResult, what: string): string[] {
     !result.errors.some((other) => other !== unit && other.keywordLocation.startsWith(`${unit.keywordLocation}/`))
   return result.errors
     .filter(isInnermost)
-    .slice(0, 10)
+    .slice(0, 20)
     .map(({ instanceLocation, error }) => `${what} ${instanceLocation}: ${error}`)
 }
 
