@@ -116,20 +116,21 @@ export function productsOf(style: Style, account: Account = CREDENTIALS): Produc
   const colorCount = isLarge ? 70 : isSingle ? 1 : 3 + (style.styleID % 5)
   const sizes = isLarge ? SIZES : isSingle ? SIZES.slice(2, 3) : SIZES.slice(1, 6)
   const products: Product[] = []
-  for (const [sizeIndex, size] of [...sizes.entries()].reverse()) {
-    for (let color = 0; color < colorCount; color++) products.push(makeProduct(style, account, color, size, sizeIndex))
+  for (const size of sizes.toReversed()) {
+    for (let color = 0; color < colorCount; color++) products.push(makeProduct(style, account, color, size))
   }
   return products
 }
 
-function makeProduct(style: Style, account: Account, color: number, size: string, sizeIndex: number): Product {
+function makeProduct(style: Style, account: Account, color: number, size: (typeof SIZES)[number]): Product {
+  const sizeIndex = SIZES.indexOf(size)
   const garment = GARMENTS[(style.styleID - 1) % GARMENTS.length] ?? GARMENTS[0]
   const colorName = `${TONES[Math.floor(color / COLORS.length) % TONES.length]}${COLORS[color % COLORS.length]}`
   const number = style.styleID * 10_000 + color * 100 + sizeIndex
   const list = Number((garment.price + Math.max(0, sizeIndex - 4) * 1.25).toFixed(2))
   const discount = account.account_number === OTHER_CREDENTIALS.account_number ? 0.5 : 0.9
   const image = (view: string) => `Images/Color/${number - sizeIndex}_${view}.jpg`
-  const quantities = WAREHOUSES.map((_, index) => (number * (index + 3)) % 400)
+  const quantities = WAREHOUSES.map((_, index) => (number * (index + 3)) % 397)
   return {
     sku: `B${String(number).padStart(8, '0')}`,
     gtin: String(100_000_000_000 + number).padStart(14, '0'),

@@ -1,0 +1,74 @@
+import type { SupplierError } from '../../../src/products/suppliers/supplier.ts'
+import type { Call, Fault } from '../../simulators/kit.ts'
+
+let nextScope = 1
+
+/** A simulator's scope of one test: its own faults and its own log of calls. */
+export class SupplierScope {
+  readonly url: string
+
+  constructor(simulatorUrl: string) {
+    this.url = `${simulatorUrl}/t/${crypto.randomUUID()}-${nextScope++}`
+  }
+
+  async spoil(...faults: Fault[]): Promise<void> {
+    const response = await fetch(`${this.url}/__simulator`, { method: 'PUT', body: JSON.stringify(faults) })
+    await response.body?.cancel()
+  }
+
+  async calls(): Promise<Call[]> {
+    const response = await fetch(`${this.url}/__simulator`)
+    const { calls } = await response.json<{ calls: Call[] }>()
+    return calls
+  }
+}
+
+/** What the promise throws; it fails the test when it does not throw. */
+export async function errorOf(promise: Promise<unknown>): Promise<SupplierError> {
+  return promise.then(
+    () => {
+      throw new Error('expected an error')
+    },
+    (error) => error,
+  )
+}
+
+/** Everything that a log could show of an error. */
+export function showAll(error: Error): string {
+  return [error.stack, String(error.cause), JSON.stringify(error), JSON.stringify(Object.entries(error))].join('\n')
+}
+
+/** What both suppliers may do wrong on the wire, and how that is to be reported. */
+export const BROKEN_WIRE: readonly (readonly [string, Fault, Partial<SupplierError>])[] = [
+  ['503 with an HTML page', { status: 503, body: '<html><body><h1>Busy</h1></body></html>' }, down()],
+  ['502 with no body', { status: 502 }, down()],
+  ['500 with no body', { status: 500 }, down()],
+  [
+    '200 with an HTML page',
+    { body: '<!doctype html><html><br></html>', headers: { 'content-type': 'text/html' } },
+    down(),
+  ],
+  ['200 with no body', { body: '' }, down()],
+  ['200 with garbage', { body: '\u0000\ufffd garbage' }, down()],
+  ['a body cut short', { cutAfterBytes: 200 }, down()],
+  ['a connection closed without an answer', { destroy: true }, down()],
+  ['a redirect', { status: 302, headers: { location: '?again=1' } }, down()],
+  ['a permanent redirect', { status: 308, headers: { location: '?again=1' } }, down()],
+  ['an empty no-content answer', { status: 204 }, down()],
+  ['401', { status: 401, body: '<html>who are you</html>' }, { ...down(), reason: 'supplier_rejected_credentials' }],
+  ['429', { status: 429 }, { ...down(), throttled: true }],
+  [
+    '429 with its wait',
+    { status: 429, headers: { 'retry-after': '17' } },
+    { ...down(), throttled: true, retryAfterSeconds: 17 },
+  ],
+  [
+    '429 with a date',
+    { status: 429, headers: { 'retry-after': 'Sat, 21 Nov 2026 08:00:00 GMT' } },
+    { ...down(), throttled: true },
+  ],
+]
+
+function down(): Partial<SupplierError> {
+  return { reason: 'supplier_unavailable', throttled: false, retryAfterSeconds: null }
+}

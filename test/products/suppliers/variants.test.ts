@@ -1,0 +1,94 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  filterVariants,
+  type SupplierAVariant,
+  summarise,
+  supplierASummarySchema,
+  supplierAVariantSchema,
+  toVariant,
+} from '../../../src/products/suppliers/variants.ts'
+
+function variant(fields: Record<string, string> = {}): SupplierAVariant {
+  const made = toVariant(new Map(Object.entries({ style: 'PC61', ...fields })))
+  if (!made) throw new Error('a variant needs a style')
+  return made
+}
+
+const HEATHER = { color: 'Athletic Heather', catalogColor: 'Athletic Hthr' }
+const VARIANTS = [
+  variant({ ...HEATHER, size: '2XL', sizeIndex: '6', piecePrice: '4.50' }),
+  variant({ ...HEATHER, size: 'S', sizeIndex: '2', piecePrice: '3.00', productTitle: 'Tee', brandName: 'Cedar Row' }),
+  variant({ color: 'Black', size: 'S', sizeIndex: '2', piecePrice: '10.00' }),
+  variant({ color: 'Black', size: 'OSFA', piecePrice: '0.00' }),
+  variant({ catalogColor: 'Wht' }),
+]
+
+describe('toVariant', () => {
+  it.each([
+    ['3.42', 3.42],
+    [' 12 ', 12],
+    ['0', null],
+    ['0.00', null],
+    ['-1', null],
+    ['', null],
+    ['$3.42', null],
+    ['1e3', null],
+    ['Infinity', null],
+    ['9'.repeat(400), null],
+  ])('reads the price %j as %j', (text, price) => {
+    expect(variant({ piecePrice: text }).piece_price).toBe(price)
+  })
+
+  it('needs a style, and nothing else', () => {
+    expect(toVariant(new Map([['color', 'Red']]))).toBeNull()
+    expect(toVariant(new Map([['style', '  ']]))).toBeNull()
+    expect(supplierAVariantSchema.parse(variant())).toEqual(variant())
+  })
+
+  it('makes a strict variant of whatever is sent', () => {
+    const name = fc.constantFrom('style', 'piecePrice', 'sizeIndex', 'color', 'caseSize', 'productTitle', '__proto__')
+    fc.assert(
+      fc.property(fc.array(fc.tuple(name, fc.string())), (fields) => {
+        const made = toVariant(new Map([...fields, ['style', 'x']]))
+        expect(supplierAVariantSchema.parse(made)).toEqual(made)
+      }),
+    )
+  })
+})
+
+describe('filterVariants', () => {
+  it.each([
+    [{}, 5],
+    [{ color: '', size: ' ' }, 5],
+    [{ color: 'athletic heather' }, 2],
+    [{ color: ' ATHLETIC HTHR ' }, 2],
+    [{ color: 'Athletic' }, 0],
+    [{ color: 'wht' }, 1],
+    [{ size: 's' }, 2],
+    [{ color: 'Black', size: 'osfa' }, 1],
+    [{ color: 'Black', size: '2XL' }, 0],
+  ])('keeps by %j: %i', (filter, count) => {
+    expect(filterVariants(VARIANTS, filter)).toHaveLength(count)
+  })
+})
+
+describe('summarise', () => {
+  it('tells the style in short', () => {
+    expect(summarise('PC61', VARIANTS)).toEqual({
+      style: 'PC61',
+      title: 'Tee',
+      brand: 'Cedar Row',
+      colors: ['Athletic Heather', 'Black', 'Wht'],
+      sizes: ['S', '2XL', 'OSFA'],
+      price_min: 3,
+      price_max: 10,
+    })
+  })
+
+  it('is null for nothing, and strict for a row that tells nothing', () => {
+    expect(summarise('PC61', [])).toBeNull()
+    const empty = { title: null, brand: null, colors: [], sizes: [], price_min: null, price_max: null }
+    expect(supplierASummarySchema.parse(summarise('PC61', [variant()]))).toEqual({ style: 'PC61', ...empty })
+  })
+})
