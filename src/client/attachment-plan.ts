@@ -80,14 +80,13 @@ export function planAttachments(messages: Message[], storedMessages: Message[], 
     if (isOwn(key)) owners.set(lastPart(key), place.nameKey)
   }
 
-  const plainNames = new Set(places.map((place) => place.baseName))
   return places.map((place): Plan => {
     const key = keyOf(place)
     if (isOwn(key)) return { place, action: 'keep', storageKey: key }
     if (place.baseName === null) return { place, action: 'nameless' }
     const sizeBytes = place.attachment.size_bytes
     if (typeof sizeBytes === 'number' && sizeBytes > MAX_FILE_BYTES) return { place, action: 'too_large', sizeBytes }
-    const fileName = chooseName(place.baseName, place.nameKey, owners, plainNames)
+    const fileName = chooseName(place.baseName, place.nameKey, owners)
     owners.set(fileName, place.nameKey)
     return { place, action: 'upload', fileName }
   })
@@ -175,17 +174,12 @@ function indexStored(storedPlaces: Place[]): (place: Place) => Place | undefined
   }
 }
 
-function chooseName(
-  baseName: string,
-  nameKey: string,
-  owners: Map<string, string>,
-  plainNames: Set<string | null>,
-): string {
+function chooseName(baseName: string, nameKey: string, owners: Map<string, string>): string {
   const isFree = (name: string) => (owners.get(name) ?? nameKey) === nameKey
   if (isFree(baseName) && byteLength(baseName) <= MAX_NAME_BYTES) return baseName
   for (let salt = 0; ; salt += 1) {
     const name = markName(baseName, hash(`${nameKey}${salt || ''}`))
-    if (isFree(name) && !plainNames.has(name)) return name
+    if (isFree(name)) return name
   }
 }
 

@@ -6,7 +6,7 @@ import type {
   PresignRequest,
   ThreadContext,
 } from './mail-types.ts'
-import { type CallOptions, type ClientOptions, createTransport, pathOf } from './transport.ts'
+import { type CallOptions, type ClientOptions, createTransport, type Segments } from './transport.ts'
 import type {
   Client,
   ClientChanges,
@@ -57,69 +57,78 @@ export interface UploadOptions extends CallOptions {
  *
  * Every method takes a `signal` and rejects with an `ApiError`, or with the signal's reason once it is aborted.
  * A 429 is repeated after its `Retry-After` (up to 120 s; else it is the caller's); a lost answer, 502, 503 and 504 are
- * repeated for GET, PUT and presign, never for what creates, changes or deletes. The `X-Bookmark` of the last answer goes with the
- * next call, so that a client sees its own writes whichever replica answers.
+ * repeated for GET, PUT and presign, never for what creates, changes or deletes. The `X-Bookmark` of the last answer
+ * goes with the next call, so that a client sees its own writes whichever replica answers.
  */
 export function createClient(options: ClientOptions) {
   const transport = createTransport(options)
 
   /** Sends a call that may be repeated. */
-  async function read<Body>(path: string, query: Record<string, string | number | undefined>, signal?: AbortSignal) {
-    return (await transport.send<Body>({ method: 'GET', path, query, repeatable: true }, signal)).body
+  async function read<Body>(
+    segments: Segments,
+    query: Record<string, string | number | undefined>,
+    signal?: AbortSignal,
+  ) {
+    return (await transport.send<Body>({ method: 'GET', segments, query, repeatable: true }, signal)).body
   }
 
   /** Sends a call that must not be carried out twice. */
-  async function change<Body>(method: 'POST' | 'PATCH' | 'DELETE', path: string, body: unknown, signal?: AbortSignal) {
-    return (await transport.send<Body>({ method, path, body, repeatable: false }, signal)).body
+  async function change<Body>(
+    method: 'POST' | 'PATCH' | 'DELETE',
+    segments: Segments,
+    body: unknown,
+    signal?: AbortSignal,
+  ) {
+    return (await transport.send<Body>({ method, segments, body, repeatable: false }, signal)).body
   }
 
   const clients = {
-    list: ({ signal, ...query }: ClientListQuery = {}) => read<Page<Client>>('/clients', query, signal),
+    list: ({ signal, ...query }: ClientListQuery = {}) => read<Page<Client>>(['clients'], query, signal),
     /** Pages from `page` on (default 1) to the last. A client created meanwhile may show up on two pages. */
     pages: (query: ClientListQuery = {}) => walkPages((page) => clients.list({ ...query, page }), query.page),
     get: async (id: number, { signal }: CallOptions = {}) =>
-      (await read<{ client: Client }>(pathOf('clients', id), {}, signal)).client,
+      (await read<{ client: Client }>(['clients', id], {}, signal)).client,
     /** Case-insensitive exact match. */
     getByEmail: async (email: string, { signal }: CallOptions = {}) =>
-      (await read<{ client: Client }>('/clients/by-email', { email }, signal)).client,
+      (await read<{ client: Client }>(['clients', 'by-email'], { email }, signal)).client,
     create: async (client: NewClient, { signal }: CallOptions = {}) =>
-      (await change<{ client: Client }>('POST', '/clients', client, signal)).client,
+      (await change<{ client: Client }>('POST', ['clients'], client, signal)).client,
     /** By id or by email. `deleted: true` soft-deletes. */
     update: async (idOrEmail: number | string, changes: ClientChanges, { signal }: CallOptions = {}) =>
-      (await change<{ client: Client }>('PATCH', pathOf('clients', idOrEmail), changes, signal)).client,
+      (await change<{ client: Client }>('PATCH', ['clients', idOrEmail], changes, signal)).client,
   }
 
   const orders = {
-    list: ({ signal, ...query }: OrderListQuery = {}) => read<Page<Project>>('/orders', query, signal),
+    list: ({ signal, ...query }: OrderListQuery = {}) => read<Page<Project>>(['orders'], query, signal),
     /** Pages from `page` on (default 1) to the last. An order created meanwhile may show up on two pages. */
     pages: (query: OrderListQuery = {}) => walkPages((page) => orders.list({ ...query, page }), query.page),
-    get: (id: number | string, { signal }: CallOptions = {}) => read<FullOrder>(pathOf('orders', id), {}, signal),
-    create: (order: NewOrder, { signal }: CallOptions = {}) => change<FullOrder>('POST', '/orders', order, signal),
+    get: (id: number | string, { signal }: CallOptions = {}) => read<FullOrder>(['orders', id], {}, signal),
+    create: (order: NewOrder, { signal }: CallOptions = {}) => change<FullOrder>('POST', ['orders'], order, signal),
     update: (id: number | string, changes: OrderChanges, { signal }: CallOptions = {}) =>
-      change<OrderAnswer>('PATCH', pathOf('orders', id), changes, signal),
+      change<OrderAnswer>('PATCH', ['orders', id], changes, signal),
     /** Soft-deletes the order and its invoice. */
     delete: (id: number | string, { signal }: CallOptions = {}) =>
-      change<OrderAnswer>('DELETE', pathOf('orders', id), undefined, signal),
+      change<OrderAnswer>('DELETE', ['orders', id], undefined, signal),
   }
 
   const products = {
     /** `include` limits the sources; left out or empty: all of them. */
     search: ({ q, include = [], signal }: CallOptions & { q?: string; include?: SearchSource[] } = {}) =>
-      read<ProductSearch>('/products/search', { q, include: include.join(',') || undefined }, signal),
+      read<ProductSearch>(['products', 'search'], { q, include: include.join(',') || undefined }, signal),
     info: <Source extends keyof ProductQueries>(
       source: Source,
       query: ProductQueries[Source],
       { signal }: CallOptions = {},
-    ) => read<ProductAnswers[Source]>(pathOf('products', source), { ...query }, signal),
+    ) => read<ProductAnswers[Source]>(['products', source], { ...query }, signal),
   }
 
   const mail = {
     getThreadContext: (legacyThreadId: string, { signal }: CallOptions = {}) =>
-      read<ThreadContext>(pathOf('mail', 'threads', legacyThreadId), {}, signal),
+      read<ThreadContext>(['mail', 'threads', legacyThreadId], {}, signal),
     /** Creates or replaces the thread of this mailbox. */
     putEmailThread: async (legacyThreadId: string, body: EmailThreadBody, { signal }: CallOptions = {}) => {
-      const path = pathOf('mail', 'email-threads', legacyThreadId)
-      const request = { method: 'PUT', path, body, repeatable: true } as const
+      const segments = ['mail', 'email-threads', legacyThreadId]
+      const request = { method: 'PUT', segments, body, repeatable: true } as const
       return (await transport.send<{ email_thread: EmailThread }>(request, signal)).body.email_thread
     },
     /** With `ifNoneMatch`, the `etag` of an earlier answer, an unchanged thread comes back as `notModified`. */
@@ -129,7 +138,7 @@ export function createClient(options: ClientOptions) {
     ): Promise<EmailThreadAnswer> => {
       const request = {
         method: 'GET',
-        path: pathOf('mail', 'email-threads', legacyThreadId),
+        segments: ['mail', 'email-threads', legacyThreadId],
         query: { account_email: query.account_email },
         headers: query.ifNoneMatch ? { 'if-none-match': query.ifNoneMatch } : {},
         repeatable: true,
@@ -145,12 +154,12 @@ export function createClient(options: ClientOptions) {
   const files = {
     /** An upload address for one file. Changes nothing, so a lost answer is asked for again. */
     presign: async (orderId: number | string, file: PresignRequest, { signal }: CallOptions = {}) => {
-      const request = { method: 'POST', path: pathOf('orders', orderId, 'files', 'presign'), body: file } as const
+      const request = { method: 'POST', segments: ['orders', orderId, 'files', 'presign'], body: file } as const
       return (await transport.send<PresignedUpload>({ ...request, repeatable: true }, signal)).body
     },
     /** All files of the order, or those of one thread. */
     list: (orderId: number | string, query: { legacyThreadId?: string } & CallOptions = {}) =>
-      read<FileListing>(pathOf('orders', orderId, 'files'), { legacyThreadId: query.legacyThreadId }, query.signal),
+      read<FileListing>(['orders', orderId, 'files'], { legacyThreadId: query.legacyThreadId }, query.signal),
     /**
      * PUTs the bytes to a presigned address, with the content type and the length it was signed for.
      * Rejects with an `ApiError` of code `upload_failed` when the storage refuses.

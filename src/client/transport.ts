@@ -21,10 +21,12 @@ export interface CallOptions {
   signal?: AbortSignal | undefined
 }
 
+export type Segments = readonly (string | number)[]
+
 export interface ApiRequest {
   method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
-  /** Behind `/api/v1`, made by {@link pathOf}. */
-  path: string
+  /** Of the path behind `/api/v1`. */
+  segments: Segments
   query?: Record<string, string | number | undefined>
   body?: unknown
   headers?: Record<string, string>
@@ -69,7 +71,7 @@ export function createTransport(options: ClientOptions) {
 
   /** One call of the API. Throws {@link ApiError}, or the signal's reason. */
   async function send<Body>(request: ApiRequest, signal?: AbortSignal): Promise<ApiAnswer<Body>> {
-    const url = `${root}${request.path}${toQueryString(request.query)}`
+    const url = `${root}${toPath(request.segments)}${toQueryString(request.query)}`
     return tryAgain(request.repeatable, signal, async () => {
       const sentBookmark = bookmark
       const headers: Record<string, string> = { accept: 'application/json', authorization, ...request.headers }
@@ -161,8 +163,8 @@ export function chooseDelayMs(error: ApiError, retries: number, repeatable: bool
   return retryAfterSeconds > MAX_RETRY_AFTER_SECONDS ? null : retryAfterSeconds * 1000
 }
 
-/** A path of segments, each encoded. Throws a TypeError for one that an URL cannot carry: blank, `.` or `..`. */
-export function pathOf(...segments: (string | number)[]): string {
+/** Throws a TypeError for a segment that an address cannot carry, encoded or not: blank, `.` or `..`. */
+function toPath(segments: Segments): string {
   return segments
     .map((segment) => {
       const text = String(segment)

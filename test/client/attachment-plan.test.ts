@@ -1,0 +1,272 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  chooseOrder,
+  planAttachments,
+  toBaseName,
+  toContentType,
+  withStorageKeys,
+} from '../../src/client/attachment-plan.ts'
+import type { Attachment, Message, OrderFile } from '../../src/client/index.ts'
+
+const FOLDER = 'orders/1/12/email/t'
+
+describe('the order of a thread', () => {
+  it.each([
+    ['the selected one', '7', [{ id: 1 }, { id: 2 }], { orderId: '7' }],
+    ['the selected one, with nothing beside it', '7', [], { orderId: '7' }],
+    ['the only one', null, [{ id: 12 }], { orderId: '12' }],
+    ['the only one, its id a string', null, [{ id: '12' }], { orderId: '12' }],
+    ['the only one, as a blank selection is none', ' ', [{ id: 12 }], { orderId: '12' }],
+    ['none of several', null, [{ id: 1 }, { id: 2 }], { reason: 'several_orders' }],
+    ['none of none', null, [], { reason: 'no_orders' }],
+    ['none of null', null, null, { reason: 'no_orders' }],
+    ['none of something else', null, { id: 1 }, { reason: 'no_orders' }],
+    ['none of an element without an id', null, [{ title: 'x' }], { reason: 'no_orders' }],
+  ])('is %s', (_name, selected_order_id, orders_data, expected) => {
+    expect(chooseOrder({ selected_order_id, orders_data })).toEqual(expected)
+  })
+})
+
+describe('names', () => {
+  it.each([
+    ['logo.png', 'logo.png'],
+    ['a/b\\c/logo.png', 'logo.png'],
+    ['C:\\art\\logo.png', 'logo.png'],
+    ['../../etc/passwd', 'passwd'],
+    ['e\u0301.png', 'é.png'],
+    ['a\u0000\r\n\u007f\u0085b.png', 'ab.png'],
+    ['folder/', null],
+    ['..', null],
+    ['.\u0007.', null],
+    ['  ', null],
+    ['', null],
+    [undefined, null],
+    [7, null],
+  ])('%j has the base name %j', (filename, expected) => {
+    expect(toBaseName(filename)).toBe(expected)
+  })
+
+  it.each([
+    ['image/png', 'image/png'],
+    ['application/vnd.x+json', 'application/vnd.x+json'],
+    [' text/plain; charset=utf-8 ', 'text/plain; charset=utf-8'],
+    ['application/pdf;\r\n name="a.pdf"', undefined],
+    ['image/png\r\nX-Other: 1', undefined],
+    ['png', undefined],
+    ['', undefined],
+    [null, undefined],
+    [`a/${'b'.repeat(300)}`, undefined],
+  ])('%j is sent as content type %j', (mimeType, expected) => {
+    expect(toContentType(mimeType)).toBe(expected)
+  })
+
+  it('a name too long for a key is cut to whole characters and keeps its ending', () => {
+    const [plan] = planAttachments([message('m', { filename: `${'ж'.repeat(300)}.png` })], [], [])
+    const name = plan?.action === 'upload' ? plan.fileName : ''
+    expect(name).toMatch(/^ж{100,}~[0-9a-f]{8}\.png$/)
+    expect(new TextEncoder().encode(name).length).toBeLessThanOrEqual(255)
+  })
+})
+
+describe('what is done with an attachment', () => {
+  const stored = { filename: 'a.pdf', storage_key: `${FOLDER}/a.pdf` }
+
+  it.each<[string, Attachment, Attachment, string[], string]>([
+    ['its own key is listed', stored, { filename: 'b.pdf' }, ['a.pdf'], 'keep'],
+    ['its own key is not listed', stored, { filename: 'b.pdf' }, ['b.pdf'], 'upload'],
+    ['the stored equal has a listed key', { filename: 'a.pdf' }, stored, ['a.pdf'], 'keep'],
+    ['the stored equal has a key that is not listed', { filename: 'a.pdf' }, stored, [], 'upload'],
+    ['the file is listed but no key is stored', { filename: 'a.pdf' }, { filename: 'a.pdf' }, ['a.pdf'], 'upload'],
+    ['another name', { filename: 'b.pdf' }, stored, ['a.pdf'], 'upload'],
+    [
+      'one id, another name',
+      { filename: 'b', mail_attachment_id: '1' },
+      { ...stored, mail_attachment_id: '1' },
+      ['a.pdf'],
+      'keep',
+    ],
+    [
+      'one name, another id',
+      { filename: 'a.pdf', mail_attachment_id: '2' },
+      { ...stored, mail_attachment_id: '1' },
+      ['a.pdf'],
+      'upload',
+    ],
+    ['one name, only one has an id', { filename: 'a.pdf', mail_attachment_id: '1' }, stored, ['a.pdf'], 'keep'],
+    ['no name', { mime_type: 'image/png' }, stored, ['a.pdf'], 'nameless'],
+    ['too large', { filename: 'b', size_bytes: 157_286_401 }, stored, ['a.pdf'], 'too_large'],
+    ['as large as may be', { filename: 'b', size_bytes: 157_286_400 }, stored, ['a.pdf'], 'upload'],
+  ])('%s', (_name, attachment, storedAttachment, listed, action) => {
+    const [plan] = planAttachments([message('m', attachment)], [message('m', storedAttachment)], filesOf(listed))
+    expect(plan?.action).toBe(action)
+  })
+
+  it('a name that a later attachment already holds is not given to an earlier one', () => {
+    const messages = [message('m1', { filename: 'a.pdf' }), message('m2', stored)]
+    const plans = planAttachments(messages, [], filesOf(['a.pdf']))
+    expect(plans).toMatchObject([{ fileName: expect.stringMatching(/^a~[0-9a-f]{8}\.pdf$/) }, { action: 'keep' }])
+  })
+
+  it('an id of one message says nothing about another message', () => {
+    const part = { filename: 'a.pdf', mail_attachment_id: 'part-2' }
+    const plans = planAttachments(
+      [message('new', part)],
+      [message('old', { ...part, storage_key: `${FOLDER}/a.pdf` })],
+      filesOf(['a.pdf']),
+    )
+    expect(plans[0]).toMatchObject({ action: 'upload', fileName: expect.stringMatching(/^a~[0-9a-f]{8}\.pdf$/) })
+  })
+
+  it('an id counts across messages that have none themselves', () => {
+    const part = { filename: 'a.pdf', mail_attachment_id: 'x' }
+    const storedMessages = [message(undefined, { ...part, storage_key: `${FOLDER}/a.pdf` })]
+    const plans = planAttachments([message(undefined), message(undefined, part)], storedMessages, filesOf(['a.pdf']))
+    expect(plans[0]?.action).toBe('keep')
+  })
+
+  it('ids that a mailbox gives anew each time lead to the same key, not to one more file', () => {
+    const of = (id: string): Message[] => [
+      message('m1', { filename: 'logo.png', mail_attachment_id: `${id}1` }),
+      message('m2', { filename: 'logo.png', mail_attachment_id: `${id}2` }),
+    ]
+    const first = carryOut(of('a'), [], [])
+    const second = carryOut(of('b'), first.messages, first.files)
+    expect(keysOf(second.messages)).toEqual(keysOf(first.messages))
+    expect(second.files).toEqual(first.files)
+  })
+
+  it('one key on two attachments is trusted for neither: each gets its own', () => {
+    const storedMessages = ['m1', 'm2'].map((id) => message(id, { ...stored }))
+    const messages = ['m1', 'm2'].map((id) => message(id, { filename: 'a.pdf' }))
+    const result = carryOut(messages, storedMessages, filesOf(['a.pdf']))
+    expect(keysOf(result.messages)).toEqual([
+      `${FOLDER}/a.pdf`,
+      expect.stringMatching(/^orders\/1\/12\/email\/t\/a~[0-9a-f]{8}\.pdf$/),
+    ])
+    expect(result.uploaded).toHaveLength(2)
+  })
+
+  it('what is no attachment is left alone', () => {
+    const odd = { id: 'm', attachments: [null, 'x', { filename: 'a' }] } as unknown as Message
+    const none = { id: 'n', attachments: 'many' } as unknown as Message
+    expect(planAttachments([odd, none], [none, odd], [])).toHaveLength(1)
+    expect(withStorageKeys([odd, none], [odd], new Map())).toEqual([odd, none])
+  })
+})
+
+const filename = fc.constantFrom(
+  'a.png',
+  'b.png',
+  'x/a.png',
+  'A.png',
+  'a',
+  '.png',
+  'é.png',
+  'e\u0301.png',
+  'ж'.repeat(200),
+  '..',
+)
+const attachments = fc.array(
+  fc.record({ filename, mail_attachment_id: fc.constantFrom('1', '2', '3') }, { requiredKeys: ['filename'] }),
+  { maxLength: 4 },
+)
+const thread = fc
+  .uniqueArray(fc.record({ id: fc.constantFrom('m1', 'm2', 'm3', 'm4', 'm5'), attachments }), {
+    selector: ({ id }) => id,
+    maxLength: 5,
+  })
+  // Two parts of one message never have one id.
+  .map((messages) => messages.map((each) => ({ ...each, attachments: each.attachments.filter(isFirstOfItsId) })))
+
+describe('for any thread', () => {
+  it('no two attachments share a key, and each key fits', () => {
+    fc.assert(
+      fc.property(thread, (messages) => {
+        const { uploaded } = carryOut(messages, [], [])
+        expect(new Set(uploaded).size).toBe(uploaded.length)
+        for (const name of uploaded) {
+          expect(toBaseName(name)).toBe(name)
+          expect(new TextEncoder().encode(name).length).toBeLessThanOrEqual(255)
+        }
+      }),
+    )
+  })
+
+  it('a second run uploads nothing and changes nothing', () => {
+    fc.assert(
+      fc.property(thread, (messages) => {
+        const first = carryOut(messages, [], [])
+        const second = carryOut(messages, first.messages, first.files)
+        expect(second.uploaded).toEqual([])
+        expect(second.messages).toEqual(first.messages)
+      }),
+    )
+  })
+
+  it('messages may come, go and change places: what is stored keeps its key and its bytes', () => {
+    fc.assert(
+      fc.property(thread, thread, (before, after) => {
+        // A message of one id is the same message.
+        const known = new Map(before.map((each) => [each.id, each]))
+        const later = after.map((each) => known.get(each.id) ?? each)
+        const first = carryOut(before, [], [])
+        const second = carryOut(later, first.messages, first.files)
+        const oldNames = first.files.map((file) => file.objectName)
+        expect(second.uploaded.filter((name) => oldNames.includes(name))).toEqual([])
+        for (const each of second.messages) {
+          const earlier = first.messages.find(({ id }) => id === each.id)
+          if (earlier) expect(each).toEqual(earlier)
+        }
+      }),
+    )
+  })
+
+  it('a run that broke off anywhere and is run again ends as an unbroken one', () => {
+    fc.assert(
+      fc.property(thread, fc.nat({ max: 20 }), (messages, count) => {
+        const whole = carryOut(messages, [], [])
+        const uploadedBeforeTheCrash = filesOf(whole.uploaded.slice(0, count))
+        const again = carryOut(messages, [], uploadedBeforeTheCrash)
+        expect(again.messages).toEqual(whole.messages)
+      }),
+    )
+  })
+})
+
+function message(id: string | undefined, ...attachments: Attachment[]): Message {
+  return { ...(id !== undefined && { id }), attachments }
+}
+
+function filesOf(names: string[]): OrderFile[] {
+  return names.map((objectName) => ({
+    path: `${FOLDER}/${objectName}`,
+    objectName,
+    length: 1,
+    lastChanged: '',
+    source: 'email',
+  }))
+}
+
+/** Follows the plan as a run would, without any network. */
+function carryOut(messages: Message[], storedMessages: Message[], files: OrderFile[]) {
+  const plans = planAttachments(messages, storedMessages, files)
+  const uploaded = plans.flatMap((plan) => (plan.action === 'upload' ? plan.fileName : []))
+  const keys = new Map(
+    plans.flatMap((plan): [string, string][] => {
+      if (plan.action === 'keep') return [[plan.place.nameKey, plan.storageKey]]
+      return plan.action === 'upload' ? [[plan.place.nameKey, `${FOLDER}/${plan.fileName}`]] : []
+    }),
+  )
+  const names = new Set([...files.map((file) => file.objectName), ...uploaded])
+  return { uploaded, files: filesOf([...names]), messages: withStorageKeys(messages, storedMessages, keys) }
+}
+
+function keysOf(messages: Message[]) {
+  return messages.flatMap((each) => each.attachments ?? []).map((attachment) => attachment.storage_key)
+}
+
+function isFirstOfItsId(each: { mail_attachment_id?: string }, index: number, all: { mail_attachment_id?: string }[]) {
+  const id = each.mail_attachment_id
+  return id === undefined || all.findIndex((other) => other.mail_attachment_id === id) === index
+}

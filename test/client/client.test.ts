@@ -1,0 +1,222 @@
+import { describe, expect, it } from 'vitest'
+import type { ApiClient } from '../../src/client/index.ts'
+import { listLines, openCrm, THREAD_ID, TOKEN } from './support.ts'
+
+const seed = {
+  clients: [{ id: 1, company_name: 'Oak', email: 'Info+a/b@Oak.example' }],
+  orders: [{ id: 12, title: 'Shirts' }],
+  contexts: { [THREAD_ID]: { thread_id: 't', orders_data: [{ id: 12 }] } },
+  threads: { [`sales@shop.example ${THREAD_ID}`]: { id: 'u', messages: [] } },
+}
+const account_email = 'sales@shop.example'
+const presignBody = { fileName: 'ä b.png', size: 3, legacyThreadId: THREAD_ID }
+
+const calls: [name: string, line: string, body: unknown, call: (api: ApiClient) => Promise<unknown>][] = [
+  ['clients.list', 'GET /api/v1/clients', '', (api) => api.clients.list()],
+  [
+    'clients.list with a query',
+    'GET /api/v1/clients?page=2&per_page=10&q=a%26b+c',
+    '',
+    (api) => api.clients.list({ page: 2, per_page: 10, q: 'a&b c' }),
+  ],
+  ['clients.get', 'GET /api/v1/clients/1', '', (api) => api.clients.get(1)],
+  [
+    'clients.getByEmail',
+    'GET /api/v1/clients/by-email?email=info%2Ba%2Fb%40oak.example',
+    '',
+    (api) => api.clients.getByEmail('info+a/b@oak.example'),
+  ],
+  [
+    'clients.create',
+    'POST /api/v1/clients',
+    { company_name: 'Elm' },
+    (api) => api.clients.create({ company_name: 'Elm' }),
+  ],
+  ['clients.update', 'PATCH /api/v1/clients/1', { deleted: true }, (api) => api.clients.update(1, { deleted: true })],
+  [
+    'clients.update by email',
+    'PATCH /api/v1/clients/info%2Ba%2Fb%40oak.example',
+    { phone: null },
+    (api) => api.clients.update('info+a/b@oak.example', { phone: null }),
+  ],
+  [
+    'orders.list',
+    'GET /api/v1/orders?client_id=1&status=3&from=2026-01-01&to=2026-01-31',
+    '',
+    (api) => api.orders.list({ client_id: 1, status: 3, from: '2026-01-01', to: '2026-01-31' }),
+  ],
+  ['orders.get', 'GET /api/v1/orders/12', '', (api) => api.orders.get(12)],
+  [
+    'orders.create',
+    'POST /api/v1/orders',
+    { title: 'Caps', client_id: 1 },
+    (api) => api.orders.create({ title: 'Caps', client_id: 1 }),
+  ],
+  ['orders.update', 'PATCH /api/v1/orders/12', { status_id: 2 }, (api) => api.orders.update(12, { status_id: 2 })],
+  ['orders.delete', 'DELETE /api/v1/orders/12', '', (api) => api.orders.delete(12)],
+  ['products.search', 'GET /api/v1/products/search', '', (api) => api.products.search()],
+  [
+    'products.search with sources',
+    'GET /api/v1/products/search?q=pc54&include=local%2Clines',
+    '',
+    (api) => api.products.search({ q: 'pc54', include: ['local', 'lines'] }),
+  ],
+  [
+    'products.info supplier_a',
+    'GET /api/v1/products/supplier_a?style=PC54&color=Red',
+    '',
+    (api) => api.products.info('supplier_a', { style: 'PC54', color: 'Red' }),
+  ],
+  [
+    'products.info supplier_b',
+    'GET /api/v1/products/supplier_b?styleId=39',
+    '',
+    (api) => api.products.info('supplier_b', { styleId: '39' }),
+  ],
+  [
+    'products.info invoice_item',
+    'GET /api/v1/products/invoice_item?id=5',
+    '',
+    (api) => api.products.info('invoice_item', { id: 5 }),
+  ],
+  ['mail.getThreadContext', `GET /api/v1/mail/threads/${THREAD_ID}`, '', (api) => api.mail.getThreadContext(THREAD_ID)],
+  [
+    'mail.putEmailThread',
+    'PUT /api/v1/mail/email-threads/a%3Ab%2B',
+    { account_email, messages: [] },
+    (api) => api.mail.putEmailThread('a:b+', { account_email, messages: [] }),
+  ],
+  [
+    'mail.getEmailThread',
+    `GET /api/v1/mail/email-threads/${THREAD_ID}?account_email=sales%40shop.example`,
+    '',
+    (api) => api.mail.getEmailThread(THREAD_ID, { account_email }),
+  ],
+  ['files.presign', 'POST /api/v1/orders/12/files/presign', presignBody, (api) => api.files.presign(12, presignBody)],
+  [
+    'files.list',
+    `GET /api/v1/orders/12/files?legacyThreadId=${THREAD_ID}`,
+    '',
+    (api) => api.files.list(12, { legacyThreadId: THREAD_ID }),
+  ],
+  ['files.list of the whole order', 'GET /api/v1/orders/12/files', '', (api) => api.files.list(12)],
+]
+
+describe('every method makes one call', () => {
+  it.each(calls)('%s', async (_name, line, body, call) => {
+    const crm = await openCrm(seed)
+    await call(crm.client())
+    const [made, ...others] = (await crm.look()).calls
+    expect(others).toEqual([])
+    expect(`${made?.method} ${made?.path}`).toBe(line)
+    expect(made?.headers.authorization).toBe(`Bearer ${TOKEN}`)
+    expect(made?.body === '' ? '' : JSON.parse(made?.body ?? '')).toEqual(body)
+    expect(made?.headers['content-type']).toBe(body === '' ? undefined : 'application/json')
+  })
+})
+
+describe('answers', () => {
+  it('hands out the client, not its wrapper', async () => {
+    const api = (await openCrm(seed)).client()
+    expect(await api.clients.getByEmail('INFO+a/b@oak.example')).toMatchObject({ id: 1, company_name: 'Oak' })
+    expect(await api.clients.create({ company_name: 'Elm' })).toMatchObject({ id: 2, company_name: 'Elm' })
+    expect(await api.clients.update(2, { website: 'x' })).toMatchObject({ id: 2, website: 'x' })
+  })
+
+  it.each([
+    [0, []],
+    [1, [1]],
+    [4, [2, 2]],
+    [5, [2, 2, 1]],
+  ])('walks the pages of %i clients and stops', async (count, sizes) => {
+    const clients = Array.from({ length: count }, (_, index) => ({ id: index + 1, company_name: 'x' }))
+    const crm = await openCrm({ clients, orders: clients })
+    const api = crm.client()
+    for (const pages of [api.clients.pages({ per_page: 2 }), api.orders.pages({ per_page: 2 })]) {
+      const seen: number[][] = []
+      for await (const page of pages) seen.push(page.data.map(({ id }) => id))
+      expect(seen.map((page) => page.length)).toEqual(sizes)
+      expect(seen.flat()).toEqual(clients.map(({ id }) => id))
+    }
+    expect((await crm.look()).calls).toHaveLength(2 * Math.max(1, sizes.length))
+  })
+
+  it('starts at the page asked for', async () => {
+    const clients = Array.from({ length: 5 }, (_, index) => ({ id: index + 1 }))
+    const api = (await openCrm({ clients })).client()
+    const ids: number[] = []
+    for await (const page of api.clients.pages({ page: 2, per_page: 2 })) ids.push(...page.data.map(({ id }) => id))
+    expect(ids).toEqual([3, 4, 5])
+  })
+
+  it('gives a thread with its etag, and says when it has not changed', async () => {
+    const crm = await openCrm(seed)
+    const api = crm.client()
+    const first = await api.mail.getEmailThread(THREAD_ID, { account_email })
+    expect(first).toMatchObject({ notModified: false, emailThread: { id: 'u' } })
+    const again = await api.mail.getEmailThread(THREAD_ID, { account_email, ifNoneMatch: first.etag })
+    expect(again).toEqual({ notModified: true, emailThread: null, etag: first.etag })
+    await api.mail.putEmailThread(THREAD_ID, { account_email, messages: [{ id: 'm' }] })
+    const changed = await api.mail.getEmailThread(THREAD_ID, { account_email, ifNoneMatch: first.etag })
+    expect(changed).toMatchObject({ notModified: false, emailThread: { message_count: 1 } })
+  })
+})
+
+describe('paths', () => {
+  it.each(['', '.', '..'])('refuses %j, which an address would swallow', async (id) => {
+    const crm = await openCrm(seed)
+    await expect(crm.client().orders.get(id)).rejects.toThrow(TypeError)
+    expect(await listLines(crm)).toEqual([])
+  })
+
+  it('never lets a segment leave its place', async () => {
+    const crm = await openCrm(seed)
+    await expect(crm.client().mail.getThreadContext('../../clients?x#y')).rejects.toMatchObject({ status: 404 })
+    expect(await listLines(crm)).toEqual(['GET /api/v1/mail/threads/..%2F..%2Fclients%3Fx%23y'])
+  })
+})
+
+describe('upload', () => {
+  it.each([
+    ['bytes', new TextEncoder().encode('abc')],
+    ['part of a larger buffer', new TextEncoder().encode('xxabcxx').subarray(2, 5)],
+    ['a blob with a type of its own', new Blob(['abc'], { type: 'text/html' })],
+  ])('puts %s with the signed type and length, without the token', async (_name, data) => {
+    const crm = await openCrm(seed)
+    const api = crm.client()
+    const presigned = await api.files.presign(12, { ...presignBody, contentType: 'image/png' })
+    const progress: [number, number][] = []
+    await api.files.upload(presigned, data, { onProgress: (sent, total) => progress.push([sent, total]) })
+    const { calls, state } = await crm.look()
+    expect(state.files[presigned.key]).toEqual({ body: 'abc', contentType: 'image/png', length: 3 })
+    expect(calls[1]?.headers.authorization).toBeUndefined()
+    expect(calls[1]?.headers['x-bookmark']).toBeUndefined()
+    expect(progress).toEqual([
+      [0, 3],
+      [3, 3],
+    ])
+  })
+
+  it('stores an empty file', async () => {
+    const crm = await openCrm(seed)
+    const api = crm.client()
+    const presigned = await api.files.presign(12, { ...presignBody, size: 0 })
+    await api.files.upload(presigned, new Uint8Array())
+    expect((await crm.look()).state.files[presigned.key]).toMatchObject({ length: 0 })
+  })
+
+  it('tells why the storage refused, without the signed address', async () => {
+    const crm = await openCrm(seed)
+    const api = crm.client()
+    const presigned = await api.files.presign(12, presignBody)
+    const error = await api.files.upload(presigned, new Uint8Array(4)).catch((thrown) => thrown)
+    expect(error).toMatchObject({
+      name: 'ApiError',
+      status: 403,
+      code: 'upload_failed',
+      details: { storage_code: 'SignatureDoesNotMatch' },
+    })
+    expect(`${error.message} ${error.stack}`).not.toContain('signature=')
+    expect((await crm.look()).calls).toHaveLength(2)
+  })
+})

@@ -1,0 +1,50 @@
+import { inject } from 'vitest'
+import { type ClientOptions, createClient } from '../../src/client/index.ts'
+import type { Call, Fault } from '../simulators/kit.ts'
+
+export const TOKEN = 'ab'.repeat(32)
+export const THREAD_ID = '18c1a2b3'
+export const MAILBOX = 'sales@shop.example'
+
+export interface CrmSnapshot {
+  calls: Call[]
+  state: {
+    threads: Record<string, Record<string, unknown>>
+    files: Record<string, { body: string; contentType: string; length: number }>
+    uploadsAtOnce: number
+    orders: Record<string, unknown>[]
+  }
+}
+
+/** One test's own API: seeded, steered and looked into over HTTP. Waits are noted instead of waited. */
+export async function openCrm(seed: Record<string, unknown> = {}) {
+  const base = `${inject('crmApiUrl')}/t/${crypto.randomUUID()}`
+  const control = `${base}/__simulator`
+  const waits: number[] = []
+  await put(`${base}/seed`, { base, ...seed })
+
+  return {
+    base,
+    waits,
+    client: (options: Partial<ClientOptions> = {}) =>
+      createClient({ baseUrl: base, token: TOKEN, sleep: async (delayMs) => void waits.push(delayMs), ...options }),
+    spoil: (...faults: Fault[]) => put(control, faults),
+    seed: (more: Record<string, unknown>) => put(`${base}/seed`, more),
+    look: async (): Promise<CrmSnapshot> => {
+      const snapshot: CrmSnapshot = await (await fetch(control)).json()
+      return { ...snapshot, calls: snapshot.calls.filter((call) => call.path !== '/seed') }
+    },
+  }
+}
+
+export type Crm = Awaited<ReturnType<typeof openCrm>>
+
+/** `METHOD /path?query` of every call so far. */
+export async function listLines(crm: Crm): Promise<string[]> {
+  return (await crm.look()).calls.map(({ method, path }) => `${method} ${path.replace(/\?signature=.*/, '')}`)
+}
+
+async function put(url: string, body: unknown): Promise<void> {
+  const response = await fetch(url, { method: 'PUT', body: JSON.stringify(body) })
+  await response.text()
+}

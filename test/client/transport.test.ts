@@ -1,0 +1,274 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { readRetryAfter } from '../../src/client/errors.ts'
+import { type ApiClient, ApiError, createClient } from '../../src/client/index.ts'
+import { chooseDelayMs } from '../../src/client/transport.ts'
+import { listLines, openCrm, THREAD_ID, TOKEN } from './support.ts'
+
+const account_email = 'sales@shop.example'
+const seed = { clients: [{ id: 1, company_name: 'Oak' }], orders: [{ id: 12 }] }
+const rateLimited = {
+  status: 429,
+  headers: { 'retry-after': '7', 'x-request-id': 'r-9' },
+  body: '{"error":{"code":"rate_limited","message":"Too many","details":null}}',
+}
+
+const repeatable: [string, (api: ApiClient) => Promise<unknown>][] = [
+  ['GET', (api) => api.clients.get(1)],
+  ['PUT of a thread', (api) => api.mail.putEmailThread(THREAD_ID, { account_email, messages: [] })],
+  ['presign', (api) => api.files.presign(12, { fileName: 'a', size: 1, legacyThreadId: THREAD_ID })],
+]
+const unrepeatable: [string, (api: ApiClient) => Promise<unknown>][] = [
+  ['POST of a client', (api) => api.clients.create({ company_name: 'Elm' })],
+  ['POST of an order', (api) => api.orders.create({ title: 'Caps', client_id: 1 })],
+  ['PATCH of a client', (api) => api.clients.update(1, { phone: '1' })],
+  ['PATCH of an order', (api) => api.orders.update(12, { title: 'x' })],
+  ['DELETE of an order', (api) => api.orders.delete(12)],
+]
+
+describe('a 429', () => {
+  it.each([...repeatable, ...unrepeatable])('is repeated after its Retry-After: %s', async (_name, call) => {
+    const crm = await openCrm(seed)
+    await crm.spoil({ ...rateLimited, times: 2 })
+    await call(crm.client())
+    expect(crm.waits).toEqual([7000, 7000])
+    expect((await crm.look()).calls).toHaveLength(3)
+  })
+
+  it('is given up after maxRetries, with all it told', async () => {
+    const crm = await openCrm(seed)
+    await crm.spoil({ ...rateLimited, times: -1 })
+    const error = await crm
+      .client({ maxRetries: 2 })
+      .clients.get(1)
+      .catch((thrown) => thrown)
+    expect(error).toBeInstanceOf(ApiError)
+    expect(error).toMatchObject({ status: 429, code: 'rate_limited', requestId: 'r-9', retryAfterSeconds: 7 })
+    expect((await crm.look()).calls).toHaveLength(3)
+  })
+
+  it('that asks for more than two minutes is the caller’s to wait for', async () => {
+    const crm = await openCrm(seed)
+    await crm.spoil({ ...rateLimited, headers: { 'retry-after': '3600' } })
+    await expect(crm.client().clients.get(1)).rejects.toMatchObject({ status: 429, retryAfterSeconds: 3600 })
+    expect(crm.waits).toEqual([])
+  })
+})
+
+const losses = [
+  ['502', { status: 502, apply: true }],
+  ['503', { status: 503, apply: true }],
+  ['504', { status: 504, apply: true }],
+  ['a closed connection', { destroy: true, apply: true }],
+  ['half an answer', { cutAfterBytes: 5 }],
+] as const
+
+describe.each(losses)('a lost answer: %s', (_loss, fault) => {
+  it.each(repeatable)('%s is sent again', async (_name, call) => {
+    const crm = await openCrm(seed)
+    await crm.spoil({ ...fault, match: '/api/' })
+    await call(crm.client())
+    expect((await crm.look()).calls).toHaveLength(2)
+    expect(crm.waits).toHaveLength(1)
+  })
+
+  it.each(unrepeatable)('%s is never sent again', async (_name, call) => {
+    const crm = await openCrm(seed)
+    await crm.spoil({ ...fault, match: '/api/', times: -1 })
+    await expect(call(crm.client())).rejects.toBeInstanceOf(ApiError)
+    expect((await crm.look()).calls).toHaveLength(1)
+    expect(crm.waits).toEqual([])
+  })
+
+  it('the PUT of bytes is sent again, and progress begins again', async () => {
+    const crm = await openCrm(seed)
+    const api = crm.client()
+    const presigned = await api.files.presign(12, { fileName: 'a', size: 3, legacyThreadId: THREAD_ID })
+    // An upload's answer has no body to cut.
+    await crm.spoil({ match: '/upload/', ...('cutAfterBytes' in fault ? { destroy: true } : fault) })
+    const progress: number[] = []
+    await api.files.upload(presigned, new Blob(['abc']), { onProgress: (sent) => progress.push(sent) })
+    expect(progress).toEqual([0, 0, 3])
+    expect((await crm.look()).state.files[presigned.key]?.body).toBe('abc')
+  })
+})
+
+describe('other failures', () => {
+  it.each([400, 401, 403, 404, 409, 413, 500])('%i is final', async (status) => {
+    const crm = await openCrm(seed)
+    await crm.spoil({ status, times: -1 })
+    await expect(crm.client().clients.get(1)).rejects.toMatchObject({ status, code: 'unexpected_answer' })
+    expect((await crm.look()).calls).toHaveLength(1)
+  })
+
+  it('carries code, message, details and request id', async () => {
+    const crm = await openCrm()
+    // @ts-expect-error company_name is required
+    await expect(crm.client().clients.create({ phone: '1' })).rejects.toMatchObject({
+      name: 'ApiError',
+      status: 400,
+      code: 'invalid_request',
+      message: 'The request is invalid',
+      details: { issues: [{ path: 'company_name', message: 'Required' }] },
+      requestId: 'request-1',
+      retryAfterSeconds: null,
+    })
+    const wrong = crm.client({ token: 'wrong' }).clients.list()
+    await expect(wrong).rejects.toMatchObject({ status: 401, code: 'unauthenticated', details: null })
+  })
+
+  it('a supplier that refuses the company’s credentials is asked once', async () => {
+    const crm = await openCrm()
+    const details = { reason: 'supplier_rejected_credentials' }
+    await crm.spoil({ status: 502, body: JSON.stringify({ error: { code: 'internal_error', message: 'x', details } }) })
+    const call = crm.client().products.info('supplier_a', { style: 'PC54' })
+    await expect(call).rejects.toMatchObject({ status: 502, details })
+    expect(crm.waits).toEqual([])
+  })
+
+  it('a success that is not JSON is told as such', async () => {
+    const crm = await openCrm()
+    await crm.spoil({ body: '<html>Sign in to the network</html>' })
+    await expect(crm.client().clients.list()).rejects.toMatchObject({ status: 200, code: 'unexpected_answer' })
+  })
+
+  it('never quotes the token, neither when it is refused nor when a call fails', async () => {
+    const secret = 'very-secret\nvalue'
+    expect(() => createClient({ baseUrl: 'http://127.0.0.1', token: secret })).toThrow(/^token: /)
+    const crm = await openCrm()
+    await crm.spoil({ destroy: true, times: -1 })
+    const error = await crm
+      .client({ maxRetries: 0 })
+      .clients.list()
+      .catch((thrown) => thrown)
+    expect(error).toMatchObject({ status: 0, code: 'network_error' })
+    expect(`${error.stack} ${error.cause} ${JSON.stringify(error)}`).not.toContain(TOKEN)
+  })
+})
+
+describe('time', () => {
+  it('gives a try up after timeoutMs and tries again', async () => {
+    const crm = await openCrm(seed)
+    await crm.spoil({ delayMs: 2000 })
+    await expect(crm.client({ timeoutMs: 100 }).clients.get(1)).resolves.toMatchObject({ id: 1 })
+    await crm.spoil({ delayMs: 2000 })
+    const call = crm.client({ timeoutMs: 100, maxRetries: 0 }).clients.get(1)
+    await expect(call).rejects.toMatchObject({ code: 'network_error', message: 'GET: no whole answer within 100 ms' })
+  })
+
+  it('stops a running call with the signal’s own reason, and does not try again', async () => {
+    const crm = await openCrm(seed)
+    await crm.spoil({ delayMs: 2000, times: -1 })
+    const stop = new AbortController()
+    const call = crm.client().clients.get(1, { signal: stop.signal })
+    setTimeout(() => stop.abort(new Error('closed the window')), 50)
+    await expect(call).rejects.toThrow('closed the window')
+    expect(await listLines(crm)).toHaveLength(1)
+  })
+
+  it('stops a wait, and makes no call when aborted before', async () => {
+    const crm = await openCrm(seed)
+    await crm.spoil({ ...rateLimited, times: -1 })
+    const stop = new AbortController()
+    const api = createClient({ baseUrl: crm.base, token: TOKEN })
+    const call = api.clients.get(1, { signal: stop.signal })
+    setTimeout(() => stop.abort(new Error('enough')), 100)
+    await expect(call).rejects.toThrow('enough')
+    await expect(api.clients.get(1, { signal: stop.signal })).rejects.toThrow('enough')
+    expect(await listLines(crm)).toHaveLength(1)
+  })
+
+  it('chooses a bounded wait for every failure, and never less than the API asks for', () => {
+    const failures = fc.record({
+      status: fc.constantFrom(0, 200, 400, 404, 429, 500, 502, 503, 504),
+      retryAfterSeconds: fc.option(fc.nat({ max: 10_000 })),
+    })
+    fc.assert(
+      fc.property(failures, fc.nat({ max: 50 }), fc.boolean(), fc.double({ min: 0, max: 0.999 }), (fields, ...rest) => {
+        const [retries, isRepeatable, random] = rest
+        const error = new ApiError({ code: 'x', message: 'x', ...fields })
+        const delayMs = chooseDelayMs(error, retries, isRepeatable, Number.isNaN(random) ? 0 : random)
+        const mayRepeat = fields.status === 429 || (isRepeatable && [0, 502, 503, 504].includes(fields.status))
+        if (!mayRepeat || (fields.retryAfterSeconds ?? 0) > 120) return delayMs === null
+        if (delayMs === null) return false
+        return fields.retryAfterSeconds === null
+          ? delayMs >= 125 && delayMs <= 8000
+          : delayMs === fields.retryAfterSeconds * 1000
+      }),
+    )
+  })
+
+  it.each([
+    [null, null],
+    ['0', 0],
+    ['60', 60],
+    [' 5 ', 5],
+    ['-1', null],
+    ['1.5', null],
+    ['soon', null],
+    ['Sat, 31 Jan 2026 00:00:30 GMT', 30],
+    ['Fri, 30 Jan 2026 00:00:00 GMT', 0],
+  ])('reads Retry-After %j as %j', (header, seconds) => {
+    expect(readRetryAfter(header, Date.UTC(2026, 0, 31))).toBe(seconds)
+  })
+})
+
+describe('the bookmark', () => {
+  it('of the last answer goes with the next call', async () => {
+    const crm = await openCrm(seed)
+    const api = crm.client()
+    await api.clients.list()
+    await api.clients.create({ company_name: 'Elm' })
+    await api.clients.list()
+    const sent = (await crm.look()).calls.map((call) => call.headers['x-bookmark'])
+    expect(sent).toEqual([undefined, '00000000', '00000001'])
+  })
+
+  it('of an error answer counts too, and an answer without one keeps the last', async () => {
+    const crm = await openCrm(seed)
+    const api = crm.client()
+    await api.clients.create({ company_name: 'Elm' })
+    await crm.spoil({ status: 404 })
+    await api.clients.get(9).catch(() => {})
+    await api.clients.get(9).catch(() => {})
+    await api.clients.list()
+    const sent = (await crm.look()).calls.map((call) => call.headers['x-bookmark'])
+    expect(sent).toEqual([undefined, '00000001', '00000001', '00000001'])
+  })
+
+  it('is replaced by a smaller one after a restore of the database', async () => {
+    const crm = await openCrm(seed)
+    const api = crm.client()
+    await crm.seed({ changes: 50 })
+    await api.clients.list()
+    await crm.seed({ changes: 3 })
+    await api.clients.list()
+    await api.clients.list()
+    const sent = (await crm.look()).calls.map((call) => call.headers['x-bookmark'])
+    expect(sent).toEqual([undefined, '00000050', '00000003'])
+  })
+
+  it('of a write is not undone by an older read that ends later', async () => {
+    const answers = new Map<string, (bookmark: string) => void>()
+    const sent: (string | null)[] = []
+    const api = createClient({
+      baseUrl: 'http://127.0.0.1',
+      token: TOKEN,
+      fetch: (_url, init) => {
+        sent.push(new Headers(init.headers).get('x-bookmark'))
+        return new Promise((resolve) => {
+          const name = init.method ?? ''
+          answers.set(name, (bookmark) => resolve(Response.json({}, { headers: { 'x-bookmark': bookmark } })))
+        })
+      },
+    })
+    const read = api.clients.list()
+    const write = api.clients.create({ company_name: 'Elm' })
+    answers.get('POST')?.('0000-0006')
+    await write
+    answers.get('GET')?.('0000-0005')
+    await read
+    void api.clients.list()
+    expect(sent).toEqual([null, null, '0000-0006'])
+  })
+})
