@@ -201,7 +201,8 @@ function hash(text: string): string {
 }
 
 function findRepeated(values: string[]): Set<string> {
-  return new Set(values.filter((value, index) => values.indexOf(value) !== index))
+  const seen = new Set<string>()
+  return new Set(values.filter((value) => seen.has(value) || !seen.add(value)))
 }
 
 function byteLength(text: string): number {
