@@ -44,7 +44,7 @@ export const SINGLE_ROW_STYLE = 'SOLO1'
 const STYLES: readonly Style[] = [
   {
     style: LARGE_STYLE,
-    title: 'Very Soft Tee',
+    title: 'Soft Touch Tee',
     brand: 'Northfield',
     category: 'T-Shirts',
     price: 3.42,
@@ -134,7 +134,7 @@ const STYLES: readonly Style[] = [
   },
   {
     style: 'K500',
-    title: 'Silk Touch Polo',
+    title: 'Easy Care Polo',
     brand: 'Harbor & Pine',
     category: 'Polos',
     price: 12.6,
@@ -161,7 +161,7 @@ const STYLES: readonly Style[] = [
   },
   {
     style: '64000',
-    title: 'Softstyle Crew',
+    title: 'Soft Ringspun Crew',
     brand: 'Mill & Loom',
     category: 'T-Shirts',
     price: 3.1,

@@ -89,7 +89,7 @@ export const STYLES: readonly Style[] = BRANDS.flatMap((brand, brandIndex) =>
       brandName: brand,
       styleName,
       title: garment.title,
-      description: `<ul><li>4.2 oz., 100% airlume combed cotton</li><li>${garment.title} &amp; more</li></ul>`,
+      description: `<ul><li>4.2 oz., 100% combed cotton</li><li>${garment.title} &amp; more</li></ul>`,
       baseCategory: garment.category,
       categories: `${garmentIndex + 1},21,${brandIndex + 50}`,
       brandImage: `Images/Brand/${brandIndex + 1}_fl.jpg`,
