@@ -4,6 +4,7 @@ import { HTTPException } from 'hono/http-exception'
 import { authenticate } from './auth/authenticate.ts'
 import { contracts } from './contracts.ts'
 import { databaseMessage } from './db/client.ts'
+import { mountUploadRelay } from './files/routes.ts'
 import type { AppEnv } from './http/context.ts'
 import type { Contract } from './http/contract.ts'
 import { honoPath } from './http/endpoint.ts'
@@ -88,6 +89,8 @@ for (const [path, methods] of methodsByPath(contracts)) {
 }
 
 app.route('/api/v1', api)
+
+mountUploadRelay(app)
 
 /** The methods that each path knows; HEAD wherever GET is. */
 function methodsByPath(all: readonly Contract[]): Map<string, string[]> {

@@ -1,4 +1,5 @@
 import * as clients from './clients/contract.ts'
+import * as files from './files/contract.ts'
 import type { Contract } from './http/contract.ts'
 import * as orders from './orders/contract.ts'
 
@@ -13,4 +14,6 @@ export const contracts: readonly Contract[] = [
   orders.readOrder,
   orders.updateOrder,
   orders.deleteOrder,
+  files.presignUpload,
+  files.listFiles,
 ]

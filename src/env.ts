@@ -12,6 +12,15 @@ declare global {
       AUTH_FAILURES: RateLimit
       /** Secret: 32 bytes, base64. Encrypts the companies' integration credentials. */
       CREDENTIALS_KEY: string
+      /** The deployment's own storage: account-level S3 keys to the bucket of `FILES`. Without them it has none. */
+      STORAGE_ENDPOINT?: string
+      STORAGE_BUCKET?: string
+      /** Default `auto`. */
+      STORAGE_REGION?: string
+      STORAGE_ACCESS_KEY_ID?: string
+      STORAGE_SECRET_ACCESS_KEY?: string
+      /** `development` sends uploads through `files/relay.ts`. Set in `.dev.vars` only. */
+      STORAGE_RELAY?: string
     }
   }
 }

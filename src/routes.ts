@@ -1,5 +1,6 @@
 import type { Hono } from 'hono'
 import { mountClients } from './clients/routes.ts'
+import { mountFiles } from './files/routes.ts'
 import type { AppEnv } from './http/context.ts'
 import { mountOrders } from './orders/routes.ts'
 
@@ -7,4 +8,5 @@ import { mountOrders } from './orders/routes.ts'
 export function mountAll(app: Hono<AppEnv>): void {
   mountClients(app)
   mountOrders(app)
+  mountFiles(app)
 }

@@ -1,5 +1,6 @@
 import type { MiddlewareHandler } from 'hono'
 import { databaseFor } from '../db/client.ts'
+import { deploymentStorage } from '../files/r2-storage.ts'
 import type { AppEnv } from '../http/context.ts'
 import { ApiError } from '../http/errors.ts'
 import { cachedToken, hashToken, loadToken, touchToken } from './tokens.ts'
@@ -30,6 +31,8 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
     token,
     companyId: token.companyId,
     db,
+    deploymentStorage: deploymentStorage(c.env, c.req.url, now),
+    credentialsKey: c.env.CREDENTIALS_KEY,
     later: (work) => c.executionCtx.waitUntil(work),
   })
   await next()

@@ -1,6 +1,7 @@
 import type { Token } from '../auth/tokens.ts'
 import type { Database } from '../db/client.ts'
 import type { Env } from '../env.ts'
+import type { FileStorage } from '../files/storage.ts'
 
 /** What a handler knows of the request that it answers. The company is the token's; there is no other. */
 export interface RequestContext {
@@ -10,6 +11,10 @@ export interface RequestContext {
   token: Token
   companyId: number
   db: Database
+  /** Where files are kept for companies without a storage of their own; null where the deployment has none. */
+  deploymentStorage: FileStorage | null
+  /** Decrypts the credentials of integrations. */
+  credentialsKey: string
   /** Work that goes on after the answer. */
   later: (work: Promise<unknown>) => void
 }

@@ -1,0 +1,130 @@
+import * as z from 'zod'
+import { dateTime, defineContract, idText, text } from '../http/contract.ts'
+import { LEGACY_THREAD_ID, MAX_NAME_BYTES, safeBaseName } from './keys.ts'
+import { EXPIRES_SECONDS } from './storage.ts'
+
+/** 150 MiB. */
+const MAX_FILE_BYTES = 157_286_400
+
+/** A file's name may come with the folders it stood in. */
+const MAX_PATH_CHARACTERS = 4_096
+
+/** Type and subtype as they can be registered (RFC 6838, 4.2), then what a header can carry of parameters. */
+const CONTENT_TYPE = /^[A-Za-z0-9][\w!#$&^.+-]{0,126}\/[A-Za-z0-9][\w!#$&^.+-]{0,126}( *;[\x20-\x7e]*)?$/
+
+const orderKey = z.strictObject({ orderId: idText.describe('The order, which must not be deleted.') })
+
+const legacyThreadId = z
+  .string()
+  .regex(LEGACY_THREAD_ID, 'must be 1 to 255 characters of A-Z a-z 0-9 _ : . = + -, and not only dots')
+  .describe('The mailbox’s legacy thread id.')
+
+const baseName = text(1, MAX_PATH_CHARACTERS).transform((value, context) => {
+  const result = safeBaseName(value)
+  if ('name' in result) return result.name
+  context.issues.push({ code: 'custom', message: result.problem, input: value })
+  return z.NEVER
+})
+
+const upload = z
+  .strictObject({
+    fileName: baseName.describe(
+      `What follows the last slash or backslash, in Unicode NFC and without control characters, ends the key: at most ${MAX_NAME_BYTES} bytes of UTF-8, not blank, not \`.\` or \`..\`.`,
+    ),
+    contentType: z
+      .string()
+      .max(255)
+      .regex(CONTENT_TYPE, 'must be a media type, such as image/png')
+      .default('application/octet-stream')
+      .describe('The upload must carry exactly this `Content-Type`.'),
+    size: z
+      .int('must be a whole number of bytes')
+      .min(0, 'must be at least 0')
+      .max(MAX_FILE_BYTES, `must be at most ${MAX_FILE_BYTES} bytes`)
+      .describe('Bytes. The upload must have exactly this `Content-Length`.'),
+    legacyThreadId,
+  })
+  .meta({ id: 'NewFile', description: 'A file to upload.' })
+
+const presigned = z
+  .strictObject({
+    uploadUrl: z.string().describe('Send the bytes here with PUT and without the token.'),
+    key: z.string().describe('Where the file will stand: the `storage_key` of its attachment.'),
+    contentType: z.string(),
+    expiresIn: z.literal(EXPIRES_SECONDS).describe('Seconds.'),
+  })
+  .meta({ id: 'PresignedUpload', description: 'An address that takes one file.' })
+
+const file = z
+  .strictObject({
+    path: z.string().describe('The whole key.'),
+    objectName: z.string().describe('The last part of the key.'),
+    length: z.int().nonnegative().describe('Bytes.'),
+    lastChanged: dateTime,
+    source: z.enum(['email', 'manual']).describe('`email` when the key contains `/email/`.'),
+  })
+  .meta({ id: 'OrderFile', description: 'A stored file of an order.' })
+
+const exampleKey = 'orders/1/87/email/18c2f0a9b7d3e411/logo front.png'
+
+export const presignUpload = defineContract({
+  method: 'POST',
+  path: '/orders/{orderId}/files/presign',
+  operationId: 'presignUpload',
+  tag: 'Files',
+  permission: 'files:write',
+  summary: 'Get an address to upload a file to',
+  description:
+    'The key is `orders/<company>/<order>/email/<thread>/<name>`, so the same name uploaded again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is set up.',
+  params: orderKey,
+  body: upload,
+  answer: presigned,
+  errors: ['not_found', 'conflict'],
+  example: {
+    params: { orderId: '87' },
+    body: {
+      fileName: 'logo front.png',
+      contentType: 'image/png',
+      size: 48_211,
+      legacyThreadId: '18c2f0a9b7d3e411',
+    },
+    answer: {
+      uploadUrl:
+        'https://storage.example/shop-files/orders/1/87/email/18c2f0a9b7d3e411/logo%20front.png?X-Amz-Expires=600&X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost&X-Amz-Signature=…',
+      key: exampleKey,
+      contentType: 'image/png',
+      expiresIn: EXPIRES_SECONDS,
+    },
+  },
+})
+
+export const listFiles = defineContract({
+  method: 'GET',
+  path: '/orders/{orderId}/files',
+  operationId: 'listFiles',
+  tag: 'Files',
+  permission: 'files:read',
+  summary: 'List the files of an order',
+  description:
+    'All files of the order, or of one of its mail threads, by key. `configured` is false, and `files` empty, where no storage is set up. 502 when the company’s own storage fails or refuses its keys.',
+  params: orderKey,
+  query: z.strictObject({ legacyThreadId: legacyThreadId.optional().describe('Only files of this mail thread.') }),
+  answer: z.strictObject({ files: z.array(file), configured: z.boolean() }),
+  errors: ['not_found', 'upstream_failed'],
+  example: {
+    params: { orderId: '87' },
+    query: { legacyThreadId: '18c2f0a9b7d3e411' },
+    answer: {
+      files: [
+        {
+          path: exampleKey,
+          objectName: 'logo front.png',
+          length: 48_211,
+          lastChanged: '2026-03-02T09:30:00.000Z',
+          source: 'email' as const,
+        },
+      ],
+      configured: true,
+    },
+  },
+})

@@ -1,0 +1,34 @@
+import type { Env } from '../env.ts'
+import { presignPut } from './presign.ts'
+import { localEndpoint, toRelay } from './relay.ts'
+import type { FileStorage } from './storage.ts'
+
+/**
+ * The deployment's own R2: listed by its binding, uploaded to with account-level S3 keys, since a binding cannot
+ * presign. In development the address leads through the relay of `relay.ts`.
+ *
+ * @param requestUrl how the caller reached this Worker: in development the upload goes to the same host
+ * @param now milliseconds since the epoch
+ * @returns null where the deployment has no such keys
+ */
+export function deploymentStorage(env: Env, requestUrl: string, now: number): FileStorage | null {
+  const isRelayed = env.STORAGE_RELAY === 'development'
+  const endpoint = isRelayed ? localEndpoint(requestUrl) : env.STORAGE_ENDPOINT
+  const { STORAGE_BUCKET: name, STORAGE_ACCESS_KEY_ID: accessKeyId, STORAGE_SECRET_ACCESS_KEY: secretAccessKey } = env
+  if (!endpoint || !name || !accessKeyId || !secretAccessKey) return null
+  const bucket = { endpoint, name, accessKeyId, secretAccessKey, region: env.STORAGE_REGION || 'auto' }
+
+  return {
+    async presignPut(key, contentType, sizeBytes) {
+      const url = await presignPut(bucket, key, contentType, sizeBytes, now)
+      return isRelayed ? toRelay(url) : url
+    },
+    async list(prefix, cursor) {
+      const page = await env.FILES.list({ prefix, ...(cursor !== undefined && { cursor }) })
+      return {
+        files: page.objects.map(({ key, size, uploaded }) => ({ key, sizeBytes: size, changedAt: uploaded.getTime() })),
+        cursor: page.truncated ? page.cursor : null,
+      }
+    },
+  }
+}
