@@ -1,7 +1,11 @@
-import { applyD1Migrations } from 'cloudflare:test'
+import { applyD1Migrations, createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env, exports } from 'cloudflare:workers'
+import { app } from '../../src/app.ts'
 import { PERMISSIONS } from '../../src/auth/permissions.ts'
 import { hashToken } from '../../src/auth/tokens.ts'
+import type { Env } from '../../src/env.ts'
+import { expectConforms } from './conformance.ts'
+import './log.ts'
 
 const ORIGIN = 'https://api.test'
 
@@ -39,7 +43,7 @@ export async function sql<T = Record<string, unknown>>(text: string, ...params: 
   return results
 }
 
-/** A company of its own, with two statuses, a tax and a token. */
+/** A company of its own, with two statuses (the first is the default), a tax of 8.25 % and a token. */
 export async function mintCompany(options: { permissions?: string[]; suspended?: boolean } = {}): Promise<TestCompany> {
   const id = freshId()
   await env.DB.batch([
@@ -65,7 +69,7 @@ export async function mintToken(
   permissions: readonly string[] = PERMISSIONS,
   expiresAt: number | null = null,
 ): Promise<string> {
-  const token = Array.from(crypto.getRandomValues(new Uint8Array(32)), (b) => b.toString(16).padStart(2, '0')).join('')
+  const token = randomToken()
   await sql(
     'INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at, expires_at) VALUES (?, ?, ?, ?, 0, ?)',
     companyId,
@@ -77,15 +81,20 @@ export async function mintToken(
   return token
 }
 
-/** A request as an integrator sends it. Every answer is checked against the published description. */
-export async function call(
+/** 64 hexadecimal characters that no company has. */
+export function randomToken(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(32)), (b) => b.toString(16).padStart(2, '0')).join('')
+}
+
+/** A request as an integrator sends it. */
+export function request(
   token: string | null,
   method: string,
   path: string,
   body?: unknown,
   headers: Record<string, string> = {},
-): Promise<Answer> {
-  const request = new Request(`${ORIGIN}/api/v1${path}`, {
+): Request {
+  return new Request(`${ORIGIN}/api/v1${path}`, {
     method,
     headers: {
       ...(token !== null && { authorization: `Bearer ${token}` }),
@@ -94,7 +103,27 @@ export async function call(
     },
     ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
   })
-  const response = await exports.default.fetch(request)
+}
+
+/** Sends a request to the Worker. Every answer is checked against the published description. */
+export async function call(...input: Parameters<typeof request>): Promise<Answer> {
+  return send(request(...input))
+}
+
+/**
+ * Sends a request to the Worker, or, with `env`, to its application with other bindings; the work that goes on after
+ * the answer is then waited for.
+ */
+export async function send(sent: Request, options: { env?: Env; limiterFailed?: boolean } = {}): Promise<Answer> {
+  const response = options.env ? await fetchWith(sent, options.env) : await exports.default.fetch(sent)
+  await expectConforms(sent, response, options)
   const text = await response.text()
   return { status: response.status, headers: response.headers, body: text === '' ? null : JSON.parse(text) }
+}
+
+async function fetchWith(sent: Request, bindings: Env): Promise<Response> {
+  const context = createExecutionContext()
+  const response = await app.fetch(sent, bindings, context)
+  await waitOnExecutionContext(context)
+  return response
 }
