@@ -25,6 +25,8 @@ export const rateLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
       : undefined
   const pending = known ? Promise.resolve(known) : ask(c.env, token.hash, c.var.requestId)
 
+  // What stands here already (CORS) outlives an answer that is thrown away.
+  const headersBefore = c.res.headers
   const isRead = c.req.method === 'GET' || c.req.method === 'HEAD'
   const early = known ?? (isRead ? undefined : await pending)
   if (early === undefined || early === null || early.allowed) await next()
@@ -35,7 +37,7 @@ export const rateLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
     if (refused.size > 10_000) refused.clear()
     refused.set(token.hash, verdict.resetAt)
     c.res = undefined
-    c.res = errorResponse(new ApiError('rate_limited'))
+    c.res = errorResponse(new ApiError('rate_limited', { headers: Object.fromEntries(headersBefore) }))
     c.header('Retry-After', String(secondsUntil(verdict.resetAt, now)))
   }
   c.header('RateLimit-Policy', `"default";q=${LIMIT};w=${WINDOW_MS / 1000}`)
