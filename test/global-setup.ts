@@ -1,6 +1,7 @@
 import type { TestProject } from 'vitest/node'
 import { startAccounting } from './simulators/accounting.ts'
 import { startCrmApi } from './simulators/crm-api.ts'
+import { startS3 } from './simulators/s3.ts'
 import { startSupplierA } from './simulators/supplier-a.ts'
 import { startSupplierB } from './simulators/supplier-b.ts'
 
@@ -10,6 +11,8 @@ declare module 'vitest' {
     accountingUrl: string
     /** The integration API as an integrator meets it. */
     crmApiUrl: string
+    /** A company's own storage, before `/t/SCOPE`. */
+    s3Url: string
     /** Hosts of the supplier simulators; the SOAP endpoint of supplier_a is at `/productinfo`. */
     supplierAUrl: string
     supplierBUrl: string
@@ -22,10 +25,12 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide('accountingUrl', accounting.url)
   const crmApi = await startCrmApi()
   project.provide('crmApiUrl', crmApi.url)
+  const s3 = await startS3()
+  project.provide('s3Url', s3.url)
   const [supplierA, supplierB] = await Promise.all([startSupplierA(), startSupplierB()])
   project.provide('supplierAUrl', supplierA.url)
   project.provide('supplierBUrl', supplierB.url)
   return async () => {
-    await Promise.all([accounting.close(), crmApi.close(), supplierA.close(), supplierB.close()])
+    await Promise.all([accounting.close(), crmApi.close(), s3.close(), supplierA.close(), supplierB.close()])
   }
 }
