@@ -67,7 +67,7 @@ export function classify(failure: Failure): FailureClass {
   return codes.length > 0 || REFUSED_CONTENT.includes(status) ? 'data' : 'transient'
 }
 
-export const PAUSE_MS = 60_000
+const PAUSE_MS = 60_000
 export const MAX_ATTEMPTS = 16
 export const MAX_STALE_ATTEMPTS = 5
 const BACKOFF_FIRST_MS = 1_000

@@ -125,11 +125,14 @@ describe('an invoice of an order', () => {
     expect(build({ deadline }).DueDate).toBe(expected)
   })
 
-  it('keeps a note of 4,000 and cuts a longer one, never through a character', () => {
-    expect(build({ description: 'x'.repeat(4_000) }).PrivateNote).toHaveLength(4_000)
-    expect(build({ description: 'x'.repeat(4_001) }).PrivateNote).toBe('x'.repeat(4_000))
-    expect(build({ description: `${'x'.repeat(3_999)}😀` }).PrivateNote).toBe('x'.repeat(3_999))
-    expect(build({ description: `${'x'.repeat(3_998)}😀!` }).PrivateNote).toBe(`${'x'.repeat(3_998)}😀`)
+  it.each([
+    ['x'.repeat(4_000), 4_000],
+    ['x'.repeat(4_001), 4_000],
+    [`${'x'.repeat(3_999)}😀`, 3_999],
+    [`${'x'.repeat(3_998)}😀!`, 4_000],
+  ])('cuts a note to 4,000, never through a character', (description, length) => {
+    const note = build({ description }).PrivateNote ?? ''
+    expect([note.length, note.isWellFormed(), description.startsWith(note)]).toEqual([length, true, true])
   })
 
   it('has a number of at most 21 characters that keeps its end', () => {
@@ -200,7 +203,7 @@ const orders = fc
     discount: discounts,
     ratePermyriad: fc.integer({ min: 0, max: 2_500 }),
     tax_exempt: fc.boolean(),
-    description: fc.option(fc.string({ unit: 'grapheme', maxLength: 5_000 })),
+    description: fc.option(fc.string({ unit: 'grapheme' })),
   })
   .map(({ lines: own, discount, ratePermyriad, tax_exempt, description }) => {
     const subtotal = own.reduce((sum, line) => sum + line.total_cents, 0)
@@ -275,12 +278,13 @@ describe('arithmetic', () => {
 
   it('texts fit, and are well formed where they were', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'grapheme', maxLength: 5_000, size: 'max' }), (description) => {
+      fc.property(fc.integer({ min: 3_980, max: 4_010 }), fc.string({ unit: 'grapheme' }), (filler, end) => {
+        const description = `${'x'.repeat(filler)}${end}`
         const note = build({ description }).PrivateNote ?? ''
-        expect(note.length).toBeLessThanOrEqual(4_000)
-        expect(note.length).toBeGreaterThanOrEqual(Math.min(description.length, 3_999))
-        expect(description.startsWith(note)).toBe(true)
-        if (description.isWellFormed()) expect(note.isWellFormed()).toBe(true)
+        const least = Math.min(description.length, 3_999)
+        // Compared as flags: a diff of such long texts, broken ones at that, would take minutes.
+        expect([note.length <= 4_000, note.length >= least, description.startsWith(note)]).toEqual([true, true, true])
+        expect(note.isWellFormed() || !description.isWellFormed()).toBe(true)
       }),
     )
   })

@@ -4,8 +4,6 @@ import type { InvoiceSource, InvoiceSourceLine } from '../../src/accounting/invo
 import type { AccountingTokens } from '../../src/accounting/tokens.ts'
 import { CREDENTIALS, type Steering } from '../simulators/accounting-data.ts'
 
-let nextScope = 1
-
 interface Fault {
   match?: string
   times?: number
@@ -39,7 +37,7 @@ const EMPTY_BOOKS: Books = { invoices: {}, voided: [], deleted: [], customers: {
 
 /** A company at the simulator that no other test shares. */
 export class World {
-  readonly baseUrl = `${inject('accountingUrl')}/t/accounting-${nextScope++}`
+  readonly baseUrl = `${inject('accountingUrl')}/t/${crypto.randomUUID()}`
   /** What `saveTokens` was given, newest last. */
   readonly saved: AccountingTokens[] = []
 
@@ -62,7 +60,7 @@ export class World {
   }
 
   firstTokens(): AccountingTokens {
-    return { refreshToken: CREDENTIALS.refresh_token, accessToken: null, accessExpiresAtMs: 0 }
+    return { refreshToken: CREDENTIALS.refresh_token, accessToken: null, accessGoodUntilMs: 0 }
   }
 
   async spoil(...faults: Fault[]): Promise<void> {

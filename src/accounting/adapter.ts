@@ -1,0 +1,194 @@
+import * as z from 'zod'
+import { classify, decide } from './decisions.ts'
+import type { InvoiceCall, InvoiceKey } from './invoice-payload.ts'
+import { type AccountingTokens, createTokenKeeper } from './tokens.ts'
+import { AccountingError, makeNoAnswer, sendRequest, TIMEOUT_MS } from './transport.ts'
+
+const MINOR_VERSION = '75'
+const LONGEST_REQUEST_ID = 50
+
+export interface AccountingSettings {
+  /** What stands before `/v3/…`. */
+  baseUrl: string
+  /** Null: `/oauth2/v1/tokens/bearer` of `baseUrl`. */
+  tokenUrl: string | null
+  realmId: string
+  clientId: string
+  clientSecret: string
+}
+
+export interface AdapterOptions {
+  settings: AccountingSettings
+  tokens: AccountingTokens
+  /** Stores rotated tokens for good. Awaited before the new access token is used. */
+  saveTokens: (tokens: AccountingTokens) => Promise<void>
+  nowMs: () => number
+  timeoutMs?: number
+}
+
+/** An invoice as the accounting system has it; what is not listed is there too. */
+export type Invoice = z.infer<typeof invoiceSchema>
+
+export interface Customer {
+  displayName: string
+  email: string | null
+}
+
+/** Talks to the accounting system for one company. Every method throws {@link AccountingError}. */
+export interface AccountingAdapter {
+  /**
+   * Carries out one change. Repeated with the same id and body it is applied once.
+   *
+   * @param requestId 1–50 characters, never used for another body
+   * @returns the invoice's id and new `SyncToken`
+   */
+  sendInvoice: (call: InvoiceCall, requestId: string) => Promise<InvoiceKey>
+  readInvoice: (id: string) => Promise<Invoice>
+  /** All invoices of a number: the system may allow several. */
+  findInvoices: (docNumber: string) => Promise<Invoice[]>
+  /**
+   * Gives the id of the customer of that name, made when there is none.
+   *
+   * @param requestId a new one for every call
+   */
+  findOrCreateCustomer: (customer: Customer, requestId: string) => Promise<string>
+}
+
+const id = z.union([z.string().min(1).max(64), z.number()]).transform(String)
+const syncToken = z.union([z.string().max(64), z.number()]).transform(String)
+const text = z.string().optional().catch(undefined)
+
+const invoiceSchema = z.looseObject({
+  Id: id,
+  SyncToken: syncToken,
+  DocNumber: text,
+  TxnDate: text,
+  CustomerRef: z.object({ value: id }).optional().catch(undefined),
+})
+const invoiceAnswer = z.object({ Invoice: invoiceSchema })
+const deletedAnswer = z.object({ Invoice: z.object({ Id: id }) })
+const customerAnswer = z.object({ Customer: z.object({ Id: id }) })
+const invoicesAnswer = z.object({ QueryResponse: z.object({ Invoice: z.array(invoiceSchema).default([]) }) })
+const customersAnswer = z.object({
+  QueryResponse: z.object({ Customer: z.array(z.object({ Id: id })).default([]) }),
+})
+
+/** Makes the client of one company. Keep it for as long as its tokens are: it refreshes them single flight. */
+export function createAccountingAdapter(options: AdapterOptions): AccountingAdapter {
+  const { settings, nowMs, timeoutMs = TIMEOUT_MS } = options
+  const baseUrl = settings.baseUrl.replace(/\/+$/, '')
+  const companyUrl = `${baseUrl}/v3/company/${encodeURIComponent(settings.realmId)}`
+  const tokenSettings = {
+    tokenUrl: settings.tokenUrl ?? `${baseUrl}/oauth2/v1/tokens/bearer`,
+    clientId: settings.clientId,
+    clientSecret: settings.clientSecret,
+  }
+  const keeper = createTokenKeeper(tokenSettings, options.tokens, options.saveTokens, nowMs, timeoutMs)
+
+  async function call<T>(answer: z.ZodType<T>, path: string, query: Record<string, string>, body?: object): Promise<T> {
+    const search = Object.entries({ ...query, minorversion: MINOR_VERSION })
+      .map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
+      .join('&')
+    const url = `${companyUrl}/${path}?${search}`
+    const json = await sendAuthorized(url, body && JSON.stringify(body))
+    const parsed = answer.safeParse(json)
+    if (!parsed.success) throw makeNoAnswer('malformed')
+    return parsed.data
+  }
+
+  /** A refused token is renewed within the call, once; the decision table says so. */
+  async function sendAuthorized(url: string, body: string | undefined): Promise<unknown> {
+    const accessToken = await keeper.getAccessToken()
+    try {
+      return await sendWith(accessToken, url, body)
+    } catch (error) {
+      if (!(error instanceof AccountingError) || !asksForRefresh(error)) throw error
+    }
+    const renewed = await keeper.getAccessToken(accessToken)
+    try {
+      return await sendWith(renewed, url, body)
+    } catch (error) {
+      throw error instanceof AccountingError ? new AccountingError(error.failure, error.message, true) : error
+    }
+  }
+
+  function asksForRefresh({ failure }: AccountingError): boolean {
+    const situation = { operation: 'update', attempts: 1, staleAttempts: 0, refreshed: false, random: 0 } as const
+    return decide(classify(failure), { ...situation, nowMs: nowMs() }).action === 'refresh_token'
+  }
+
+  function sendWith(accessToken: string, url: string, body: string | undefined): Promise<unknown> {
+    return sendRequest({
+      endpoint: 'api',
+      method: body === undefined ? 'GET' : 'POST',
+      url,
+      headers: {
+        authorization: `Bearer ${accessToken}`,
+        accept: 'application/json',
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body }),
+      timeoutMs,
+      secrets: keeper.listSecrets(),
+    })
+  }
+
+  async function findCustomer(displayName: string): Promise<string | undefined> {
+    const query = `select * from Customer where DisplayName = ${quote(displayName)}`
+    const answer = await call(customersAnswer, 'query', { query })
+    return answer.QueryResponse.Customer[0]?.Id
+  }
+
+  return {
+    async sendInvoice(change, requestId) {
+      const query = { requestid: checkRequestId(requestId) }
+      if (change.operation === 'delete') {
+        const { Invoice } = await call(deletedAnswer, 'invoice', { operation: 'delete', ...query }, change.body)
+        return { Id: Invoice.Id, SyncToken: change.body.SyncToken }
+      }
+      const operation = change.operation === 'void' ? { operation: 'void' } : {}
+      const { Invoice } = await call(invoiceAnswer, 'invoice', { ...operation, ...query }, change.body)
+      return { Id: Invoice.Id, SyncToken: Invoice.SyncToken }
+    },
+
+    async readInvoice(invoiceId) {
+      return (await call(invoiceAnswer, `invoice/${encodeURIComponent(invoiceId)}`, {})).Invoice
+    },
+
+    async findInvoices(docNumber) {
+      const query = `select * from Invoice where DocNumber = ${quote(docNumber)}`
+      return (await call(invoicesAnswer, 'query', { query })).QueryResponse.Invoice
+    },
+
+    async findOrCreateCustomer({ displayName, email }, requestId) {
+      const requestid = checkRequestId(requestId)
+      const found = await findCustomer(displayName)
+      if (found) return found
+      const body = { DisplayName: displayName, ...(email ? { PrimaryEmailAddr: { Address: email } } : {}) }
+      try {
+        return (await call(customerAnswer, 'customer', { requestid }, body)).Customer.Id
+      } catch (error) {
+        if (!(error instanceof AccountingError) || !isNameTaken(error)) throw error
+        const meanwhile = await findCustomer(displayName)
+        if (!meanwhile) throw error
+        return meanwhile
+      }
+    },
+  }
+}
+
+function isNameTaken({ failure }: AccountingError): boolean {
+  return failure.kind === 'answered' && failure.codes.includes('6240')
+}
+
+function checkRequestId(requestId: string): string {
+  if (requestId.length < 1 || requestId.length > LONGEST_REQUEST_ID) {
+    throw new RangeError(`A request id has 1 to ${LONGEST_REQUEST_ID} characters`)
+  }
+  return requestId
+}
+
+/** A literal of the query language: quotes and backslashes are escaped by a backslash. */
+function quote(value: string): string {
+  return `'${value.replace(/[\\']/g, '\\$&')}'`
+}

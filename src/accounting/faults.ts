@@ -1,0 +1,71 @@
+import * as z from 'zod'
+
+/** What an error answer says, in whichever of its shapes. */
+export interface FaultReport {
+  /** Without leading zeros, in the order of the answer. */
+  codes: string[]
+  /** The first message, for people; empty when there is none. */
+  message: string
+  oauthError: string | null
+}
+
+const NO_FAULT: FaultReport = { codes: [], message: '', oauthError: null }
+const MOST_ERRORS = 20
+const LONGEST_XML = 16_384
+
+const text = z.union([z.string(), z.number()]).transform(String).optional().catch(undefined)
+const faultError = z.object({ code: text, message: text, Message: text, detail: text, Detail: text })
+const errorList = z
+  .union([z.array(faultError), faultError.transform((error) => [error])])
+  .optional()
+  .catch(undefined)
+const faultBody = z.object({
+  Fault: z.object({ Error: errorList }).optional().catch(undefined),
+  fault: z.object({ error: errorList }).optional().catch(undefined),
+  error: z.string().optional().catch(undefined),
+  error_description: text,
+})
+
+/**
+ * Reads a fault out of an answer's body: `{Fault:{Error:[…]}}`, `{fault:{error:[…]}}`, their XML (sent for throttling
+ * even where JSON was asked for), or an OAuth `{error}`. Gives null for a body that is none of these, which under
+ * status 200 means success.
+ */
+export function readFault(body: string): FaultReport | null {
+  const start = body.trimStart()
+  if (start.startsWith('<')) return readXmlFault(start.slice(0, LONGEST_XML))
+  const parsed = faultBody.safeParse(parseJson(start))
+  if (!parsed.success) return null
+  const { Fault, fault, error, error_description: description } = parsed.data
+  if (!Fault && !fault)
+    return error === undefined ? null : { ...NO_FAULT, message: description ?? '', oauthError: error }
+
+  const errors = (Fault?.Error ?? fault?.error ?? []).slice(0, MOST_ERRORS)
+  const [first] = errors
+  const parts = [first?.Message ?? first?.message, first?.Detail ?? first?.detail].filter(Boolean)
+  return {
+    codes: errors.flatMap((each) => (each.code === undefined ? [] : [trimCode(each.code)])),
+    message: [...new Set(parts)].join(': '),
+    oauthError: null,
+  }
+}
+
+/** Undefined for what is not JSON. */
+export function parseJson(body: string): unknown {
+  try {
+    return JSON.parse(body)
+  } catch {
+    return undefined
+  }
+}
+
+function readXmlFault(xml: string): FaultReport | null {
+  if (!/<(?:\w+:)?Fault[\s>]/.test(xml)) return null
+  const codes = [...xml.matchAll(/<(?:\w+:)?Error\b[^>]*?\bcode=["'](\d+)["']/g)].slice(0, MOST_ERRORS)
+  const [, message = ''] = /<(?:\w+:)?Message>([^<]*)</.exec(xml) ?? []
+  return { ...NO_FAULT, codes: codes.flatMap(([, code]) => (code ? [trimCode(code)] : [])), message }
+}
+
+function trimCode(code: string): string {
+  return code.trim().replace(/^0+(?=\d)/, '')
+}

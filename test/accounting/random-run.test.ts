@@ -1,0 +1,363 @@
+import { describe, expect, it } from 'vitest'
+import type { AccountingAdapter } from '../../src/accounting/adapter.ts'
+import { type Notice, planOrder, type Remote } from '../../src/accounting/collapse.ts'
+import { classify, type Decision, decide, isOurInvoice, type Operation } from '../../src/accounting/decisions.ts'
+import {
+  buildCreateCall,
+  buildRemoveCall,
+  buildUpdateCall,
+  type InvoiceCall,
+  type InvoiceKey,
+  type InvoiceSource,
+} from '../../src/accounting/invoice-payload.ts'
+import type { AccountingTokens } from '../../src/accounting/tokens.ts'
+import { AccountingError } from '../../src/accounting/transport.ts'
+import { SPOILT } from '../simulators/accounting-data.ts'
+import { makeLine, makeOrder, REALM, World } from './support.ts'
+
+/** Numbers from 0 to 1 that are the same for the same seed. */
+function seeded(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
+
+class Crash extends Error {}
+
+interface Row extends Notice {
+  orderId: number
+  requestId: string
+  call: string
+  attempts: number
+  staleAttempts: number
+  notBeforeMs: number
+  readFirst: boolean
+}
+
+interface Order {
+  id: number
+  source: InvoiceSource
+  deleted: boolean
+  link: InvoiceKey | null
+  remote: Remote
+}
+
+/**
+ * An outbox of the simplest kind, to play the pure parts and the adapter against the simulator: what it keeps in
+ * `orders`, `rows`, `customers` and `tokens` is taken as stored, everything else is lost when it crashes.
+ */
+class Outbox {
+  readonly world = new World()
+  readonly orders: Order[] = []
+  rows: Row[] = []
+  readonly customers = new Map<string, string>()
+  tokens: AccountingTokens = this.world.firstTokens()
+  nowMs = Date.now()
+  pausedUntilMs = 0
+  stopped = false
+  crashChance = 0
+  readonly random: () => number
+  private adapter: AccountingAdapter
+  private nextRow = 1
+  private nextRequest = 1
+
+  constructor(random: () => number) {
+    this.random = random
+    this.adapter = this.start()
+  }
+
+  /** A new process: memory is empty. */
+  start(): AccountingAdapter {
+    this.adapter = this.world.connect({
+      tokens: this.tokens,
+      saveTokens: async (tokens) => {
+        this.tokens = tokens
+      },
+      nowMs: () => this.nowMs,
+    })
+    return this.adapter
+  }
+
+  notify(order: Order, operation: Operation): void {
+    this.rows.push({
+      id: this.nextRow++,
+      orderId: order.id,
+      operation,
+      state: 'pending',
+      requestId: '',
+      call: '',
+      attempts: 0,
+      staleAttempts: 0,
+      notBeforeMs: 0,
+      readFirst: false,
+    })
+  }
+
+  /** One round over all orders. */
+  async sweep(): Promise<void> {
+    for (const order of this.orders) {
+      if (this.stopped || this.pausedUntilMs > this.nowMs) return
+      try {
+        await this.deliver(order)
+      } catch (error) {
+        if (!(error instanceof Crash)) throw error
+        this.start()
+      }
+    }
+  }
+
+  private async deliver(order: Order): Promise<void> {
+    const { next, dropped } = planOrder(
+      this.rows.filter((row) => row.orderId === order.id),
+      order.remote,
+    )
+    this.rows = this.rows.filter((row) => !dropped.includes(row.id))
+    const row = this.rows.find((each) => each.id === next?.id)
+    if (!next || !row || row.notBeforeMs > this.nowMs) return
+    try {
+      if (row.state !== 'sent' && !(await this.freeze(order, row, next.operation, next.findFirst))) {
+        return this.finish(row)
+      }
+      const call: InvoiceCall = JSON.parse(row.call)
+      row.attempts += 1
+      this.crashSometimes()
+      const key = await this.adapter.sendInvoice(call, row.requestId)
+      this.crashSometimes()
+      order.link = row.operation === 'delete' ? null : key
+      order.remote = row.operation === 'delete' ? 'absent' : 'linked'
+      this.finish(row)
+    } catch (error) {
+      if (!(error instanceof AccountingError)) throw error
+      const failure = classify(error.failure)
+      if (failure === 'stale') row.staleAttempts += 1
+      const { operation, attempts, staleAttempts } = row
+      const situation = { operation, attempts, staleAttempts, refreshed: error.refreshed }
+      await this.obey(order, row, decide(failure, { ...situation, nowMs: this.nowMs, random: this.random() }))
+    }
+  }
+
+  /** Fixes the body of a row; false when there is nothing to tell. */
+  private async freeze(order: Order, row: Row, asked: Operation, findFirst: boolean): Promise<boolean> {
+    let operation = asked
+    const { company_name: displayName, email } = order.source.client
+    const customerId =
+      this.customers.get(displayName) ??
+      (await this.adapter.findOrCreateCustomer({ displayName, email }, this.makeId()))
+    this.customers.set(displayName, customerId)
+    const references = { customerId, itemId: '1' }
+    const create = buildCreateCall(order.source, references)
+    if (findFirst) {
+      const found = await this.findOurs(order.source.number, create)
+      if (!found && asked === 'delete') return false
+      if (found) {
+        order.link = found
+        order.remote = 'linked'
+        operation = asked === 'delete' ? 'delete' : 'update'
+      }
+    }
+    if (row.readFirst && order.link) {
+      const { Id, SyncToken } = await this.adapter.readInvoice(order.link.Id)
+      order.link = { Id, SyncToken }
+    }
+    const { link } = order
+    const change = !link || operation === 'create' ? create : null
+    const other = link && (operation === 'delete' ? buildRemoveCall(link, 'void') : null)
+    const call = change ?? other ?? (link && buildUpdateCall(order.source, references, link))
+    row.call = JSON.stringify(call)
+    row.requestId = this.makeId()
+    row.operation = operation
+    row.state = 'sent'
+    row.readFirst = false
+    return true
+  }
+
+  private async obey(order: Order, row: Row, decision: Decision): Promise<void> {
+    switch (decision.action) {
+      case 'done':
+        order.link = null
+        order.remote = 'absent'
+        return this.finish(row)
+      case 'retry':
+        row.notBeforeMs = decision.atMs
+        return
+      case 'pause_company':
+        row.attempts -= 1
+        this.pausedUntilMs = decision.untilMs
+        return
+      case 'stop_company':
+        this.stopped = true
+        return
+      case 'merge':
+        row.state = 'pending'
+        row.readFirst = true
+        return
+      case 'adopt':
+        order.remote = 'unknown'
+        row.state = 'pending'
+        return
+      case 'refresh_token':
+        throw new Error('The adapter refreshes by itself')
+      case 'park':
+      case 'dead':
+        if (row.state === 'sent' && row.operation === 'create') order.remote = 'unknown'
+        row.state = decision.action === 'park' ? 'parked' : 'dead'
+    }
+  }
+
+  private async findOurs(number: string, create: InvoiceCall): Promise<InvoiceKey | null> {
+    const found = await this.adapter.findInvoices(number)
+    const ours = found.find((each) => isOurInvoice(each, create.operation === 'create' ? create.body : {}))
+    return ours ? { Id: ours.Id, SyncToken: ours.SyncToken } : null
+  }
+
+  private finish(row: Row): void {
+    this.rows = this.rows.filter((each) => each !== row)
+  }
+
+  private crashSometimes(): void {
+    if (this.random() < this.crashChance) throw new Crash()
+  }
+
+  private makeId(): string {
+    return `r-${this.nextRequest++}`
+  }
+}
+
+const INVOICE_POST = '^POST /v3/company/\\d+/invoice'
+const FAULTS = [
+  { match: INVOICE_POST, apply: true, destroy: true },
+  { match: INVOICE_POST, cutAfterBytes: 15 },
+  { match: INVOICE_POST, apply: true, ...SPOILT.broken },
+  { match: '^(GET|POST) /v3', destroy: true },
+  { match: '^(GET|POST) /v3', ...SPOILT.unavailable },
+  { match: '^(GET|POST) /v3', ...SPOILT.faultInside },
+  { match: '^(GET|POST) /v3', ...SPOILT.throttled },
+  { match: '^(GET|POST) /v3', ...SPOILT.throttledXml },
+  { match: '^(GET|POST) /v3', ...SPOILT.tokenExpired },
+  { match: '^POST /oauth2', ...SPOILT.unavailable },
+  { match: '^POST /v3/company/\\d+/customer', apply: true, destroy: true },
+]
+
+function randomize(outbox: Outbox, source: InvoiceSource): InvoiceSource {
+  const draw = (below: number) => Math.floor(outbox.random() * below)
+  const lines = Array.from({ length: draw(4) }, () => {
+    const [quantity, unit_price_cents] = [draw(100) / 4, draw(5_000)]
+    return makeLine({ quantity, unit_price_cents, total_cents: Math.round(quantity * unit_price_cents) })
+  })
+  const subtotal = lines.reduce((sum, line) => sum + line.total_cents, 0)
+  const discount_total = Math.min(draw(1_000), subtotal)
+  const tax_total = draw(500)
+  return {
+    ...source,
+    description: draw(5) === 0 ? null : `Text ${draw(1_000)}`,
+    deadline: draw(5) === 0 ? null : `2026-03-${10 + draw(20)}`,
+    client: { company_name: `Client ${draw(5)}`, email: null },
+    lines,
+    discount: { amount: discount_total / 100, amount_type: 'fixed_amount', type: 'before_tax' },
+    totals: { subtotal, discount_total, tax_total, total: subtotal - discount_total + tax_total },
+  }
+}
+
+async function disturb(outbox: Outbox): Promise<void> {
+  const { random, world, orders } = outbox
+  await world.spoil(...FAULTS.filter(() => random() < 0.12))
+  const chance = random()
+  if (chance < 0.1) await world.steer({ action: 'expire_access' })
+  if (chance > 0.1 && chance < 0.2) outbox.start()
+  if (chance > 0.98) await world.steer({ action: 'revoke_grant', realm_id: REALM })
+  const touched = orders[Math.floor(random() * orders.length)]?.link
+  if (touched && chance > 0.4 && chance < 0.6) {
+    await world.steer({ action: 'edit_invoice', realm_id: REALM, id: touched.Id, fields: { Memo: 'by hand' } })
+  }
+}
+
+async function reconnect(outbox: Outbox): Promise<void> {
+  const refreshToken = `refresh-${REALM}-${Math.floor(outbox.random() * 1e9)}`
+  await outbox.world.steer({ action: 'grant', realm_id: REALM, refresh_token: refreshToken })
+  outbox.tokens = { refreshToken, accessToken: null, accessGoodUntilMs: 0 }
+  outbox.start()
+  outbox.stopped = false
+}
+
+function changeSomething(outbox: Outbox): void {
+  const { random, orders } = outbox
+  const living = orders.filter((order) => !order.deleted)
+  const picked = living[Math.floor(random() * living.length)]
+  const chance = random()
+  if (!picked || chance < 0.25) {
+    const id = orders.length + 1
+    const source = randomize(outbox, makeOrder({ number: String(1_000 + id), title: `Order ${id}` }))
+    const order: Order = { id, source, deleted: false, link: null, remote: 'absent' }
+    orders.push(order)
+    outbox.notify(order, 'create')
+  } else if (chance < 0.35) {
+    picked.deleted = true
+    outbox.notify(picked, 'delete')
+  } else {
+    picked.source = randomize(outbox, picked.source)
+    outbox.notify(picked, 'update')
+  }
+}
+
+describe('500 random changes of orders with everything going wrong', () => {
+  it.each([1, 2, 3])('end in the same books, seed %i', { timeout: 120_000 }, async (seed) => {
+    const outbox = new Outbox(seeded(seed))
+    outbox.crashChance = 0.03
+    const removed = { invoices: 0 }
+    for (let turn = 0; turn < 500; turn++) {
+      changeSomething(outbox)
+      outbox.nowMs += Math.floor(outbox.random() * 5_000)
+      if (turn % 3 > 0) continue
+      await disturb(outbox)
+      await outbox.sweep()
+      if (outbox.stopped && outbox.random() < 0.3) await reconnect(outbox)
+    }
+    outbox.crashChance = 0
+    await outbox.world.spoil()
+    await reconnect(outbox)
+    for (let round = 0; round < 30 && outbox.rows.length > 0; round++) {
+      outbox.nowMs += 3_600_000
+      await outbox.sweep()
+    }
+    expect(outbox.rows).toEqual([])
+
+    const books = await outbox.world.books()
+    expect(books.misused).toEqual([])
+    const applied = books.changes.map((change) => change.requestId)
+    expect(new Set(applied).size).toBe(applied.length)
+    const invoices = Object.values(books.invoices)
+    for (const order of outbox.orders) {
+      const own = invoices.filter((invoice) => invoice.DocNumber === order.source.number)
+      if (order.deleted) {
+        expect(own.length).toBeLessThanOrEqual(1)
+        for (const invoice of own) expect(books.voided).toContain(invoice.Id)
+        removed.invoices += own.length
+        continue
+      }
+      expect(own).toHaveLength(1)
+      const customerId = outbox.customers.get(order.source.client.company_name) ?? ''
+      const { body } = buildUpdateCall(order.source, { customerId, itemId: '1' }, { Id: '', SyncToken: '' })
+      const {
+        Id: _id,
+        SyncToken: _token,
+        sparse: _sparse,
+        ...wanted
+      } = body as Extract<InvoiceCall, { operation: 'update' }>['body']
+      const [invoice] = own
+      expect({ PrivateNote: '', DueDate: null, ...invoice }).toMatchObject(wanted)
+      expect(invoice.TotalAmt).toBe(order.source.totals.total / 100)
+      expect(invoice.TxnDate).toBe(order.source.created_date)
+    }
+    const count = (operation: string) => books.changes.filter((change) => change.operation === operation).length
+    expect(count('create')).toBe(invoices.length)
+    expect(count('void')).toBe(removed.invoices)
+    expect(Object.keys(books.customers).length).toBeLessThanOrEqual(5)
+    // The run has met what it is for.
+    expect(count('update')).toBeGreaterThan(30)
+    expect(count('void')).toBeGreaterThan(5)
+  })
+})

@@ -1,0 +1,169 @@
+import { describe, expect, it } from 'vitest'
+import { classify } from '../../src/accounting/decisions.ts'
+import type { AccountingTokens } from '../../src/accounting/tokens.ts'
+import { AccountingError } from '../../src/accounting/transport.ts'
+import { CREDENTIALS, SPOILT } from '../simulators/accounting-data.ts'
+import { REALM, World } from './support.ts'
+
+const TOKEN = '^POST /oauth2'
+
+async function fail(work: Promise<unknown>): Promise<AccountingError> {
+  const error = await work.then(
+    () => null,
+    (thrown: unknown) => thrown,
+  )
+  if (!(error instanceof AccountingError)) throw new Error(`Expected an AccountingError, got ${String(error)}`)
+  return error
+}
+
+async function countRefreshes(world: World): Promise<number> {
+  return (await world.lines()).filter((line) => line.startsWith('POST /oauth2')).length
+}
+
+describe('access tokens', () => {
+  it('are asked for when there is none, and used for all that follows', async () => {
+    const world = new World()
+    const adapter = world.connect()
+    await adapter.findInvoices('1')
+    await adapter.findInvoices('2')
+    expect(await countRefreshes(world)).toBe(1)
+    const [stored] = world.saved
+    expect(stored?.refreshToken).not.toBe(CREDENTIALS.refresh_token)
+    expect(stored?.accessGoodUntilMs).toBeGreaterThan(Date.now() + 3_500_000)
+    const again = world.connect(stored ? { tokens: stored } : {})
+    await again.findInvoices('3')
+    expect(await countRefreshes(world)).toBe(1)
+  })
+
+  it('are asked for as the protocol says', async () => {
+    const world = new World()
+    await world.connect().findInvoices('1')
+    const { calls } = await world.look()
+    expect(calls[0]).toMatchObject({
+      method: 'POST',
+      path: '/oauth2/v1/tokens/bearer',
+      headers: {
+        authorization: `Basic ${btoa(`${CREDENTIALS.client_id}:${CREDENTIALS.client_secret}`)}`,
+        'content-type': 'application/x-www-form-urlencoded',
+      },
+      body: `grant_type=refresh_token&refresh_token=${CREDENTIALS.refresh_token}`,
+    })
+  })
+
+  it('are asked for at the address that is configured', async () => {
+    const world = new World()
+    const tokenUrl = `${world.baseUrl}/elsewhere`
+    await world.spoil({ match: '^POST /elsewhere', status: 400, body: '{"error":"invalid_grant"}' })
+    const error = await fail(world.connect({ settings: { ...world.settings(), tokenUrl } }).findInvoices('1'))
+    expect(classify(error.failure)).toBe('grant_lost')
+  })
+
+  it('are renewed before they run out', async () => {
+    const world = new World()
+    let nowMs = Date.now()
+    const adapter = world.connect({ nowMs: () => nowMs })
+    await adapter.findInvoices('1')
+    nowMs += 3_539_000
+    await adapter.findInvoices('1')
+    expect(await countRefreshes(world)).toBe(1)
+    nowMs += 2_000
+    await adapter.findInvoices('1')
+    expect(await countRefreshes(world)).toBe(2)
+  })
+
+  it('are renewed once when refused, and the call repeated once', async () => {
+    const world = new World()
+    const adapter = world.connect()
+    await adapter.findInvoices('1')
+    await world.steer({ action: 'expire_access' })
+    expect(await adapter.findInvoices('1')).toEqual([])
+    expect((await world.lines()).slice(-3)).toEqual([
+      `GET /v3/company/${REALM}/query`,
+      'POST /oauth2/v1/tokens/bearer',
+      `GET /v3/company/${REALM}/query`,
+    ])
+
+    await world.spoil({ match: '^GET', times: -1, ...SPOILT.tokenExpired })
+    const error = await fail(adapter.findInvoices('1'))
+    expect(classify(error.failure)).toBe('token')
+    expect(error.refreshed).toBe(true)
+    expect(await countRefreshes(world)).toBe(3)
+  })
+
+  it('are renewed once for many calls at once', async () => {
+    const world = new World()
+    const adapter = world.connect()
+    await Promise.all(['1', '2', '3', '4'].map((number) => adapter.findInvoices(number)))
+    expect(await countRefreshes(world)).toBe(1)
+    await world.steer({ action: 'expire_access' })
+    await Promise.all(['1', '2', '3', '4'].map((number) => adapter.findInvoices(number)))
+    expect(await countRefreshes(world)).toBe(2)
+  })
+})
+
+describe('the refresh token', () => {
+  it('is stored before the access token is used', async () => {
+    const world = new World()
+    const order: string[] = []
+    const adapter = world.connect({
+      saveTokens: async () => {
+        await new Promise((resolve) => setTimeout(resolve, 100))
+        order.push(...(await world.lines()), 'stored')
+      },
+    })
+    await adapter.findInvoices('1')
+    expect(order).toEqual(['POST /oauth2/v1/tokens/bearer', 'stored'])
+    expect((await world.lines()).at(-1)).toBe(`GET /v3/company/${REALM}/query`)
+  })
+
+  it('that could not be stored is stored at the next call, and not renewed again', async () => {
+    const world = new World()
+    const stored: AccountingTokens[] = []
+    let broken = true
+    const adapter = world.connect({
+      saveTokens: async (tokens) => {
+        if (broken) throw new Error('No database')
+        stored.push(tokens)
+      },
+    })
+    await expect(adapter.findInvoices('1')).rejects.toThrow('No database')
+    expect(await world.lines()).toEqual(['POST /oauth2/v1/tokens/bearer'])
+    broken = false
+    await adapter.findInvoices('1')
+    expect(await countRefreshes(world)).toBe(1)
+    expect(stored[0]?.refreshToken).toBe((await world.look()).state.grants[REALM])
+  })
+
+  it('rotates: the old one is refused', async () => {
+    const world = new World()
+    await world.connect().findInvoices('1')
+    const error = await fail(world.connect().findInvoices('1'))
+    expect(error.failure).toMatchObject({ kind: 'answered', endpoint: 'token', oauthError: 'invalid_grant' })
+    expect(classify(error.failure)).toBe('grant_lost')
+  })
+
+  it('is good again once the company connects anew', async () => {
+    const world = new World()
+    const adapter = world.connect()
+    await adapter.findInvoices('1')
+    await world.steer({ action: 'revoke_grant', realm_id: REALM })
+    expect(classify((await fail(adapter.findInvoices('1'))).failure)).toBe('grant_lost')
+    const refreshToken = `refresh-${REALM}-second`
+    await world.steer({ action: 'grant', realm_id: REALM, refresh_token: refreshToken })
+    await world.connect({ tokens: { refreshToken, accessToken: null, accessGoodUntilMs: 0 } }).findInvoices('1')
+  })
+
+  it.each([
+    ['a wrong secret', 'grant_lost', {}, 'wrong'],
+    ['a failing token endpoint', 'transient', SPOILT.unavailable, null],
+    ['a throttled token endpoint', 'throttle', SPOILT.throttled, null],
+    ['no token in the answer', 'transient', { status: 200, body: '{}' }, null],
+  ])('%s: %s', async (_name, expected, fault, secret) => {
+    const world = new World()
+    if (Object.keys(fault).length > 0) await world.spoil({ match: TOKEN, ...fault })
+    const settings = world.settings()
+    const adapter = world.connect({ settings: secret ? { ...settings, clientSecret: secret } : settings })
+    expect(classify((await fail(adapter.findInvoices('1'))).failure)).toBe(expected)
+    expect(world.saved).toEqual([])
+  })
+})
