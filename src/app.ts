@@ -1,4 +1,4 @@
-import { Hono } from 'hono'
+import { Hono, type MiddlewareHandler } from 'hono'
 import { cors } from 'hono/cors'
 import { HTTPException } from 'hono/http-exception'
 import { authenticate } from './auth/authenticate.ts'
@@ -52,13 +52,15 @@ app.use(
 )
 
 // Hono hands only Errors to onError; whatever else is thrown must not escape as a bare 500.
-app.use(async (c, next) => {
+const catchAnything: MiddlewareHandler<AppEnv> = async (c, next) => {
   try {
     await next()
   } catch (thrown) {
     c.res = toResponse(thrown, c.var.requestId)
   }
-})
+}
+
+app.use(catchAnything)
 
 app.onError((error, c) => toResponse(error, c.var.requestId))
 
@@ -71,26 +73,31 @@ api.get('/openapi.json', async (c) => {
   c.set('operation', 'openapi')
   return c.env.ASSETS.fetch(new URL('/openapi.json', c.req.url))
 })
+api.all('/openapi.json', allow(['GET', 'HEAD']))
 
-api.use(authenticate, rateLimit, async (c, next) => {
+// Once more behind the limit, so that the headers of an authenticated answer stand on these failures too.
+api.use(authenticate, rateLimit, catchAnything, async (c, next) => {
   if (c.var.context.token.suspended) throw new ApiError('forbidden', { message: 'The company is suspended.' })
   await next()
 })
 
 mountAll(api)
 
-for (const [path, methods] of methodsByPath(contracts)) {
-  api.all(path, (c) => {
-    throw new ApiError('method_not_allowed', {
-      message: `${c.req.method} is not among ${methods.join(', ')}.`,
-      headers: { Allow: methods.join(', ') },
-    })
-  })
-}
+for (const [path, methods] of methodsByPath(contracts)) api.all(path, allow(methods))
 
 app.route('/api/v1', api)
 
 mountUploadRelay(app)
+
+/** Refuses whatever no route has taken: the path knows these methods only. */
+function allow(methods: readonly string[]): MiddlewareHandler<AppEnv> {
+  return (c) => {
+    throw new ApiError('method_not_allowed', {
+      message: `${c.req.method} is not among ${methods.join(', ')}.`,
+      headers: { Allow: methods.join(', ') },
+    })
+  }
+}
 
 /** The methods that each path knows; HEAD wherever GET is. */
 function methodsByPath(all: readonly Contract[]): Map<string, string[]> {
@@ -119,6 +126,8 @@ function toResponse(thrown: unknown, requestId: string): Response {
 function describe(thrown: unknown): string {
   if (!(thrown instanceof Error)) return typeof thrown
   const words = databaseMessage(thrown)
-  const frames = (thrown.stack ?? '').split('\n').filter((line) => line.trimStart().startsWith('at '))
+  // The stack begins with the message, whose own lines could look like frames.
+  const stack = (thrown.stack ?? '').replace(thrown.message, '')
+  const frames = stack.split('\n').filter((line) => line.trimStart().startsWith('at '))
   return [thrown.name, words.startsWith('D1_') ? words : '', ...frames.slice(0, 6)].filter(Boolean).join(' | ')
 }
