@@ -1,0 +1,118 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { isPermission, PERMISSIONS } from '../../src/auth/permissions.ts'
+import { call, migrate, mintCompany, mintToken, type TestCompany } from '../support/app.ts'
+import { contracts, endpoints, exampleOf, methodsByPath, nameOf } from '../support/endpoints.ts'
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE']
+
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+})
+
+/** The endpoints of the specification's part 4, which the table must hold and nothing beside them. */
+const SPECIFIED: Record<string, string> = {
+  'GET /clients': 'clients:read',
+  'POST /clients': 'clients:write',
+  'GET /clients/{id}': 'clients:read',
+  'PATCH /clients/{id}': 'clients:write',
+  'GET /orders': 'orders:read',
+  'POST /orders': 'orders:write',
+  'GET /orders/{id}': 'orders:read',
+  'PATCH /orders/{id}': 'orders:write',
+  'DELETE /orders/{id}': 'orders:write',
+  'GET /products/search': 'products:read',
+  'GET /products/{source}': 'products:read',
+  'GET /mail/threads/{legacyThreadId}': 'mail:read',
+  'PUT /mail/email-threads/{legacyThreadId}': 'mail:write',
+  'GET /mail/email-threads/{legacyThreadId}': 'mail:read',
+  'POST /orders/{orderId}/files/presign': 'files:write',
+  'GET /orders/{orderId}/files': 'files:read',
+}
+
+describe('the route table', () => {
+  it('holds only endpoints of the specification, each with its permission', () => {
+    const table = Object.fromEntries(contracts.map((contract) => [nameOf(contract), contract.permission]))
+    const expected = Object.fromEntries(Object.entries(SPECIFIED).filter(([name]) => name in table))
+    expect(table).toEqual(expected)
+    expect(contracts.every(({ permission }) => isPermission(permission))).toBe(true)
+    expect(new Set(contracts.map(({ operationId }) => operationId)).size).toBe(contracts.length)
+  })
+
+  it('knows the nine permissions of the contract', () => {
+    expect([...PERMISSIONS].sort()).toEqual([...new Set(Object.values(SPECIFIED))].sort())
+  })
+})
+
+describe.each([...methodsByPath()])('%s', (path, methods) => {
+  const url = exampleOf(contracts.find((contract) => contract.path === path) ?? unreachable()).path.split('?')[0] ?? ''
+
+  it.each(METHODS.filter((method) => !methods.includes(method)))('answers 405 to %s', async (method) => {
+    for (const address of [url, `${url}/`]) {
+      const answer = await call(company.token, method, address, method === 'GET' || method === 'HEAD' ? undefined : {})
+      expect(answer.status).toBe(405)
+      expect(answer.headers.get('allow')?.split(', ').sort()).toEqual([...methods].sort())
+      if (method !== 'HEAD') expect(answer.body.error).toMatchObject({ code: 'invalid_request', details: null })
+    }
+  })
+
+  it('answers 405 whatever the token may do, and only to a token that may', async () => {
+    const other = METHODS.find((method) => !methods.includes(method)) ?? unreachable()
+    expect((await call(await mintToken(company.id, []), other, url)).status).toBe(405)
+    expect((await call(null, other, url)).status).toBe(401)
+    expect((await call((await mintCompany({ suspended: true })).token, other, url)).status).toBe(403)
+  })
+})
+
+describe.each(endpoints)('%s', (_, contract) => {
+  it('takes a trailing slash as the same path', async () => {
+    const { path, body } = exampleOf(contract)
+    const plain = await call(company.token, contract.method, path, body)
+    const [before, query] = path.split('?')
+    const slashed = await call(company.token, contract.method, `${before}/${query ? `?${query}` : ''}`, body)
+    expect(slashed.status).toBe(plain.status)
+    expect(typeof slashed.body).toBe(typeof plain.body)
+  })
+})
+
+describe.each(endpoints.filter(([, { method }]) => method === 'GET'))('%s', (_, contract) => {
+  it('answers HEAD as GET, without the body', async () => {
+    const { path } = exampleOf(contract)
+    const get = await call(company.token, 'GET', path)
+    const head = await call(company.token, 'HEAD', path)
+    expect(head).toMatchObject({ status: get.status, body: null })
+    for (const name of ['content-type', 'cache-control', 'ratelimit-policy', 'access-control-allow-origin']) {
+      expect(head.headers.get(name), name).toBe(get.headers.get(name))
+    }
+    expect((await call(null, 'HEAD', path)).status).toBe(401)
+  })
+})
+
+describe('an unknown path', () => {
+  it.each(['/nope', '/client', '/clients/1/orders', '/orders/1/files/presign/x', '/', '', '/Clients', '/clients//1'])(
+    'answers 404 to %s, and 401 without a token',
+    async (path) => {
+      for (const method of METHODS) {
+        const answer = await call(company.token, method, path)
+        expect(answer.status).toBe(404)
+        if (method !== 'HEAD') expect(answer.body.error).toMatchObject({ code: 'not_found', details: null })
+        expect(answer.headers.has('ratelimit')).toBe(true)
+        expect((await call(null, method, path)).status).toBe(401)
+      }
+    },
+  )
+})
+
+describe('the published description', () => {
+  it('answers 405 to another method, and needs no token for that', async () => {
+    const answer = await call(null, 'POST', '/openapi.json', {})
+    expect(answer.status).toBe(405)
+    expect(answer.headers.get('allow')).toBe('GET, HEAD')
+  })
+})
+
+function unreachable(): never {
+  throw new Error('unreachable')
+}

@@ -1,0 +1,125 @@
+import { runInDurableObject } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { PERMISSIONS } from '../../src/auth/permissions.ts'
+import { hashToken } from '../../src/auth/tokens.ts'
+import type { Contract } from '../../src/http/contract.ts'
+import { call, migrate, mintCompany, mintToken, randomToken, sql, type TestCompany } from '../support/app.ts'
+import { endpoints, exampleOf } from '../support/endpoints.ts'
+
+/*
+ * Every endpoint of the API, found through its contract: a new one is in these tables the moment it is registered.
+ */
+let company: TestCompany
+let suspended: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+  suspended = await mintCompany({ suspended: true })
+})
+
+function send(token: string | null, contract: Contract, headers?: Record<string, string>) {
+  const { path, body } = exampleOf(contract)
+  return call(token, contract.method, path, body, headers)
+}
+
+function expectError(answer: Awaited<ReturnType<typeof call>>, status: number, code: string) {
+  expect(answer).toMatchObject({ status, body: { error: { code, message: expect.any(String) } } })
+}
+
+describe.each(endpoints)('%s', (_, contract) => {
+  it('refuses whoever sends no token, or one that cannot be valid', async () => {
+    const token = company.token
+    const headers = [
+      '',
+      'Bearer',
+      'Bearer ',
+      token,
+      `Basic ${token}`,
+      `Token ${token}`,
+      `Bearer ${token.slice(1)}`,
+      `Bearer ${token}0`,
+      `Bearer ${token.slice(0, 63)}g`,
+      `Bearer ${token} ${token}`,
+      `Bearer ${token}, Bearer ${token}`,
+      `Bearer crm_${token}`,
+      `Bearer ${token.slice(0, 32)} ${token.slice(32)}`,
+    ]
+    for (const authorization of headers) {
+      const answer = await send(null, contract, authorization === '' ? {} : { authorization })
+      expectError(answer, 401, 'unauthenticated')
+      expect(answer.headers.get('www-authenticate'), authorization).toBe('Bearer')
+      expect(answer.headers.has('ratelimit'), authorization).toBe(false)
+    }
+  })
+
+  it('refuses a token that is unknown, expired or revoked', async () => {
+    const expired = await mintToken(company.id, PERMISSIONS, Date.now() - 1)
+    const revoked = await mintToken(company.id)
+    await sql('UPDATE api_tokens SET revoked_at = 1 WHERE token_hash = ?', await hashToken(revoked))
+    for (const token of [randomToken(), '0'.repeat(64), await hashToken(company.token), expired, revoked]) {
+      const answer = await send(token, contract)
+      expectError(answer, 401, 'unauthenticated')
+      expect(answer.headers.get('www-authenticate')).toBe('Bearer')
+    }
+  })
+
+  it('refuses a token that lacks its permission, before anything else is looked at', async () => {
+    const others = PERMISSIONS.filter((permission) => permission !== contract.permission)
+    const token = await mintToken(company.id, others)
+    expectError(await send(token, contract), 403, 'forbidden')
+    const bad = contract.body ? '{' : undefined
+    expectError(await call(token, contract.method, `${exampleOf(contract).path}`, bad), 403, 'forbidden')
+    expectError(await send(await mintToken(company.id, []), contract), 403, 'forbidden')
+  })
+
+  it('needs no permission but its own', async () => {
+    const answer = await send(await mintToken(company.id, [contract.permission]), contract)
+    expect([401, 403]).not.toContain(answer.status)
+  })
+
+  it('refuses a suspended company', async () => {
+    const answer = await send(suspended.token, contract)
+    expectError(answer, 403, 'forbidden')
+    expect(answer.headers.get('ratelimit')).toMatch(/^"default";r=\d+;t=\d+$/)
+  })
+
+  it('refuses whoever has used up the allowance, the permission not being asked for', async () => {
+    const token = await mintToken(company.id, [])
+    await exhaust(token)
+    const answer = await send(token, contract)
+    expectError(answer, 429, 'rate_limited')
+    expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect(answer.headers.get('ratelimit')).toMatch(/^"default";r=0;t=\d+$/)
+    expect(answer.headers.get('ratelimit-policy')).toBe('"default";q=300;w=60')
+    expect(answer.headers.get('access-control-allow-origin')).toBe('*')
+    // And whoever is not known is not told of any limit, however often they come.
+    expectError(await send(null, contract), 401, 'unauthenticated')
+  })
+})
+
+describe('what a 401 costs', () => {
+  it('is never counted against a token', async () => {
+    const token = await mintToken(company.id, PERMISSIONS)
+    await call(token, 'GET', '/clients')
+    for (let i = 0; i < 5; i++) await call(null, 'GET', '/clients', undefined, { authorization: `Bearer ${token}x` })
+    await sql('UPDATE api_tokens SET revoked_at = 1 WHERE token_hash = ?', await hashToken(token))
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 30_000 })
+    try {
+      expect((await call(token, 'GET', '/clients')).status).toBe(401)
+    } finally {
+      vi.useRealTimers()
+    }
+    const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(await hashToken(token)))
+    expect((await limiter.take()).remaining).toBe(298)
+  })
+})
+
+/** Uses up a token's allowance at its own Durable Object. */
+async function exhaust(token: string) {
+  const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(await hashToken(token)))
+  await runInDurableObject(limiter, (limiterItself) => {
+    for (let i = 0; i < 300; i++) limiterItself.take()
+  })
+}

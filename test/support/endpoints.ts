@@ -1,0 +1,32 @@
+import { contracts } from '../../src/contracts.ts'
+import type { Contract } from '../../src/http/contract.ts'
+
+export { contracts }
+
+/** `GET /clients/{id}`, as the tables of tests name an endpoint. */
+export function nameOf(contract: Contract): string {
+  return `${contract.method} ${contract.path}`
+}
+
+/** Every endpoint with its name, for `it.each`. */
+export const endpoints: readonly [string, Contract][] = contracts.map((contract) => [nameOf(contract), contract])
+
+/** The path and body of the contract's own example: a request that is valid wherever what it names exists. */
+export function exampleOf(contract: Contract, params: Record<string, string> = {}): { path: string; body: unknown } {
+  const all: Record<string, string> = { ...contract.example.params, ...params }
+  const path = contract.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(all[name] ?? 'missing'))
+  const query = new URLSearchParams(
+    Object.entries(contract.example.query ?? {}).map(([name, value]): [string, string] => [name, String(value)]),
+  ).toString()
+  return { path: query === '' ? path : `${path}?${query}`, body: contract.body && contract.example.body }
+}
+
+/** Each path once, with the methods that it knows. */
+export function methodsByPath(): Map<string, string[]> {
+  const result = new Map<string, string[]>()
+  for (const { path, method } of contracts) {
+    const methods = result.get(path) ?? []
+    result.set(path, [...methods, ...(method === 'GET' ? ['GET', 'HEAD'] : [method])])
+  }
+  return result
+}
