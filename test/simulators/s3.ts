@@ -1,8 +1,6 @@
 import { createHash, createHmac } from 'node:crypto'
 import { type Answer, type Call, type Simulator, startSimulator } from './kit.ts'
-
-export const S3_KEYS = { access_key_id: 'simulated', secret_access_key: 'simulated/secret+key' }
-export const S3_REGION = 'test-1'
+import { S3_KEYS, S3_REGION } from './s3-keys.ts'
 
 const PAGE_SIZE = 1_000
 const NO_BODY = 'UNSIGNED-PAYLOAD'

@@ -1,0 +1,273 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, mintCompany, mintToken, request, send, sql } from '../support/app.ts'
+import { type CompanyWithOrder, giveStorage, mintCompanyWithOrder, mintOrder } from './support.ts'
+
+const valid = { fileName: 'logo.png', contentType: 'image/png', size: 3, legacyThreadId: '18c2f0a9' }
+const withoutStorage = { ...env, STORAGE_RELAY: '', STORAGE_ENDPOINT: '' }
+
+let company: CompanyWithOrder
+let path: string
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompanyWithOrder()
+  path = `/orders/${company.orderId}/files`
+})
+
+function pathsOf(body: { error: { details: { issues: { path: string }[] } } }): Set<string> {
+  return new Set(body.error.details.issues.map((issue) => issue.path))
+}
+
+describe('POST /orders/{orderId}/files/presign', () => {
+  it('answers address, key, type and seconds', async () => {
+    const { status, body } = await company.call('POST', `${path}/presign`, valid)
+    expect(status).toBe(200)
+    const key = `orders/${company.id}/${company.orderId}/email/18c2f0a9/logo.png`
+    expect(body).toEqual({ uploadUrl: expect.any(String), key, contentType: 'image/png', expiresIn: 600 })
+    const url = new URL(body.uploadUrl)
+    expect(url.pathname).toBe(`/uploads/${env.STORAGE_BUCKET}/${key}`)
+    expect(url.searchParams.get('X-Amz-Expires')).toBe('600')
+    expect(url.searchParams.get('X-Amz-SignedHeaders')).toBe('content-length;content-type;host')
+  })
+
+  it('leads straight to the deployment’s storage where that is not the development one', async () => {
+    const bindings = { ...env, STORAGE_RELAY: '', STORAGE_ENDPOINT: 'https://storage.example/' }
+    const { body } = await send(request(company.token, 'POST', `${path}/presign`, valid), { env: bindings })
+    expect(body.uploadUrl).toMatch(/^https:\/\/storage\.example\/[\w-]+\/orders\//)
+    expect(body.uploadUrl).toContain('%2Fauto%2Fs3%2F')
+  })
+
+  it('has a default type', async () => {
+    const { contentType, ...rest } = valid
+    const { body } = await company.call('POST', `${path}/presign`, rest)
+    expect(body.contentType).toBe('application/octet-stream')
+  })
+
+  it.each([
+    ['../../../2/3/email/x/a.png', 'a.png'],
+    ['C:\\Users\\a b.png', 'a b.png'],
+    ['/etc/%2e%2e', '%2e%2e'],
+    ['cafe\u0301\u0000.png', 'caf\u00e9.png'],
+  ])('makes the file %j %j of the thread', async (fileName, name) => {
+    const { body } = await company.call('POST', `${path}/presign`, { ...valid, fileName })
+    const folder = `orders/${company.id}/${company.orderId}/email/18c2f0a9/`
+    expect(body.key).toBe(folder + name)
+    const address = new URL(body.uploadUrl)
+    expect(decodeURIComponent(address.pathname)).toBe(`/uploads/${env.STORAGE_BUCKET}/${folder}${name}`)
+  })
+
+  it.each([0, 1, 157_286_400])('takes a size of %d', async (size) => {
+    expect((await company.call('POST', `${path}/presign`, { ...valid, size })).status).toBe(200)
+  })
+
+  it.each([
+    'text/plain; charset=utf-8',
+    'image/svg+xml',
+    'application/vnd.x-y.z_1; name="a b.png"',
+    'x/y;',
+    'Image/PNG',
+  ])('takes the type %j', async (contentType) => {
+    const { body } = await company.call('POST', `${path}/presign`, { ...valid, contentType })
+    expect(body.contentType).toBe(contentType)
+  })
+
+  it.each([
+    ['fileName', undefined],
+    ['fileName', null],
+    ['fileName', 7],
+    ['fileName', ''],
+    ['fileName', ' '],
+    ['fileName', '.'],
+    ['fileName', 'a/..'],
+    ['fileName', 'folder/'],
+    ['fileName', '\u0000'],
+    ['fileName', '\ud800.png'],
+    ['fileName', 'x'.repeat(256)],
+    ['fileName', '\u00df'.repeat(128)],
+    ['fileName', `${'x/'.repeat(3000)}a`],
+    ['size', undefined],
+    ['size', null],
+    ['size', '3'],
+    ['size', -1],
+    ['size', 0.5],
+    ['size', 157_286_401],
+    ['size', 1e300],
+    ['contentType', null],
+    ['contentType', ''],
+    ['contentType', 'image'],
+    ['contentType', 'image/'],
+    ['contentType', '*/*'],
+    ['contentType', 'image/png\r\nX-Evil: 1'],
+    ['contentType', 'image/png\n'],
+    ['contentType', ' image/png'],
+    ['contentType', 'text/plain; a=\u0000'],
+    ['contentType', 'text/plain; name=\u00e9'],
+    ['contentType', `image/${'x'.repeat(300)}`],
+    ['contentType', `text/plain; ${'x'.repeat(300)}`],
+    ['legacyThreadId', undefined],
+    ['legacyThreadId', null],
+    ['legacyThreadId', ''],
+    ['legacyThreadId', '..'],
+    ['legacyThreadId', 'a/b'],
+    ['legacyThreadId', 'a\\b'],
+    ['legacyThreadId', 'a%2Fb'],
+    ['legacyThreadId', 'a\n'],
+    ['legacyThreadId', 'x'.repeat(256)],
+    ['company_id', 2],
+    ['contenttype', 'image/png'],
+  ])('refuses %s %j by its name', async (field, value) => {
+    const { status, body } = await company.call('POST', `${path}/presign`, { ...valid, [field]: value })
+    expect(status).toBe(400)
+    expect(body.error.code).toBe('invalid_request')
+    expect(pathsOf(body)).toEqual(new Set([field]))
+  })
+
+  it('names all that is wrong at once', async () => {
+    const wrong = { fileName: '..', size: -1, contentType: '\n', legacyThreadId: '/' }
+    const { body } = await company.call('POST', `${path}/presign`, wrong)
+    expect(pathsOf(body)).toEqual(new Set(Object.keys(wrong)))
+  })
+
+  it('answers 409 where no storage is set up', async () => {
+    const { status, body } = await send(request(company.token, 'POST', `${path}/presign`, valid), {
+      env: withoutStorage,
+    })
+    expect(status).toBe(409)
+    expect(body.error.details).toEqual({ reason: 'storage_not_configured' })
+  })
+
+  it('signs for the company’s own storage, and never tells its secret', async () => {
+    const own = await mintCompanyWithOrder()
+    const bucket = await giveStorage(own)
+    const { body } = await own.call('POST', `/orders/${own.orderId}/files/presign`, valid)
+    expect(body.uploadUrl).toContain(`/t/${bucket}/${bucket}/orders/${own.id}/${own.orderId}/email/18c2f0a9/logo.png?`)
+    expect(body.uploadUrl).toContain('X-Amz-Credential=simulated%2F')
+    expect(decodeURIComponent(JSON.stringify(body))).not.toContain('simulated/secret')
+  })
+
+  it('uses the deployment’s storage while the company’s own is switched off', async () => {
+    const own = await mintCompanyWithOrder()
+    await giveStorage(own, { enabled: false })
+    const { body } = await own.call('POST', `/orders/${own.orderId}/files/presign`, valid)
+    expect(new URL(body.uploadUrl).pathname).toMatch(/^\/uploads\//)
+  })
+})
+
+describe.each(['POST', 'GET'])('%s files', (method) => {
+  const target = (order: unknown) => (method === 'POST' ? `/orders/${order}/files/presign` : `/orders/${order}/files`)
+  const body = method === 'POST' ? valid : undefined
+
+  it.each(['0', '-1', '1.5', 'abc', '01', '9007199254740993', '999999'])('knows no order %s', async (order) => {
+    expect((await company.call(method, target(order), body)).status).toBe(404)
+  })
+
+  it('knows no order of another company', async () => {
+    const other = await mintCompanyWithOrder()
+    expect((await company.call(method, target(other.orderId), body)).status).toBe(404)
+  })
+
+  it('knows no deleted order', async () => {
+    const id = await mintOrder(company)
+    await company.call('DELETE', `/orders/${id}`)
+    expect((await company.call(method, target(id), body)).status).toBe(404)
+  })
+
+  it('needs its permission', async () => {
+    const token = await mintToken(company.id, [method === 'POST' ? 'files:read' : 'files:write'])
+    expect((await send(request(token, method, target(company.orderId), body))).status).toBe(403)
+  })
+})
+
+describe('GET /orders/{orderId}/files', () => {
+  it('lists 2,500 files, and by thread', async () => {
+    const { id, orderId, call } = await mintCompanyWithOrder()
+    const folder = `orders/${id}/${orderId}/`
+    const keys = Array.from({ length: 2_500 }, (_, n) => `${folder}email/t${n % 2}/${String(n).padStart(4, '0')}`)
+    for (let n = 0; n < keys.length; n += 250) {
+      await Promise.all(keys.slice(n, n + 250).map((key) => env.FILES.put(key, 'abc')))
+    }
+    const { body } = await call('GET', `/orders/${orderId}/files`)
+    expect(body.configured).toBe(true)
+    expect(body.files.map((file: { path: string }) => file.path)).toEqual(keys.toSorted())
+    const ofThread = await call('GET', `/orders/${orderId}/files?legacyThreadId=t1`)
+    expect(ofThread.body.files).toHaveLength(1_250)
+  }, 60_000)
+
+  it('describes a file', async () => {
+    const order = await mintOrder(company)
+    const folder = `orders/${company.id}/${order}`
+    const before = Date.now() - 1_000
+    await env.FILES.put(`${folder}/email/t/a b.png`, 'abc')
+    await env.FILES.put(`${folder}/proof.pdf`, '')
+    const { body } = await company.call('GET', `/orders/${order}/files`)
+    expect(body.files).toEqual([
+      {
+        path: `${folder}/email/t/a b.png`,
+        objectName: 'a b.png',
+        length: 3,
+        lastChanged: expect.any(String),
+        source: 'email',
+      },
+      {
+        path: `${folder}/proof.pdf`,
+        objectName: 'proof.pdf',
+        length: 0,
+        lastChanged: expect.any(String),
+        source: 'manual',
+      },
+    ])
+    expect(Date.parse(body.files[0].lastChanged)).toBeGreaterThan(before)
+  })
+
+  it('shows neither order 12 with order 1, nor thread tt with thread t', async () => {
+    const own = await mintCompany()
+    await own.call('POST', '/clients', { company_name: 'Club' })
+    const order = await mintOrder(own)
+    const other = `orders/${own.id}/${order}2`
+    await env.FILES.put(`${other}/email/t/x`, 'x')
+    await env.FILES.put(`orders/${own.id}/${order}/email/tt/x`, 'x')
+    expect((await own.call('GET', `/orders/${order}/files`)).body.files).toHaveLength(1)
+    expect((await own.call('GET', `/orders/${order}/files?legacyThreadId=t`)).body.files).toEqual([])
+  })
+
+  it('is empty and says so where no storage is set up', async () => {
+    const { status, body } = await send(request(company.token, 'GET', path), { env: withoutStorage })
+    expect(status).toBe(200)
+    expect(body).toEqual({ files: [], configured: false })
+  })
+
+  it.each(['', '..', 'a/b', '%0A', 'x'.repeat(256)])('refuses the thread id %j', async (id) => {
+    const { status, body } = await company.call('GET', `${path}?legacyThreadId=${id}`)
+    expect(status).toBe(400)
+    expect(body.error.details.issues[0].path).toBe('legacyThreadId')
+  })
+})
+
+describe('the development relay', () => {
+  const upload = (bindings: typeof env) => {
+    const sent = new Request('https://api.test/uploads/b/k?X-Amz-Signature=0', { method: 'PUT', body: 'x' })
+    return send(sent, { env: bindings, limiterFailed: true })
+  }
+
+  it('is not there without its variable', async () => {
+    for (const value of ['', 'true', undefined]) {
+      const { STORAGE_RELAY, ...bindings } = env
+      const { status, body } = await upload(value === undefined ? bindings : { ...bindings, STORAGE_RELAY: value })
+      expect(status).toBe(404)
+      expect(body.error.code).toBe('not_found')
+    }
+  })
+
+  it('takes PUT only', async () => {
+    const sent = new Request('https://api.test/uploads/b/k', { method: 'GET' })
+    expect((await send(sent, { env, limiterFailed: true })).status).toBe(404)
+  })
+})
+
+it('keeps the stored keys of storages unreadable', async () => {
+  const own = await mintCompanyWithOrder()
+  await giveStorage(own)
+  const [row] = await sql<{ credentials: string }>('SELECT credentials FROM integrations WHERE company_id = ?', own.id)
+  expect(row?.credentials).not.toContain('simulated')
+})

@@ -1,0 +1,55 @@
+import { env } from 'cloudflare:workers'
+import { inject } from 'vitest'
+import { encryptCredentials } from '../../src/auth/credentials.ts'
+import { S3_KEYS, S3_REGION } from '../simulators/s3-keys.ts'
+import { mintCompany, sql, type TestCompany } from '../support/app.ts'
+
+export interface CompanyWithOrder extends TestCompany {
+  orderId: number
+}
+
+export async function mintCompanyWithOrder(): Promise<CompanyWithOrder> {
+  const company = await mintCompany()
+  return { ...company, orderId: await mintOrder(company) }
+}
+
+export async function mintOrder(company: TestCompany): Promise<number> {
+  const client = await company.call('POST', '/clients', { company_name: 'Club' })
+  const order = await company.call('POST', '/orders', { title: 'Jerseys', client_id: client.body.client.id })
+  return order.body.project.id
+}
+
+/** The company's own bucket at the simulator, whose scope has the same name. */
+export async function giveStorage(
+  company: TestCompany,
+  options: { enabled?: boolean; secret?: string } = {},
+): Promise<string> {
+  const bucket = `bucket-${crypto.randomUUID()}`
+  const credentials = { ...S3_KEYS, ...(options.secret !== undefined && { secret_access_key: options.secret }) }
+  await sql(
+    `INSERT INTO integrations (company_id, kind, enabled, base_url, settings, credentials, updated_at)
+     VALUES (?, 'storage', ?, ?, ?, ?, 0)
+     ON CONFLICT DO UPDATE SET enabled = excluded.enabled, base_url = excluded.base_url, settings = excluded.settings,
+       credentials = excluded.credentials`,
+    company.id,
+    options.enabled === false ? 0 : 1,
+    scopeUrl(bucket),
+    JSON.stringify({ bucket, region: S3_REGION }),
+    await encryptCredentials(env.CREDENTIALS_KEY, company.id, 'storage', credentials),
+  )
+  return bucket
+}
+
+export function scopeUrl(bucket: string): string {
+  return `${inject('s3Url')}/t/${bucket}`
+}
+
+export interface SimulatedObject {
+  key: string
+  size: number
+  lastModified: string
+}
+
+export async function fillBucket(bucket: string, objects: SimulatedObject[], formEncoding = false): Promise<void> {
+  await fetch(`${scopeUrl(bucket)}/${bucket}`, { method: 'PUT', body: JSON.stringify({ objects, formEncoding }) })
+}
