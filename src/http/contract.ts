@@ -54,7 +54,7 @@ function hasLength(text: string, min: number, max: number): boolean {
 export function text(min: number, max: number) {
   return z
     .string()
-    .refine((value) => hasLength(value, min, max), { error: `must have ${min} to ${max} characters`, abort: true })
+    .refine((value) => hasLength(value, min, max), `must have ${min} to ${max} characters`)
     .refine((value) => value.isWellFormed(), 'must be well-formed Unicode, without lone surrogates')
     .meta({ minLength: min, maxLength: max })
 }

@@ -152,24 +152,31 @@ const writable = {
     .describe('Overrides, for this request, whether the company tells its accounting system.'),
 }
 
-const PERCENT_ISSUE = { path: ['discount_amount'], error: 'a percentage must be at most 100' }
+interface DiscountFields {
+  discount_amount?: number | undefined
+  discount_amount_type?: string | undefined
+}
+
+/** Told beside all other issues, so it also meets bodies whose fields are wrong, or that are no object. */
+const PERCENT_ISSUE = {
+  path: ['discount_amount'],
+  error: 'a percentage must be at most 100',
+  when: ({ value }: { value: unknown }) => typeof value === 'object' && value !== null,
+}
+
+function isPossibleDiscount({ discount_amount }: DiscountFields, type: string | undefined): boolean {
+  return type !== 'percentage' || typeof discount_amount !== 'number' || discount_amount <= 100
+}
 
 const newOrder = z
   .strictObject({ title: trimmed(255), client_id: id, ...writable })
-  .refine(
-    (body) => (body.discount_amount_type ?? 'percentage') !== 'percentage' || (body.discount_amount ?? 0) <= 100,
-    {
-      ...PERCENT_ISSUE,
-    },
-  )
+  .refine((body) => isPossibleDiscount(body, body.discount_amount_type ?? 'percentage'), PERCENT_ISSUE)
   .meta({ id: 'NewOrder', description: 'The fields of an order to create.' })
 
 const orderChanges = z
   .strictObject({ title: trimmed(255).optional(), client_id: id.optional(), ...writable })
   .refine((body) => Object.keys(body).length > 0, 'must name at least one field to change')
-  .refine((body) => body.discount_amount_type !== 'percentage' || (body.discount_amount ?? 0) <= 100, {
-    ...PERCENT_ISSUE,
-  })
+  .refine((body) => isPossibleDiscount(body, body.discount_amount_type), PERCENT_ISSUE)
   .meta({ id: 'OrderChanges', description: 'The fields of an order to change.', minProperties: 1 })
 
 export type NewOrder = z.output<typeof newOrder>
