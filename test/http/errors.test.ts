@@ -1,0 +1,203 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import type { Env } from '../../src/env.ts'
+import { type Answer, call, migrate, mintCompany, request, send, type TestCompany } from '../support/app.ts'
+import { linesOf, logLines } from '../support/log.ts'
+
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+})
+
+function expectIssues(answer: Answer, paths: string[]) {
+  expect(answer).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+  expect(answer.body.error.details.issues.map((issue: { path: string }) => issue.path).sort()).toEqual(paths.sort())
+  expect(answer.headers.get('access-control-allow-origin')).toBe('*')
+}
+
+describe('validation', () => {
+  it('tells every issue at once, each with its path', async () => {
+    const body = { company_name: ' ', email: 'nobody', tax_exempt: 'yes', phone: 5, company_id: 7, extra: {} }
+    expectIssues(await company.call('POST', '/clients', body), [
+      'company_name',
+      'email',
+      'tax_exempt',
+      'phone',
+      'company_id',
+      'extra',
+    ])
+    const order = { title: 'x'.repeat(256), client_id: '1', status_id: 0, discount_amount: 101, deadline: '2026-02-30' }
+    expectIssues(await company.call('POST', '/orders', order), [
+      'title',
+      'client_id',
+      'status_id',
+      'discount_amount',
+      'deadline',
+    ])
+    expectIssues(await company.call('GET', '/clients?page=0&per_page=101&company_id=1'), [
+      'page',
+      'per_page',
+      'company_id',
+    ])
+    expectIssues(await company.call('GET', '/orders?client_id=x&status=-1&from=2026-13-01&to=now'), [
+      'client_id',
+      'status',
+      'from',
+      'to',
+    ])
+  })
+
+  it.each(['0', '101', '-1', '1.5', 'x', '', '1e1', ' 1', '9999999999999999999'])(
+    'refuses per_page=%s',
+    async (value) => {
+      expectIssues(await company.call('GET', `/clients?per_page=${encodeURIComponent(value)}`), ['per_page'])
+      expectIssues(await company.call('GET', `/orders?per_page=${encodeURIComponent(value)}`), ['per_page'])
+    },
+  )
+
+  it('refuses a parameter that is sent twice', async () => {
+    expectIssues(await company.call('GET', '/clients?page=1&page=2'), ['page'])
+  })
+})
+
+describe('CORS', () => {
+  it('answers a preflight with 204, without a token, to be kept 24 h', async () => {
+    for (const path of ['/clients', '/orders/1', '/mail/email-threads/x', '/nowhere']) {
+      const answer = await call(null, 'OPTIONS', path, undefined, {
+        origin: 'chrome-extension://abc',
+        'access-control-request-method': 'PATCH',
+        'access-control-request-headers': 'authorization,content-type,x-request-id,x-bookmark',
+      })
+      expect(answer).toMatchObject({ status: 204, body: null })
+      expect(answer.headers.get('access-control-allow-origin')).toBe('*')
+      expect(answer.headers.get('access-control-max-age')).toBe('86400')
+      expect(answer.headers.has('access-control-allow-credentials')).toBe(false)
+      const allowed = answer.headers.get('access-control-allow-headers')?.toLowerCase().split(/, */)
+      expect(allowed).toEqual(expect.arrayContaining(['authorization', 'content-type', 'x-request-id']))
+      const methods = answer.headers.get('access-control-allow-methods')?.split(/, */)
+      expect(methods).toEqual(expect.arrayContaining(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE']))
+    }
+  })
+
+  it('exposes what a browser must read', async () => {
+    for (const answer of [await company.call('GET', '/clients'), await call(null, 'GET', '/clients')]) {
+      const exposed = answer.headers.get('access-control-expose-headers')?.toLowerCase().split(/, */)
+      expect(exposed).toEqual(
+        expect.arrayContaining([
+          'x-request-id',
+          'retry-after',
+          'ratelimit',
+          'ratelimit-policy',
+          'etag',
+          'server-timing',
+        ]),
+      )
+    }
+  })
+})
+
+describe('the request id', () => {
+  it.each(['a', 'A-b_c.9', 'x'.repeat(128)])('is taken from the request: %s', async (id) => {
+    for (const path of ['/clients', '/nowhere', '/clients/0']) {
+      expect((await company.call('GET', path, undefined, { 'x-request-id': id })).headers.get('x-request-id')).toBe(id)
+    }
+    expect((await call(null, 'GET', '/clients', undefined, { 'x-request-id': id })).headers.get('x-request-id')).toBe(
+      id,
+    )
+    expect(linesOf(id).length).toBeGreaterThan(0)
+  })
+
+  it.each(['x'.repeat(129), 'a b', 'a/b', 'ä', 'a,b', '<a>', 'a;b=c'])(
+    'is made where it is not well-formed: %s',
+    async (id) => {
+      const answer = await company.call('GET', '/clients', undefined, { 'x-request-id': id })
+      expect(answer.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
+    },
+  )
+})
+
+describe('a failure', () => {
+  /** Bindings whose database fails every query of a slice with what is given. */
+  function broken(thrown: unknown): Env {
+    const DB = new Proxy(env.DB, {
+      get: (target, name) =>
+        name === 'withSession'
+          ? (mark: string) => ({ ...proxied(target.withSession(mark)), batch: () => Promise.reject(thrown) })
+          : Reflect.get(target, name).bind?.(target),
+    })
+    return { ...env, DB }
+  }
+  const proxied = (session: D1DatabaseSession) => ({
+    prepare: (text: string) => session.prepare(text),
+    getBookmark: () => session.getBookmark(),
+  })
+
+  const words = 'SELECT hunter2 FROM api_tokens\n    at secret (place.ts:1:2)'
+  it.each([
+    ['an Error', new Error(words)],
+    ['an Error with a cause', new Error('Failed query', { cause: new Error(words) })],
+    ['text', words],
+    ['nothing', undefined],
+    ['null', null],
+    ['an object', { message: words }],
+  ])('of any kind answers 500 that tells the request id and nothing else: %s', async (_, thrown) => {
+    await company.call('GET', '/clients')
+    const path = '/clients?q=hunter2'
+    for (const sent of [
+      request(company.token, 'GET', path),
+      request(company.token, 'POST', '/clients', { company_name: 'hunter2' }),
+    ]) {
+      const answer = await send(sent, { env: broken(thrown) })
+      const id = answer.headers.get('x-request-id')
+      expect(answer).toMatchObject({ status: 500, body: { error: { code: 'internal_error', details: null } } })
+      expect(answer.body.error.message).toContain(id)
+      expect(JSON.stringify([answer.body, ...answer.headers])).not.toMatch(/hunter2|secret|SELECT|place\.ts/)
+      expect(answer.headers.has('ratelimit')).toBe(true)
+      expect(linesOf(id)).toHaveLength(2)
+      expect(linesOf(id)).toContainEqual(expect.objectContaining({ event: 'failure', error: expect.any(String) }))
+      expect(JSON.stringify(linesOf(id))).not.toMatch(/hunter2|secret/)
+    }
+  })
+
+  it('that names the column only is told to the log', async () => {
+    const cause = new Error('D1_ERROR: UNIQUE constraint failed: clients.id: SQLITE_CONSTRAINT')
+    const answer = await send(request(company.token, 'GET', '/clients'), {
+      env: broken(new Error('Failed query: … params: hunter2', { cause })),
+    })
+    expect(JSON.stringify(linesOf(answer.headers.get('x-request-id')))).toContain(
+      'UNIQUE constraint failed: clients.id',
+    )
+  })
+})
+
+describe('the log', () => {
+  it('has one line a request, with its id and no secret, body or query text', async () => {
+    const before = logLines.length
+    const answers = [
+      await company.call('GET', '/clients?q=hunter2'),
+      await company.call('POST', '/clients', { company_name: 'hunter2', email: 'hunter2@x.example' }),
+      await company.call('POST', '/clients', '{"hunter2'),
+      await company.call('GET', '/clients/hunter2%40x.example'),
+      await call(null, 'GET', '/clients?q=hunter2', undefined, { authorization: 'Bearer hunter2' }),
+      await company.call('GET', '/hunter2'),
+    ]
+    const lines = logLines.slice(before)
+    expect(lines.map((line) => line.request_id)).toEqual(answers.map(({ headers }) => headers.get('x-request-id')))
+    expect(lines.map((line) => line.status)).toEqual(answers.map(({ status }) => status))
+    expect(JSON.stringify(lines)).not.toMatch(/hunter2/)
+    expect(JSON.stringify(lines)).not.toContain(company.token)
+    expect(lines[0]).toMatchObject({ operation: 'listClients', method: 'GET', company_id: company.id })
+  })
+})
+
+describe('outside the API', () => {
+  it.each(['/nowhere', '/api', '/api/v2/clients', '/apiv1'])(
+    'answers 404 to %s without asking for a token',
+    async (path) => {
+      const answer = await send(new Request(`https://api.test${path}`))
+      expect(answer).toMatchObject({ status: 404, body: { error: { code: 'not_found', details: null } } })
+    },
+  )
+})
