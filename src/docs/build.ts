@@ -3,6 +3,7 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { contracts } from '../contracts.ts'
 import { describeApi } from './openapi.ts'
+import { tags } from './text.ts'
 
 /*
  * npm run docs            writes src/docs/openapi.json
@@ -23,6 +24,8 @@ const VIEWER_FILES = [
   'NOTICE',
 ] as const
 
+const TAG_LINKS_PLACE = '<!-- links to the tags -->'
+
 const document = `${JSON.stringify(describeApi(contracts), null, 2)}\n`
 
 const [option, ...others] = process.argv.slice(2)
@@ -42,8 +45,16 @@ async function buildAssets(): Promise<void> {
   const viewerDir = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'))
   await mkdir(ASSETS_DIR, { recursive: true })
   await cp(PAGE_DIR, ASSETS_DIR, { recursive: true })
+  const page = await readFile(join(PAGE_DIR, 'index.html'), 'utf8')
+  await writeFile(join(ASSETS_DIR, 'index.html'), page.replace(TAG_LINKS_PLACE, linkTags()))
   for (const name of VIEWER_FILES) await copyViewerFile(viewerDir, name)
   await writeFile(join(ASSETS_DIR, 'openapi.json'), document)
+}
+
+/** The viewer gives the heading of each tag this id. */
+function linkTags(): string {
+  const names = Object.keys(tags).filter((tag) => contracts.some((contract) => contract.tag === tag))
+  return names.map((name) => `<a href="#operations-tag-${name}">${name}</a>`).join('\n      ')
 }
 
 async function copyViewerFile(viewerDir: string, name: (typeof VIEWER_FILES)[number]): Promise<void> {

@@ -1,4 +1,4 @@
-import { ERRORS, type ErrorKind } from '../http/errors.ts'
+import { ERRORS, type ErrorKind, type Reason } from '../http/errors.ts'
 import type { Json, JsonObject } from './json.ts'
 
 /** What every error answer looks like. `details` depends on the status; each response tells which it sends. */
@@ -34,13 +34,13 @@ export const errorSchema: JsonObject = {
   additionalProperties: false,
 }
 
-const REASONS = [
-  'integration_missing',
-  'integration_disabled',
-  'storage_not_configured',
-  'supplier_unavailable',
-  'supplier_rejected_credentials',
-] as const
+const REASONS: Record<Reason, string> = {
+  integration_missing: 'the company has no such integration',
+  integration_disabled: 'the company has switched it off',
+  storage_not_configured: 'no file storage is set up',
+  supplier_unavailable: 'the supplier did not answer as it should',
+  supplier_rejected_credentials: 'the supplier refused the credentials of the company',
+}
 
 export const detailSchemas: Record<string, JsonObject> = {
   ValidationDetails: {
@@ -75,9 +75,10 @@ export const detailSchemas: Record<string, JsonObject> = {
     properties: {
       reason: {
         type: 'string',
-        enum: [...REASONS],
-        description:
-          "`integration_missing`, `integration_disabled`: the company has no such integration, or has it switched off. `storage_not_configured`: no file storage is set up. `supplier_unavailable`, `supplier_rejected_credentials`: the supplier did not answer, or refused the company's credentials.",
+        enum: Object.keys(REASONS),
+        description: `${Object.entries(REASONS)
+          .map(([reason, meaning]) => `\`${reason}\`: ${meaning}`)
+          .join('; ')}.`,
       },
     },
     required: ['reason'],

@@ -6,7 +6,7 @@ import { describeError, detailSchemas, errorResponseName, errorSchema } from './
 import { headersOf, requestHeaders, responseHeaders } from './headers.ts'
 import { asObject, type Json, type JsonObject } from './json.ts'
 import { SchemaWriter } from './schema.ts'
-import { introduction, summary, tags } from './text.ts'
+import { introduction, tags } from './text.ts'
 
 /** What any operation can answer besides its own errors. 405 belongs to methods that are not described. */
 const COMMON_ERRORS: readonly ErrorKind[] = ['unauthenticated', 'forbidden', 'rate_limited', 'internal_error']
@@ -20,8 +20,10 @@ export function describeApi(contracts: readonly Contract[]): JsonObject {
   const schemas = new SchemaWriter()
   const paths: Record<string, JsonObject> = {}
   for (const contract of contracts) {
-    paths[contract.path] ??= { parameters: Object.keys(requestHeaders).map((name) => ref('parameters', name)) }
-    asObject(paths[contract.path])[contract.method.toLowerCase()] = describeOperation(contract, schemas)
+    paths[contract.path] = {
+      ...paths[contract.path],
+      [contract.method.toLowerCase()]: describeOperation(contract, schemas),
+    }
   }
 
   return {
@@ -29,12 +31,11 @@ export function describeApi(contracts: readonly Contract[]): JsonObject {
     info: {
       title: 'CRM integration API',
       version: '1.0.0',
-      summary,
       description: introduction,
       contact: { name: 'The operator of this API' },
       license: { name: 'MIT', identifier: 'MIT' },
     },
-    servers: [{ url: '/api/v1', description: 'Where this description was loaded from.' }],
+    servers: [{ url: '/api/v1', description: 'The server of this description.' }],
     security: [{ bearer: [] }],
     tags: usedTags(contracts),
     paths,
@@ -76,7 +77,11 @@ function describeOperation(contract: Contract, schemas: SchemaWriter): JsonObjec
     tags: [contract.tag],
     summary: contract.summary,
     description: `${contract.description}${limit}\n\nPermission: \`${contract.permission}\`.`,
-    ...parametersOf(contract, schemas),
+    parameters: [
+      ...describeParameters('path', contract.params, contract.example.params, schemas),
+      ...describeParameters('query', contract.query, contract.example.query, schemas),
+      ...Object.keys(requestHeaders).map((name) => ref('parameters', name)),
+    ],
     ...(contract.body && {
       requestBody: {
         description: contract.body.description ?? 'The body.',
@@ -95,14 +100,6 @@ function describeOperation(contract: Contract, schemas: SchemaWriter): JsonObjec
       ),
     },
   }
-}
-
-function parametersOf(contract: Contract, schemas: SchemaWriter): { parameters?: Json[] } {
-  const parameters = [
-    ...describeParameters('path', contract.params, contract.example.params, schemas),
-    ...describeParameters('query', contract.query, contract.example.query, schemas),
-  ]
-  return parameters.length > 0 ? { parameters } : {}
 }
 
 function describeParameters(

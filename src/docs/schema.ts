@@ -11,6 +11,15 @@ const SELF_EXPLAINING_FORMATS = new Set(['date', 'date-time', 'uuid', 'uri'])
 const UTC_MILLISECONDS_END = '\\.\\d{3}(?:Z))$'
 const UTC_MILLISECONDS = '\\.\\d{3}Z$'
 
+/** How Zod's own names for definitions without an id begin. */
+const UNNAMED = '__schema'
+
+/** The component of any JSON value, and what Zod writes for it. */
+const JSON_VALUE = 'JsonValue'
+const JSON_VALUE_DEFINITION = JSON.stringify(
+  z.toJSONSchema(z.object({ root: z.json() })).$defs?.[`${UNNAMED}0`],
+).replaceAll(`${UNNAMED}0`, JSON_VALUE)
+
 /**
  * Turns Zod schemas into JSON Schema (2020-12) as OpenAPI 3.1 wants it. Schemas with a `meta({ id })` are collected in
  * `components` and referred to from everywhere.
@@ -26,8 +35,9 @@ export class SchemaWriter {
     // Inside a wrapper even a schema with an id comes out as a reference to a definition.
     const wrapped = toJson(z.toJSONSchema(z.object({ root: schema }), { io, override: improve }))
     for (const [id, definition] of Object.entries(asObject(wrapped.$defs ?? {}))) {
-      if (id.startsWith('__')) throw new Error(`A schema that refers to itself needs a meta({ id }).`)
-      this.#add(id, tidy(asObject(definition)))
+      if (isJsonValue(id, definition)) this.#add(JSON_VALUE, { description: 'Any JSON value.' })
+      else if (id.startsWith(UNNAMED)) throw new Error('A schema that refers to itself needs a meta({ id }).')
+      else this.#add(id, tidy(asObject(definition)))
     }
     return tidy(asObject(asObject(wrapped.properties).root))
   }
@@ -39,6 +49,11 @@ export class SchemaWriter {
     }
     this.components.set(id, schema)
   }
+}
+
+/** Whether Zod made this definition, which refers to itself, for `z.json()`: it is published by name. */
+function isJsonValue(id: string, definition: unknown): boolean {
+  return id.startsWith(UNNAMED) && JSON.stringify(definition).replaceAll(id, JSON_VALUE) === JSON_VALUE_DEFINITION
 }
 
 type Override = NonNullable<NonNullable<Parameters<typeof z.toJSONSchema>[1]>['override']>
@@ -63,7 +78,10 @@ function isText(schema: z.core.$ZodType): boolean {
 function tidy(schema: JsonObject): JsonObject {
   const { $schema, id, ...result } = mapSubschemas(schema, tidy)
 
-  if (typeof result.$ref === 'string') result.$ref = result.$ref.replace('#/$defs/', '#/components/schemas/')
+  if (typeof result.$ref === 'string') {
+    const name = result.$ref.replace('#/$defs/', '')
+    result.$ref = `#/components/schemas/${name.startsWith(UNNAMED) ? JSON_VALUE : name}`
+  }
   if (result.type === 'integer' || result.type === 'number') for (const key of STRING_KEYWORDS) delete result[key]
   if (result.type === 'integer' && typeof result.exclusiveMinimum === 'number') {
     result.minimum = result.exclusiveMinimum + 1

@@ -10,8 +10,6 @@ export const tags: Record<string, string> = {
   Files: 'The stored files of an order: upload addresses and listing.',
 }
 
-export const summary = 'Clients, orders, products, mail threads and order files of one company of the CRM.'
-
 /** The introduction of the published description, in Markdown. */
 export const introduction = `A JSON API over HTTPS to the CRM of a custom-apparel shop: clients, orders, products, mail threads and order files.
 
