@@ -134,14 +134,15 @@ CREATE TABLE `companies` (
 );
 --> statement-breakpoint
 CREATE UNIQUE INDEX `companies_slot_unique` ON `companies` (`slot`);--> statement-breakpoint
-CREATE TABLE `email_thread_chunks` (
+CREATE TABLE `email_thread_segments` (
 	`thread_id` text NOT NULL,
+	`field` text NOT NULL,
 	`position` integer NOT NULL,
 	`data` text NOT NULL,
+	PRIMARY KEY(`thread_id`, `field`, `position`),
 	FOREIGN KEY (`thread_id`) REFERENCES `email_threads`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
-CREATE UNIQUE INDEX `email_thread_chunks_order` ON `email_thread_chunks` (`thread_id`,`position`);--> statement-breakpoint
 CREATE TABLE `email_threads` (
 	`id` text PRIMARY KEY NOT NULL,
 	`company_id` integer NOT NULL,
@@ -150,19 +151,21 @@ CREATE TABLE `email_threads` (
 	`mail_thread_id` text,
 	`subject` text,
 	`snippet` text,
+	`mail_history_id` text,
 	`message_count` integer NOT NULL,
 	`first_message_at` integer,
 	`last_message_at` integer,
-	`mail_history_id` text,
 	`last_synced_at` integer NOT NULL,
 	`content_hash` text NOT NULL,
+	`revision` integer NOT NULL,
+	`content_revision` integer NOT NULL,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	`deleted` integer DEFAULT false NOT NULL,
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
-CREATE UNIQUE INDEX `email_threads_identity` ON `email_threads` (`company_id`,`account_email`,`legacy_thread_id`);--> statement-breakpoint
+CREATE UNIQUE INDEX `email_threads_identity` ON `email_threads` (`company_id`,`legacy_thread_id`,`account_email`);--> statement-breakpoint
 CREATE TABLE `integrations` (
 	`company_id` integer NOT NULL,
 	`kind` text NOT NULL,

@@ -319,6 +319,10 @@ export const threadContexts = sqliteTable(
   ],
 )
 
+/**
+ * Whole mail threads. The four texts of a sender are kept as the JSON that was sent (`"…"`), since D1 changes lone
+ * surrogates and cuts text at U+0000; one over 100,000 bytes is `@` here and stands in `email_thread_segments`.
+ */
 export const emailThreads = sqliteTable(
   'email_threads',
   {
@@ -330,31 +334,39 @@ export const emailThreads = sqliteTable(
     mailThreadId: text('mail_thread_id'),
     subject: text('subject'),
     snippet: text('snippet'),
+    mailHistoryId: text('mail_history_id'),
     messageCount: integer('message_count').notNull(),
     firstMessageAt: integer('first_message_at'),
     lastMessageAt: integer('last_message_at'),
-    mailHistoryId: text('mail_history_id'),
     lastSyncedAt: integer('last_synced_at').notNull(),
-    /** SHA-256 of the arrays as stored: equal content is not written again. */
+    /** SHA-256 of the three arrays as they were sent, hex: equal content is not written again. */
     contentHash: text('content_hash').notNull(),
+    /** Raised by every write; `contentRevision` is the one that wrote the content. */
+    revision: integer('revision').notNull(),
+    contentRevision: integer('content_revision').notNull(),
     createdAt: integer('created_at').notNull(),
     updatedAt: integer('updated_at').notNull(),
     deleted: flag('deleted'),
   },
-  (t) => [uniqueIndex('email_threads_identity').on(t.companyId, t.accountEmail, t.legacyThreadId)],
+  (t) => [uniqueIndex('email_threads_identity').on(t.companyId, t.legacyThreadId, t.accountEmail)],
 )
 
-/** The arrays of an email thread as JSON text, cut into pieces well under D1's 2,000,000 bytes a value. */
-export const emailThreadChunks = sqliteTable(
-  'email_thread_chunks',
+/**
+ * What is too large for a row of `email_threads`, in segments: each is at most 1,400,000 bytes of JSON text, compressed
+ * (Brotli) by itself and in base64, so that no value comes near D1's 2,000,000 bytes. Joined by `position` they are the
+ * text again: the members `"participants":…,"labels":…,"messages":…` for the field `content`, else the field's value.
+ */
+export const emailThreadSegments = sqliteTable(
+  'email_thread_segments',
   {
     threadId: text('thread_id')
       .notNull()
       .references(() => emailThreads.id),
+    field: text('field').notNull(),
     position: integer('position').notNull(),
     data: text('data').notNull(),
   },
-  (t) => [uniqueIndex('email_thread_chunks_order').on(t.threadId, t.position)],
+  (t) => [primaryKey({ columns: [t.threadId, t.field, t.position] })],
 )
 
 export const integrations = sqliteTable(
