@@ -1,0 +1,59 @@
+import * as z from 'zod'
+import { text } from '../http/contract.ts'
+
+const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
+
+function isAllowedAddress(value: string): boolean {
+  const url = URL.parse(value)
+  if (url === null || url.username !== '' || url.password !== '' || url.hash !== '') return false
+  return url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.test(url.hostname))
+}
+
+const address = text(1, 2048).refine(isAllowedAddress, 'must be an https address, or http on a loopback address')
+const secret = text(1, 8192)
+
+/** What each integration's `credentials` must hold. */
+export const credentialForms = {
+  supplier_a: z.strictObject({
+    customer_number: secret,
+    username: secret,
+    password: secret,
+    namespace: text(1, 2048).optional(),
+  }),
+  supplier_b: z.strictObject({ account_number: secret, api_key: secret }),
+  accounting_sync: z.strictObject({
+    realm_id: secret,
+    client_id: secret,
+    client_secret: secret,
+    refresh_token: secret,
+    item_id: text(1, 255).optional(),
+    delete_mode: z.enum(['void', 'delete']).optional(),
+  }),
+  storage: z.strictObject({ access_key_id: secret, secret_access_key: secret }),
+} as const
+
+/** An integration with what belongs to it; one that is switched off may have no credentials yet. */
+function integration<Rest extends z.ZodRawShape>(kind: keyof typeof credentialForms, rest: Rest) {
+  const common = { enabled: z.boolean().default(true), credentials: z.record(z.string(), z.string()) }
+  return z
+    .strictObject({ ...common, ...rest })
+    .check(({ value, issues }) => {
+      const { enabled, credentials } = z.object(common).parse(value)
+      if (!enabled && Object.keys(credentials).length === 0) return
+      for (const { path, message } of credentialForms[kind].safeParse(credentials).error?.issues ?? []) {
+        issues.push({ code: 'custom', path: ['credentials', ...path], message, input: undefined })
+      }
+    })
+    .optional()
+}
+
+const storagePlace = { endpoint: address, bucket: text(1, 255), region: text(1, 64).default('auto') }
+
+export const integrationsFile = z.strictObject({
+  supplier_a: integration('supplier_a', { base_url: address }),
+  supplier_b: integration('supplier_b', { base_url: address }),
+  accounting_sync: integration('accounting_sync', { base_url: address, token_url: address.optional() }),
+  storage: integration('storage', storagePlace),
+})
+
+export type IntegrationsFile = z.output<typeof integrationsFile>
