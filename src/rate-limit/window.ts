@@ -18,10 +18,10 @@ export interface Verdict {
 
 /** Counts one request at `now`. A refused request is not counted, so the count never passes the limit. */
 export function take(window: Window | undefined, now: number): { window: Window; verdict: Verdict } {
-  // A clock that went backwards must not keep a token waiting for more than one window.
+  // A clock that went backwards gives no second allowance, and keeps no one waiting for more than one window.
   const current =
-    window && now < window.startedAt + WINDOW_MS && now >= window.startedAt - WINDOW_MS
-      ? window
+    window && now < window.startedAt + WINDOW_MS
+      ? { startedAt: Math.min(window.startedAt, now), count: window.count }
       : { startedAt: now, count: 0 }
   const allowed = current.count < LIMIT
   const next = allowed ? { ...current, count: current.count + 1 } : current
