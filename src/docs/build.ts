@@ -1,4 +1,4 @@
-import { cp, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { contracts } from '../contracts.ts'
@@ -15,14 +15,14 @@ const DOCUMENT_FILE = join(import.meta.dirname, 'openapi.json')
 const PAGE_DIR = join(import.meta.dirname, 'page')
 const ASSETS_DIR = join(ROOT, '.assets')
 
-/** What the page needs of swagger-ui-dist, with the licences that must go along. */
-const VIEWER_FILES = [
-  'swagger-ui-bundle.js',
-  'swagger-ui-bundle.js.LICENSE.txt',
-  'swagger-ui.css',
-  'LICENSE',
-  'NOTICE',
-] as const
+/** What the page needs of swagger-ui-dist and the names it gets, with the licences that must go along. */
+const VIEWER_FILES = {
+  'swagger-ui-bundle.js': 'swagger-ui-bundle.js',
+  'swagger-ui-bundle.js.LICENSE.txt': 'swagger-ui-bundle.js.LICENSE.txt',
+  'swagger-ui.css': 'swagger-ui.css',
+  LICENSE: 'swagger-ui.LICENSE.txt',
+  NOTICE: 'swagger-ui.NOTICE.txt',
+}
 
 const TAG_LINKS_PLACE = '<!-- links to the tags -->'
 
@@ -43,27 +43,29 @@ async function check(): Promise<void> {
 /** Files are replaced one by one, so that a server on this folder never finds it empty. */
 async function buildAssets(): Promise<void> {
   const viewerDir = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'))
+  const pageFiles = await readdir(PAGE_DIR)
   await mkdir(ASSETS_DIR, { recursive: true })
-  await cp(PAGE_DIR, ASSETS_DIR, { recursive: true })
-  const page = await readFile(join(PAGE_DIR, 'index.html'), 'utf8')
-  await writeFile(join(ASSETS_DIR, 'index.html'), page.replace(TAG_LINKS_PLACE, linkTags()))
-  for (const name of VIEWER_FILES) await copyViewerFile(viewerDir, name)
+
+  for (const name of pageFiles) {
+    const text = await readFile(join(PAGE_DIR, name), 'utf8')
+    await writeFile(join(ASSETS_DIR, name), text.replace(TAG_LINKS_PLACE, linkTags()))
+  }
+  for (const [name, target] of Object.entries(VIEWER_FILES)) {
+    const text = await readFile(join(viewerDir, name), 'utf8')
+    // The source maps are not copied, so nothing may point to them.
+    await writeFile(join(ASSETS_DIR, target), text.replace(/\n?(\/\/|\/\*)# sourceMappingURL=.*$/, '\n'))
+  }
   await writeFile(join(ASSETS_DIR, 'openapi.json'), document)
+
+  const current = new Set([...pageFiles, ...Object.values(VIEWER_FILES), 'openapi.json'])
+  const stale = (await readdir(ASSETS_DIR)).filter((name) => !current.has(name))
+  await Promise.all(stale.map((name) => rm(join(ASSETS_DIR, name), { recursive: true })))
 }
 
 /** The viewer gives the heading of each tag this id. */
 function linkTags(): string {
   const names = Object.keys(tags).filter((tag) => contracts.some((contract) => contract.tag === tag))
   return names.map((name) => `<a href="#operations-tag-${name}">${name}</a>`).join('\n      ')
-}
-
-async function copyViewerFile(viewerDir: string, name: (typeof VIEWER_FILES)[number]): Promise<void> {
-  const target = join(ASSETS_DIR, name === 'LICENSE' || name === 'NOTICE' ? `swagger-ui.${name}.txt` : name)
-  const source = join(viewerDir, name)
-  if (!/\.(js|css)$/.test(name)) return cp(source, target)
-  // The source maps are not copied, and a browser that looks for them would find nothing.
-  const text = await readFile(source, 'utf8')
-  await writeFile(target, text.replace(/\n?(\/\/|\/\*)# sourceMappingURL=.*$/, '\n'))
 }
 
 function fail(message: string): void {
