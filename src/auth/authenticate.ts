@@ -33,6 +33,7 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
     db,
     deploymentStorage: deploymentStorage(c.env, c.req.url, now),
     credentialsKey: c.env.CREDENTIALS_KEY,
+    ifNoneMatch: c.req.header('if-none-match') ?? null,
     later: (work) => c.executionCtx.waitUntil(work),
   })
   await next()

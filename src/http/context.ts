@@ -15,6 +15,8 @@ export interface RequestContext {
   deploymentStorage: FileStorage | null
   /** Decrypts the credentials of integrations. */
   credentialsKey: string
+  /** The request's `If-None-Match`. */
+  ifNoneMatch: string | null
   /** Work that goes on after the answer. */
   later: (work: Promise<unknown>) => void
 }

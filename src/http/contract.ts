@@ -15,12 +15,17 @@ export interface Contract {
   permission: Permission
   summary: string
   description: string
-  /** What does not fit answers 404: there can be no such resource. */
   params?: z.ZodType
+  /** What a path that does not fit answers: 404 unless told otherwise, since there can be no such resource. */
+  badParams?: 'invalid_request'
   query?: z.ZodType
   body?: z.ZodType
   bodyLimitBytes?: number
+  /** The handler gets the body as bytes of UTF-8 and validates it by itself; `body` is only published. */
+  bodyAsBytes?: true
   answer: z.ZodType
+  /** The answer carries an `ETag`, and `If-None-Match` may give 304. */
+  hasEtag?: true
   errors: readonly ErrorKind[]
   /** One example of the input's parts and of the answer, published as they stand and checked by a test. */
   example: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; answer: unknown }
@@ -37,7 +42,7 @@ type Parsed<T> = T extends z.ZodType ? z.output<T> : undefined
 export interface Input<C extends Contract> {
   params: Parsed<C['params']>
   query: Parsed<C['query']>
-  body: Parsed<C['body']>
+  body: C extends { bodyAsBytes: true } ? Uint8Array : Parsed<C['body']>
 }
 
 /** What an endpoint answers with 200. */

@@ -1,7 +1,7 @@
 import { zValidator } from '@hono/zod-validator'
 import type { Context, Hono, MiddlewareHandler } from 'hono'
 import type * as z from 'zod'
-import { BODY_LIMIT_BYTES, readJsonText } from './body.ts'
+import { BODY_LIMIT_BYTES, readJsonBytes, readJsonText } from './body.ts'
 import type { AppEnv, RequestContext } from './context.ts'
 import type { Answer, Contract, Input } from './contract.ts'
 import { ApiError, invalid, notFound } from './errors.ts'
@@ -11,9 +11,11 @@ type Handler<C extends Contract> = (input: Input<C>, context: RequestContext) =>
 /** Mounts a contract: permission, then path, then body or query, then the handler, whose value is sent as JSON. */
 export function mount<C extends Contract>(app: Hono<AppEnv>, contract: C, handle: Handler<C>): void {
   const steps: MiddlewareHandler<AppEnv>[] = [permit(contract)]
-  if (contract.params) steps.push(validate('param', contract.params))
+  if (contract.params) steps.push(validate('param', contract.params, contract.badParams ?? 'not_found'))
   if (contract.query) steps.push(validate('query', contract.query))
-  if (contract.body) steps.push(limitBody(contract.bodyLimitBytes ?? BODY_LIMIT_BYTES), validate('json', contract.body))
+  const limitBytes = contract.bodyLimitBytes ?? BODY_LIMIT_BYTES
+  if (contract.bodyAsBytes) steps.push(readBytes(limitBytes))
+  else if (contract.body) steps.push(limitBody(limitBytes), validate('json', contract.body))
 
   app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
     const answer = await handle(validated<C>(c), c.var.context)
@@ -44,10 +46,21 @@ function limitBody(limitBytes: number): MiddlewareHandler<AppEnv> {
   }
 }
 
-function validate(target: 'param' | 'query' | 'json', schema: z.ZodType): MiddlewareHandler<AppEnv> {
+function readBytes(limitBytes: number): MiddlewareHandler<AppEnv> {
+  return async (c, next) => {
+    c.req.addValidatedData('json', await readJsonBytes(c.req.raw, limitBytes))
+    await next()
+  }
+}
+
+function validate(
+  target: 'param' | 'query' | 'json',
+  schema: z.ZodType,
+  refusal: 'invalid_request' | 'not_found' = 'invalid_request',
+): MiddlewareHandler<AppEnv> {
   return zValidator(target, schema, (result) => {
     if (result.success) return
-    if (target === 'param') throw notFound()
+    if (refusal === 'not_found') throw notFound()
     throw invalid(result.error.issues.flatMap(toIssues))
   })
 }
@@ -61,7 +74,7 @@ function toIssues(issue: z.core.$ZodIssue): { path: string; message: string }[] 
 }
 
 function validated<C extends Contract>(c: Context<AppEnv>): Input<C> {
-  // The validators above have parsed each part with the contract's own schema; Hono cannot express that here.
+  // The steps above have put each part there, parsed with the contract's own schema; Hono cannot express that here.
   const part = (target: string) => c.req.valid(target as never)
   return { params: part('param'), query: part('query'), body: part('json') } as Input<C>
 }
