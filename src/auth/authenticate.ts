@@ -3,14 +3,14 @@ import { databaseFor } from '../db/client.ts'
 import { deploymentStorage } from '../files/r2-storage.ts'
 import type { AppEnv } from '../http/context.ts'
 import { ApiError } from '../http/errors.ts'
-import { cachedToken, hashToken, loadToken, touchToken } from './tokens.ts'
+import { cachedToken, hashToken, hasSeenToken, loadToken, touchToken } from './tokens.ts'
 
 const BEARER = /^Bearer +([0-9a-f]{64})$/i
 
 /** The window of the `AUTH_FAILURES` binding. */
 const FAILURE_WINDOW_MS = 60_000
 
-/** Addresses that sent too many unknown tokens, and until when this isolate looks no more of theirs up. */
+/** Addresses that sent too many unknown tokens, and until when this isolate looks up no token of theirs that it has not seen. */
 const guessers = new Map<string, number>()
 
 /** Finds out whose request this is, and opens its way to the company's database. */
@@ -46,7 +46,7 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
 
 async function lookUp(env: AppEnv['Bindings'], hash: string, address: string, now: number) {
   const blockedUntil = guessers.get(address) ?? 0
-  if (now < blockedUntil) throw tooManyGuesses(blockedUntil, now)
+  if (now < blockedUntil && !hasSeenToken(hash)) throw tooManyGuesses(blockedUntil, now)
   const token = await loadToken(env.DB, hash, now)
   if (token) return token
   const { success } = await env.AUTH_FAILURES.limit({ key: address })

@@ -43,6 +43,11 @@ export function cachedToken(hash: string, now: number): Token | null {
   return entry && now < entry.staleAt ? usable(entry.token, now) : null
 }
 
+/** Whether this isolate has met the token, be it that it must ask for it again. */
+export function hasSeenToken(hash: string): boolean {
+  return cache.has(hash)
+}
+
 /** Looks a token up at the primary. Null when there is none, or it was revoked or has expired. */
 export async function loadToken(binding: D1Database, hash: string, now: number): Promise<Token | null> {
   const [row] = await drizzle(binding)

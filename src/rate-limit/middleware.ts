@@ -33,15 +33,16 @@ export const rateLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
   const verdict = early ?? (await pending)
   if (!verdict) return
 
+  const seconds = secondsUntil(verdict.resetAt, Date.now())
   if (!verdict.allowed) {
     if (refused.size > 10_000) refused.clear()
     refused.set(token.hash, verdict.resetAt)
     c.res = undefined
     c.res = errorResponse(new ApiError('rate_limited', { headers: Object.fromEntries(headersBefore) }))
-    c.header('Retry-After', String(secondsUntil(verdict.resetAt, now)))
+    c.header('Retry-After', String(seconds))
   }
   c.header('RateLimit-Policy', `"default";q=${LIMIT};w=${WINDOW_MS / 1000}`)
-  c.header('RateLimit', `"default";r=${verdict.remaining};t=${secondsUntil(verdict.resetAt, now)}`)
+  c.header('RateLimit', `"default";r=${verdict.remaining};t=${seconds}`)
 }
 
 async function ask(env: AppEnv['Bindings'], hash: string, requestId: string): Promise<Verdict | null> {

@@ -31,7 +31,10 @@ export function take(window: Window | undefined, now: number): { window: Window;
   }
 }
 
-/** Whole seconds until the reset, never 0: a caller who waits so long is served. */
+/**
+ * Whole seconds until the reset, never 0: a caller who waits so long is served. No reset is further away than a window,
+ * whatever the clocks of two machines say.
+ */
 export function secondsUntil(resetAt: number, now: number): number {
-  return Math.max(1, Math.ceil((resetAt - now) / 1000))
+  return Math.min(Math.max(1, Math.ceil((resetAt - now) / 1000)), WINDOW_MS / 1000)
 }
