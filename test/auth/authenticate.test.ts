@@ -1,0 +1,229 @@
+import { env } from 'cloudflare:workers'
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { PERMISSIONS } from '../../src/auth/permissions.ts'
+import { hashToken } from '../../src/auth/tokens.ts'
+import type { Env } from '../../src/env.ts'
+import { call, migrate, mintCompany, mintToken, randomToken, request, send, sql } from '../support/app.ts'
+
+beforeAll(migrate)
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+function moveTime(ms: number) {
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + ms })
+}
+
+async function lastUsed(token: string): Promise<number | null> {
+  const [row] = await sql<{ at: number | null }>(
+    'SELECT last_used_at AS at FROM api_tokens WHERE token_hash = ?',
+    await hashToken(token),
+  )
+  return row?.at ?? null
+}
+
+/** Bindings that count the look-ups of tokens, and whose limiter of failures lets `allowed` of them pass. */
+function guarded(allowed = Number.POSITIVE_INFINITY) {
+  const seen = { lookUps: 0, failures: [] as string[], bookmarks: [] as unknown[] }
+  const DB = new Proxy(env.DB, {
+    get: (target, name) => {
+      if (name === 'withSession') {
+        return (mark: string) => {
+          seen.bookmarks.push(mark)
+          return target.withSession(mark)
+        }
+      }
+      if (name === 'prepare') {
+        return (text: string) => {
+          if (/select.*api_tokens/is.test(text)) seen.lookUps++
+          return target.prepare(text)
+        }
+      }
+      return Reflect.get(target, name).bind(target)
+    },
+  })
+  const AUTH_FAILURES = {
+    limit: async ({ key }: { key: string }) => {
+      seen.failures.push(key)
+      return { success: seen.failures.length <= allowed }
+    },
+  }
+  return { seen, bindings: { ...env, DB, AUTH_FAILURES } satisfies Env }
+}
+
+describe('a token', () => {
+  it('is looked up once and then believed for a while, without the database', async () => {
+    const { token } = await mintCompany()
+    const { seen, bindings } = guarded()
+    for (let i = 0; i < 3; i++) await send(request(token, 'GET', '/clients'), { env: bindings })
+    expect(seen.lookUps).toBe(1)
+  })
+
+  it.each([
+    ['revoked', 'UPDATE api_tokens SET revoked_at = 1 WHERE token_hash = ?', 401],
+    ['deprived', `UPDATE api_tokens SET permissions = '["orders:read"]' WHERE token_hash = ?`, 403],
+    [
+      'of a company that is suspended',
+      'UPDATE companies SET suspended = 1 WHERE id = (SELECT company_id FROM api_tokens WHERE token_hash = ?)',
+      403,
+    ],
+    ['deleted', 'DELETE FROM api_tokens WHERE token_hash = ?', 401],
+  ])('that is %s is refused within 30 s, in an isolate that knows it', async (_, change, status) => {
+    const { token } = await mintCompany()
+    expect((await call(token, 'GET', '/clients')).status).toBe(200)
+    await sql(change, await hashToken(token))
+    moveTime(30_000)
+    expect((await call(token, 'GET', '/clients')).status).toBe(status)
+    expect((await call(token, 'POST', '/clients', { company_name: 'a' })).status).toBe(status)
+  })
+
+  it('that expires is refused at that moment, though the isolate knows it', async () => {
+    const { id } = await mintCompany()
+    const token = await mintToken(id, PERMISSIONS, Date.now() + 10_000)
+    expect((await call(token, 'GET', '/clients')).status).toBe(200)
+    moveTime(9_000)
+    expect((await call(token, 'GET', '/clients')).status).toBe(200)
+    moveTime(1_000)
+    expect((await call(token, 'GET', '/clients')).status).toBe(401)
+  })
+
+  it('that is made later works at once, though it was unknown before', async () => {
+    const { id } = await mintCompany()
+    const token = randomToken()
+    expect((await call(token, 'GET', '/clients')).status).toBe(401)
+    await sql(
+      `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at) VALUES (?, ?, 'x', '["clients:read"]', 0)`,
+      id,
+      await hashToken(token),
+    )
+    expect((await call(token, 'GET', '/clients')).status).toBe(200)
+  })
+
+  it('is stored nowhere but as its hash', async () => {
+    const { token } = await mintCompany()
+    await call(token, 'POST', '/clients', { company_name: 'a' })
+    const rows = await sql('SELECT * FROM api_tokens')
+    expect(JSON.stringify([rows, await sql('SELECT * FROM audit_log')])).not.toContain(token)
+    expect(rows).toContainEqual(expect.objectContaining({ token_hash: await hashToken(token) }))
+  })
+
+  it.each(['bearer', 'BEARER'])('may follow the scheme in any case: %s', async (scheme) => {
+    const { token } = await mintCompany()
+    expect((await call(null, 'GET', '/clients', undefined, { authorization: `${scheme} ${token}` })).status).toBe(200)
+  })
+})
+
+describe('last used', () => {
+  it('is written after the answer, at most once a minute', async () => {
+    const { token } = await mintCompany()
+    const use = () => send(request(token, 'GET', '/clients'), { env })
+    expect(await lastUsed(token)).toBeNull()
+    await use()
+    const first = await lastUsed(token)
+    expect(Math.abs(Date.now() - (first ?? 0))).toBeLessThan(10_000)
+    moveTime(59_000)
+    await use()
+    expect(await lastUsed(token)).toBe(first)
+    moveTime(2_000)
+    await use()
+    expect(await lastUsed(token)).toBeGreaterThanOrEqual((first ?? 0) + 60_000)
+  })
+
+  it('is written once when many requests come at once', async () => {
+    const { token } = await mintCompany()
+    let writes = 0
+    const DB = new Proxy(env.DB, {
+      get: (target, name) =>
+        name === 'prepare'
+          ? (text: string) => {
+              if (/update.*api_tokens/is.test(text)) writes++
+              return target.prepare(text)
+            }
+          : Reflect.get(target, name).bind(target),
+    })
+    await Promise.all(
+      Array.from({ length: 20 }, () => send(request(token, 'GET', '/clients'), { env: { ...env, DB } })),
+    )
+    expect(writes).toBe(1)
+  })
+
+  it('does not hold the answer up, nor spoil it', async () => {
+    const { token } = await mintCompany()
+    const DB = new Proxy(env.DB, {
+      get: (target, name) =>
+        name === 'prepare'
+          ? (text: string) => {
+              if (/update.*api_tokens/is.test(text)) throw new Error('no')
+              return target.prepare(text)
+            }
+          : Reflect.get(target, name).bind(target),
+    })
+    expect((await send(request(token, 'GET', '/clients'), { env: { ...env, DB } })).status).toBe(200)
+  })
+})
+
+describe('guessing', () => {
+  const from = (address: string, token: string) =>
+    request(token, 'GET', '/clients', undefined, { 'cf-connecting-ip': address })
+
+  it('is slowed: after too many unknown tokens of an address no more are looked up for a minute', async () => {
+    const { seen, bindings } = guarded(3)
+    for (let i = 0; i < 3; i++) expect((await send(from('1.1.1.1', randomToken()), { env: bindings })).status).toBe(401)
+    for (let i = 0; i < 5; i++) {
+      const answer = await send(from('1.1.1.1', randomToken()), { env: bindings })
+      expect(answer).toMatchObject({ status: 429, body: { error: { code: 'rate_limited' } } })
+      expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
+    }
+    expect(seen).toMatchObject({ lookUps: 4, failures: Array.from({ length: 4 }, () => '1.1.1.1') })
+    expect((await send(from('2.2.2.2', randomToken()), { env: guarded().bindings })).status).toBe(401)
+    moveTime(60_000)
+    expect((await send(from('1.1.1.1', randomToken()), { env: guarded().bindings })).status).toBe(401)
+  })
+
+  it('does not harm a token that the isolate knows, even when it must be looked up again', async () => {
+    const { token } = await mintCompany()
+    expect((await send(from('3.3.3.3', token), { env })).status).toBe(200)
+    const { bindings } = guarded(0)
+    expect((await send(from('3.3.3.3', randomToken()), { env: bindings })).status).toBe(429)
+    expect((await send(from('3.3.3.3', token), { env: bindings })).status).toBe(200)
+    moveTime(30_000)
+    expect((await send(from('3.3.3.3', token), { env: bindings })).status).toBe(200)
+  })
+
+  it('is not seen in requests without a token, or with one of another form', async () => {
+    const { seen, bindings } = guarded(0)
+    for (const token of [null, 'x', `${randomToken()}0`]) {
+      expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(401)
+    }
+    expect(seen).toMatchObject({ lookUps: 0, failures: [] })
+  })
+})
+
+describe('a bookmark', () => {
+  it('is given with every answer, and followed when it comes back', async () => {
+    const { token } = await mintCompany()
+    const { seen, bindings } = guarded()
+    const written = await send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: bindings })
+    const bookmark = written.headers.get('x-bookmark') ?? ''
+    expect(bookmark).toMatch(/^[0-9a-f-]{20,}$/)
+    const read = await send(request(token, 'GET', '/clients', undefined, { 'x-bookmark': bookmark }), { env: bindings })
+    expect(read.body.pagination.total).toBe(1)
+    expect(seen.bookmarks).toEqual(['first-primary', bookmark])
+  })
+
+  it.each([
+    '',
+    'x',
+    'first-unconstrained',
+    'first-primary',
+    '00000000-00000000-00000000',
+    "'; DROP TABLE clients",
+    'f'.repeat(400),
+  ])('that is not well-formed is ignored: %s', async (mark) => {
+    const { token } = await mintCompany()
+    const { seen, bindings } = guarded()
+    const sent = request(token, 'GET', '/clients', undefined, { 'x-bookmark': mark })
+    expect((await send(sent, { env: bindings })).status).toBe(200)
+    expect(seen.bookmarks).toEqual(['first-primary'])
+  })
+})

@@ -1,0 +1,185 @@
+import { env } from 'cloudflare:workers'
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { hashToken } from '../../src/auth/tokens.ts'
+import type { Env } from '../../src/env.ts'
+import { take, type Verdict, WINDOW_MS, type Window } from '../../src/rate-limit/window.ts'
+import { call, migrate, mintCompany, mintToken, request, send, sql } from '../support/app.ts'
+import { linesOf } from '../support/log.ts'
+
+beforeAll(migrate)
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+/** Bindings whose limiter is asked here instead, and the names it was asked for. */
+function withLimiter(answer: (name: string) => Promise<Verdict>): { bindings: Env; asked: string[] } {
+  const asked: string[] = []
+  const take = (name: string) => {
+    asked.push(name)
+    return answer(name)
+  }
+  const namespace = { idFromName: (name: string) => name, get: (name: string) => ({ take: () => take(name) }) }
+  // Only these two methods of a namespace are used.
+  return { bindings: { ...env, RATE_LIMITER: namespace as unknown as Env['RATE_LIMITER'] }, asked }
+}
+
+/** A limiter in memory, with the true window. */
+function memory() {
+  const windows = new Map<string, Window>()
+  return async (name: string) => {
+    const { window, verdict } = take(windows.get(name), Date.now())
+    windows.set(name, window)
+    return verdict
+  }
+}
+
+const refusal = (ms = 30_000): Promise<Verdict> =>
+  Promise.resolve({ allowed: false, remaining: 0, resetAt: Date.now() + ms })
+
+describe('the limit of requests', () => {
+  it('is told on every authenticated answer, whatever it is', async () => {
+    const { call } = await mintCompany()
+    const answers = [
+      await call('GET', '/clients'),
+      await call('HEAD', '/clients'),
+      await call('POST', '/clients', { company_name: 'a' }),
+      await call('POST', '/clients', '{'),
+      await call('GET', '/clients?page=x'),
+      await call('GET', '/clients/1000'),
+      await call('PUT', '/clients', {}),
+      await call('GET', '/nowhere'),
+    ]
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 400, 400, 404, 405, 404])
+    answers.forEach(({ headers }, index) => {
+      expect(headers.get('ratelimit-policy')).toBe('"default";q=300;w=60')
+      expect(headers.get('ratelimit')).toMatch(new RegExp(`^"default";r=${299 - index};t=([1-9]|[1-5]\\d|60)$`))
+      expect(headers.has('retry-after')).toBe(false)
+    })
+  })
+
+  it('lets exactly 300 of many concurrent requests of a token through, reads and writes alike', async () => {
+    const { call, id } = await mintCompany()
+    const answers = await Promise.all(
+      Array.from({ length: 330 }, (_, i) =>
+        i % 30 === 0 ? call('POST', '/clients', { company_name: 'a' }) : call('GET', '/clients/1'),
+      ),
+    )
+    expect(answers.filter(({ status }) => status === 429)).toHaveLength(30)
+    const made = answers.filter(({ body }) => body.client?.company_name === 'a' && body.client).length
+    const [{ count } = { count: -1 }] = await sql('SELECT count(*) AS count FROM clients WHERE company_id = ?', id)
+    expect(count).toBeLessThanOrEqual(made)
+    for (const { status, headers, body } of answers.filter((answer) => answer.status === 429)) {
+      expect({ status, body }).toMatchObject({ body: { error: { code: 'rate_limited', details: null } } })
+      const wait = Number(headers.get('retry-after'))
+      expect(wait).toBeGreaterThan(0)
+      expect(wait).toBeLessThanOrEqual(60)
+      expect(headers.get('ratelimit')).toBe(`"default";r=0;t=${wait}`)
+    }
+  })
+
+  it('is one for all isolates: what others have used is gone', async () => {
+    const { token, call } = await mintCompany()
+    const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(await hashToken(token)))
+    for (let i = 0; i < 5; i++) await limiter.take()
+    expect((await call('GET', '/clients')).headers.get('ratelimit')).toMatch(/r=294;/)
+  })
+
+  it('is each token’s own', async () => {
+    const { token, id, call: callFirst } = await mintCompany()
+    const other = await mintToken(id)
+    const { bindings } = withLimiter(async (name) => (name === (await hashToken(token)) ? refusal() : memory()(name)))
+    expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(429)
+    expect((await call(other, 'GET', '/clients')).status).toBe(200)
+    expect((await callFirst('GET', '/clients')).status).toBe(429)
+  })
+
+  it('is not asked for whoever has no valid token', async () => {
+    const { bindings, asked } = withLimiter(memory())
+    for (const token of [null, 'x', '0'.repeat(64)]) {
+      expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(401)
+    }
+    expect(asked).toEqual([])
+  })
+})
+
+describe('a refused request', () => {
+  it('has written nothing, and its read is thrown away', async () => {
+    const { token, id } = await mintCompany()
+    for (const sent of [
+      request(token, 'POST', '/clients', { company_name: 'a' }),
+      request(token, 'GET', '/clients'),
+      request(token, 'GET', '/clients/1'),
+      request(token, 'GET', '/nowhere'),
+    ]) {
+      const { bindings } = withLimiter(() => refusal(1))
+      const answer = await send(sent, { env: bindings })
+      expect(answer).toMatchObject({ status: 429, body: { error: { code: 'rate_limited' } } })
+      expect(answer.headers.get('cache-control')).toBe('private, no-store')
+      await scheduler.wait(2)
+    }
+    expect(await sql('SELECT id FROM clients WHERE company_id = ?', id)).toEqual([])
+  })
+
+  it('costs the object and the database nothing until the reset, then is asked for again', async () => {
+    const { token } = await mintCompany()
+    const { bindings, asked } = withLimiter(() => refusal(20_000))
+    expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(429)
+    const prepare = vi.fn()
+    const dead: Env = {
+      ...bindings,
+      DB: new Proxy(env.DB, {
+        get: (target, name) =>
+          name === 'withSession'
+            ? (mark: string) => ({ prepare, batch: prepare, getBookmark: () => null, mark })
+            : Reflect.get(target, name),
+      }),
+    }
+    for (const method of ['GET', 'POST', 'HEAD']) {
+      const answer = await send(request(token, method, '/clients', method === 'POST' ? {} : undefined), { env: dead })
+      expect(answer.status).toBe(429)
+      expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(15)
+    }
+    expect(asked).toHaveLength(1)
+    expect(prepare).not.toHaveBeenCalled()
+
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 20_000 })
+    const again = withLimiter(memory())
+    expect((await send(request(token, 'GET', '/clients'), { env: again.bindings })).status).toBe(200)
+    expect(again.asked).toHaveLength(1)
+  })
+
+  it('is served again as soon as its Retry-After has passed', async () => {
+    const { token } = await mintCompany()
+    const limiter = memory()
+    for (let i = 0; i < 300; i++) await limiter(await hashToken(token))
+    const { bindings } = withLimiter(limiter)
+    const refused = await send(request(token, 'GET', '/clients'), { env: bindings })
+    const wait = Number(refused.headers.get('retry-after')) * 1_000
+    expect(wait).toBeLessThanOrEqual(WINDOW_MS)
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + wait })
+    expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(200)
+  })
+})
+
+describe('a limiter that does not answer', () => {
+  it.each(['GET', 'POST'])('lets %s through when it fails, and the log tells so', async (method) => {
+    const { token } = await mintCompany()
+    const { bindings } = withLimiter(() => Promise.reject(new Error('overloaded')))
+    const sent = request(token, method, '/clients', method === 'POST' ? { company_name: 'a' } : undefined)
+    const answer = await send(sent, { env: bindings, limiterFailed: true })
+    expect(answer.status).toBe(200)
+    expect(linesOf(answer.headers.get('x-request-id'))).toContainEqual(
+      expect.objectContaining({ event: 'limiter_failed' }),
+    )
+  })
+
+  it('lets requests through when it is slow', async () => {
+    const { token } = await mintCompany()
+    const { bindings } = withLimiter(() => new Promise(() => undefined))
+    const answers = await Promise.all([
+      send(request(token, 'GET', '/clients'), { env: bindings, limiterFailed: true }),
+      send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: bindings, limiterFailed: true }),
+    ])
+    expect(answers.map(({ status }) => status)).toEqual([200, 200])
+  })
+})
