@@ -1,0 +1,270 @@
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { parseEnv, promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
+import { presignPut } from '../../src/files/presign.ts'
+import made from '../files/fixtures/presign-vectors.json' with { type: 'json' }
+import { isWorkerdReadable, watchWorkerd } from './workerd-memory.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const EXTENSION_ORIGIN = 'chrome-extension://abcdefghijklmnopabcdefghijklmnop'
+const MAX_FILE_BYTES = 157_286_400
+const MIB = 1_048_576
+const run = promisify(execFile)
+
+let dev: RunningDev
+let order: number
+
+beforeAll(async () => {
+  dev = await startDev()
+  const { data } = await api<{ data: { id: number }[] }>('/orders?per_page=1')
+  order = data[0]?.id ?? 0
+}, 150_000)
+
+afterAll(() => dev?.stop(), 30_000)
+
+/** Answers as these tests expect them; the published description is checked elsewhere. */
+async function api<T>(path: string, body?: object, { url = dev.url, token = dev.token } = {}): Promise<T> {
+  const response = await fetch(`${url}/api/v1${path}`, {
+    method: body ? 'POST' : 'GET',
+    headers: { authorization: `Bearer ${token}`, ...(body && { 'content-type': 'application/json' }) },
+    ...(body && { body: JSON.stringify(body) }),
+  })
+  expect(response.status).toBe(200)
+  const answer: unknown = await response.json()
+  return answer as T
+}
+
+interface Presigned {
+  uploadUrl: string
+  key: string
+  contentType: string
+}
+
+interface Listed {
+  path: string
+  length: number
+}
+
+function presign(file: object, to: { url?: string; token?: string } = {}, orderId = order): Promise<Presigned> {
+  return api(`/orders/${orderId}/files/presign`, { legacyThreadId: 't', ...file }, to)
+}
+
+async function list(thread: string, to: { token?: string } = {}, orderId = order): Promise<Listed[]> {
+  const path = `/orders/${orderId}/files?legacyThreadId=${encodeURIComponent(thread)}`
+  return (await api<{ files: Listed[] }>(path, undefined, to)).files
+}
+
+const put = (url: string, body: NonNullable<RequestInit['body']>, contentType: string, headers = {}) =>
+  fetch(url, { method: 'PUT', body, headers: { 'content-type': contentType, ...headers } })
+
+async function statusOf(answer: Promise<Response>): Promise<number> {
+  const response = await answer
+  await response.text()
+  return response.status
+}
+
+describe('an upload to the address of', () => {
+  it.each(made.vectors)(
+    '$key',
+    async ({ fileName, legacyThreadId, contentType }) => {
+      const bytes = Buffer.from(`The bytes of ${fileName}`)
+      const file = { fileName, legacyThreadId, contentType, size: bytes.length }
+      const { uploadUrl, key } = await presign(file)
+
+      const changed = (change: (url: URL) => void) => {
+        const url = new URL(uploadUrl)
+        change(url)
+        return statusOf(put(url.href, bytes, contentType))
+      }
+      const withParameter = (name: string, value: string) => changed((url) => url.searchParams.set(name, value))
+      expect({
+        anotherType: await statusOf(put(uploadUrl, bytes, 'application/x-other')),
+        longer: await statusOf(put(uploadUrl, Buffer.concat([bytes, Buffer.from('!')]), contentType)),
+        shorter: await statusOf(put(uploadUrl, bytes.subarray(1), contentType)),
+        anotherKey: await changed((url) => {
+          url.pathname += '2'
+        }),
+        anotherOrder: await changed((url) => {
+          url.pathname = url.pathname.replace(`/${order}/`, `/${order}0/`)
+        }),
+        longerValid: await withParameter('X-Amz-Expires', '86400'),
+        fewerSignedHeaders: await withParameter('X-Amz-SignedHeaders', 'host'),
+        anotherSignature: await withParameter('X-Amz-Signature', '0'.repeat(64)),
+      }).toEqual({
+        anotherType: 403,
+        longer: 403,
+        shorter: 403,
+        anotherKey: 403,
+        anotherOrder: 403,
+        longerValid: 403,
+        fewerSignedHeaders: 403,
+        anotherSignature: 403,
+      })
+      expect((await list(legacyThreadId)).map(({ path }) => path)).not.toContain(key)
+
+      const right = await put(uploadUrl, bytes, contentType)
+      expect(right.status).toBe(200)
+      expect(right.headers.get('etag')).toBe(`"${createHash('md5').update(bytes).digest('hex')}"`)
+      expect(await list(legacyThreadId)).toContainEqual(expect.objectContaining({ path: key, length: bytes.length }))
+    },
+    20_000,
+  )
+})
+
+describe('uploads in development', () => {
+  it('end after 600 seconds', async () => {
+    const env = parseEnv(await readFile(join(ROOT, '.dev.vars'), 'utf8'))
+    const bucket = {
+      endpoint: `${dev.url}/cdn-cgi/local/r2/s3`,
+      name: env.STORAGE_BUCKET ?? '',
+      region: 'auto',
+      accessKeyId: env.STORAGE_ACCESS_KEY_ID ?? '',
+      secretAccessKey: env.STORAGE_SECRET_ACCESS_KEY ?? '',
+    }
+    const signedAgo = async (seconds: number) => {
+      const url = await presignPut(bucket, 'orders/1/1/email/t/old', 'text/plain', 1, Date.now() - seconds * 1_000)
+      return statusOf(put(url.replace('/cdn-cgi/local/r2/s3/', '/uploads/'), 'x', 'text/plain'))
+    }
+    expect(await signedAgo(300)).toBe(200)
+    expect(await signedAgo(601)).toBe(403)
+  })
+
+  it('overwrite the file of the same name', async () => {
+    for (const text of ['first', 'second, longer']) {
+      const file = { fileName: 'again.txt', contentType: 'text/plain', size: text.length, legacyThreadId: 'again' }
+      const { uploadUrl } = await presign(file)
+      expect(await statusOf(put(uploadUrl, text, 'text/plain'))).toBe(200)
+    }
+    expect(await list('again')).toMatchObject([{ length: 14 }])
+  })
+
+  it('may be empty', async () => {
+    const { uploadUrl } = await presign({ fileName: 'empty', size: 0, legacyThreadId: 'empty' })
+    expect(await statusOf(put(uploadUrl, '', 'application/octet-stream'))).toBe(200)
+    expect(await list('empty')).toMatchObject([{ length: 0 }])
+  })
+
+  it('refuse a body that does not tell its length', async () => {
+    const { uploadUrl } = await presign({ fileName: 'chunked', size: 1 })
+    const body = new Blob(['x']).stream()
+    const init = {
+      method: 'PUT',
+      body,
+      duplex: 'half' as const,
+      headers: { 'content-type': 'application/octet-stream' },
+    }
+    expect(await statusOf(fetch(uploadUrl, init))).toBe(403)
+  })
+
+  it.each(['127.0.0.1', 'localhost'])('go to the host that the caller used: %s', async (host) => {
+    const url = dev.url.replace('127.0.0.1', host)
+    const { uploadUrl } = await presign({ fileName: host, size: 1 }, { url })
+    expect(new URL(uploadUrl).origin).toBe(url)
+    expect(await statusOf(put(uploadUrl, 'x', 'application/octet-stream'))).toBe(200)
+  })
+
+  it('are open to every origin', async () => {
+    const { uploadUrl } = await presign({ fileName: 'from an extension', size: 1 })
+    const preflight = await fetch(uploadUrl, {
+      method: 'OPTIONS',
+      headers: {
+        origin: EXTENSION_ORIGIN,
+        'access-control-request-method': 'PUT',
+        'access-control-request-headers': 'content-type',
+      },
+    })
+    expect(preflight.status).toBe(204)
+    expect(preflight.headers.get('access-control-allow-origin')).toBe('*')
+    expect(preflight.headers.get('access-control-allow-methods')).toContain('PUT')
+    expect(preflight.headers.get('access-control-allow-headers')).toBe('content-type')
+    const stored = await put(uploadUrl, 'x', 'application/octet-stream', { origin: EXTENSION_ORIGIN })
+    expect(stored.status).toBe(200)
+    expect(stored.headers.get('access-control-allow-origin')).toBe('*')
+    const refused = await put(uploadUrl, 'xx', 'application/octet-stream', { origin: EXTENSION_ORIGIN })
+    expect(refused.status).toBe(403)
+    expect(refused.headers.get('access-control-allow-origin')).toBe('*')
+  })
+
+  it('are the only thing that is relayed', async () => {
+    const { uploadUrl } = await presign({ fileName: 'x', size: 1 })
+    expect(await statusOf(fetch(uploadUrl))).toBe(404)
+    expect(await statusOf(fetch(uploadUrl, { method: 'DELETE' }))).toBe(404)
+  })
+
+  it('may have 150 MiB, which are never held', async () => {
+    const send = async () => {
+      const file = { fileName: 'large.bin', size: MAX_FILE_BYTES, legacyThreadId: 'large' }
+      const { uploadUrl } = await presign(file)
+      const memory = watchWorkerd(dev.pid)
+      const start = Date.now()
+      const status = await statusOf(
+        put(uploadUrl, new Blob([new Uint8Array(MAX_FILE_BYTES)]), 'application/octet-stream'),
+      )
+      const seconds = (Date.now() - start) / 1_000
+      return { status, seconds, ...(await memory.end()) }
+    }
+    const uploads = [await send(), await send(), await send()]
+    for (const { seconds, beforeMib, peakMib } of uploads) {
+      console.log(`150 MiB in ${seconds.toFixed(1)} s; workerd: ${beforeMib} MiB before, ${peakMib} MiB at most`)
+    }
+    expect(uploads.map(({ status }) => status)).toEqual([200, 200, 200])
+    expect(await list('large')).toMatchObject([{ length: 150 * MIB }])
+    // The first one fills buffers of the local bucket, which are then used again.
+    const [, second, third] = uploads
+    if (isWorkerdReadable) expect((third?.peakMib ?? 0) - (second?.peakMib ?? 0)).toBeLessThan(75)
+  }, 120_000)
+})
+
+describe('a company’s own storage, played by the local bucket', () => {
+  const COMPANY = 77
+  let token: string
+
+  beforeAll(async () => {
+    const env = parseEnv(await readFile(join(ROOT, '.dev.vars'), 'utf8'))
+    const file = join(dev.state, 'company-with-storage.json')
+    await writeFile(
+      file,
+      JSON.stringify({
+        company: { id: COMPANY, name: 'With a storage of its own', accounting_sync_enabled: false, suspended: false },
+        clients: [{ id: 77_001, company_name: 'Club' }],
+        orders: [{ id: 77_002, title: 'Jerseys', client_id: 77_001, created_date: '2026-01-31' }],
+        integrations: {
+          storage: {
+            enabled: true,
+            endpoint: `${dev.url}/cdn-cgi/local/r2/s3`,
+            bucket: env.STORAGE_BUCKET,
+            credentials: {
+              access_key_id: env.STORAGE_ACCESS_KEY_ID,
+              secret_access_key: env.STORAGE_SECRET_ACCESS_KEY,
+            },
+          },
+        },
+      }),
+    )
+    await cli('seed', file)
+    token = (await cli('tokens', 'create', '--company', String(COMPANY), '--name', 'test')).trim()
+  }, 60_000)
+
+  async function cli(command: string, ...args: string[]): Promise<string> {
+    const script = join(ROOT, `src/cli/${command}.ts`)
+    return (await run(process.execPath, [script, ...args, '--state', dev.state], { cwd: ROOT })).stdout
+  }
+
+  it('takes uploads and is listed, with signatures that another implementation checks', async () => {
+    const thread = 't+1:='
+    const names = made.vectors.filter(({ key }) => !key.includes('y'.repeat(255))).map(({ fileName }) => fileName)
+    for (const fileName of names) {
+      const file = { fileName, size: 1, legacyThreadId: thread, contentType: 'text/plain' }
+      const { uploadUrl } = await presign(file, { token }, 77_002)
+      expect(uploadUrl).toContain('/cdn-cgi/local/r2/s3/')
+      expect(await statusOf(put(uploadUrl, 'x', 'text/plain'))).toBe(200)
+    }
+    const listed = await list(thread, { token }, 77_002)
+    const keys = names.map((name) => `orders/${COMPANY}/77002/email/${thread}/${name}`)
+    expect(listed.map(({ path }) => path).sort()).toEqual(keys.sort())
+  }, 60_000)
+})
