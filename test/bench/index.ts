@@ -1,0 +1,16 @@
+export {}
+
+/** `npm run bench [-- NAME …]`: each benchmark prints its figures beside a floor measured in the same run. */
+const BENCHMARKS: Record<string, () => Promise<{ run: () => Promise<void> }>> = {
+  core: () => import('./core.ts'),
+}
+
+const names = process.argv.slice(2)
+for (const name of names.length > 0 ? names : Object.keys(BENCHMARKS)) {
+  const benchmark = BENCHMARKS[name]
+  if (!benchmark) {
+    console.error(`There is no benchmark ${name}; there are: ${Object.keys(BENCHMARKS).join(', ')}.`)
+    process.exit(1)
+  }
+  await (await benchmark()).run()
+}

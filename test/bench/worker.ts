@@ -1,0 +1,65 @@
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
+
+const ROOT = join(import.meta.dirname, '../..')
+const DATABASE_ID = 'bench'
+
+/** Builds the Worker as it is deployed, minified. */
+export function buildWorker(directory: string): string {
+  execFileSync('wrangler', ['deploy', '--dry-run', '--outdir', directory], { stdio: ['ignore', 'ignore', 'inherit'] })
+  return join(directory, 'index.js')
+}
+
+/** The API as a process of its own on the given data. */
+export function startApi(scriptPath: string, stateDir: string): Promise<Running> {
+  return start(stateDir, {
+    modules: [{ type: 'ESModule', path: scriptPath }],
+    modulesRoot: '/',
+    kvNamespaces: ['CACHE'],
+    r2Buckets: ['FILES'],
+    durableObjects: { RATE_LIMITER: { className: 'RateLimiter', useSQLite: true } },
+    ratelimits: { AUTH_FAILURES: { namespace_id: '1', simple: { limit: 600, period: 60 } } },
+    bindings: { CREDENTIALS_KEY: '' },
+  })
+}
+
+/** A Worker that has the database and nothing else: the floor, and the way to fill the data. */
+export function startBare(script: string, stateDir: string): Promise<Running> {
+  return start(stateDir, { modules: true, script })
+}
+
+export interface Running {
+  worker: Miniflare
+  url: string
+}
+
+async function start(
+  stateDir: string,
+  source: Partial<Parameters<typeof convertV4MiniflareOptions>[0]>,
+): Promise<Running> {
+  const worker = new Miniflare(
+    convertV4MiniflareOptions({
+      host: '127.0.0.1',
+      port: 0,
+      cf: false,
+      compatibilityDate: '2026-10-20',
+      d1Databases: { DB: DATABASE_ID },
+      resourcePersistencePath: stateDir,
+      // Taken here and dropped: printing a line per request would be measured, too.
+      handleStructuredLogs: () => {},
+      ...source,
+    } as Parameters<typeof convertV4MiniflareOptions>[0]),
+  )
+  return { worker, url: (await worker.ready).origin }
+}
+
+/** The migrations, statement by statement, in their order. */
+export function migrationStatements(): string[] {
+  const directory = join(ROOT, 'drizzle')
+  return readdirSync(directory)
+    .filter((name) => name.endsWith('.sql'))
+    .sort()
+    .flatMap((name) => readFileSync(join(directory, name), 'utf8').split('--> statement-breakpoint'))
+}
