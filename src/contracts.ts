@@ -2,6 +2,7 @@ import * as clients from './clients/contract.ts'
 import * as files from './files/contract.ts'
 import type { Contract } from './http/contract.ts'
 import * as orders from './orders/contract.ts'
+import * as products from './products/contract.ts'
 
 /** Every endpoint of the API. */
 export const contracts: readonly Contract[] = [
@@ -14,6 +15,8 @@ export const contracts: readonly Contract[] = [
   orders.readOrder,
   orders.updateOrder,
   orders.deleteOrder,
+  products.searchProducts,
+  products.readProduct,
   files.presignUpload,
   files.listFiles,
 ]

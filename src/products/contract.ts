@@ -28,9 +28,10 @@ const catalogItem = z
 
 const include = text(0, 200)
   .transform((value) => value.split(',').map((name) => name.trim()))
+  .transform((names) => names.filter((name) => name !== ''))
   .pipe(z.array(z.enum(SOURCES, `must be a comma list of ${SOURCES.join(', ')}`)))
   .meta({ type: 'string' })
-  .describe(`Comma list of the sources to ask: ${SOURCES.join(', ')}. Left out: all.`)
+  .describe(`Comma list of the sources to ask: ${SOURCES.join(', ')}. Left out or blank: all.`)
 
 export const searchProducts = defineContract({
   method: 'GET',
@@ -77,6 +78,12 @@ export const searchProducts = defineContract({
   },
 })
 
+/** A parameter of product info: white space around it does not count, and a blank one is one left out. */
+const parameter = text(0, 100)
+  .transform((value) => value.trim() || undefined)
+  .optional()
+  .meta({ type: 'string' })
+
 const productAnswer = z.union([
   z.strictObject({
     source: z.literal('supplier_a'),
@@ -100,16 +107,18 @@ export const readProduct = defineContract({
   summary: 'Read a supplier’s product or a stored invoice line',
   description:
     '`supplier_a` needs `style` and gives its variants, narrowed by `color` and `size`. `supplier_b` needs `sku` or `styleId` (alias `styleid`; `style` serves when neither is sent) and gives the SKUs grouped by colour. `invoice_item` needs `id`. An unknown style or SKU gives no products, not an error.',
-  params: z.strictObject({ source: z.enum(['supplier_a', 'supplier_b', 'invoice_item']) }),
+  params: z.strictObject({
+    source: z.enum(['supplier_a', 'supplier_b', 'invoice_item']).describe('Where the product is.'),
+  }),
   query: z.object({
-    style: text(1, 100)
-      .optional()
-      .describe('supplier_a: the style, required. supplier_b: the style id where `sku` and `styleId` are left out.'),
-    color: text(1, 100).optional().describe('supplier_a: only variants of this colour.'),
-    size: text(1, 100).optional().describe('supplier_a: only variants of this size.'),
-    sku: text(1, 100).optional().describe('supplier_b: one SKU.'),
-    styleId: text(1, 100).optional().describe('supplier_b: all SKUs of this style.'),
-    styleid: text(1, 100).optional().describe('The same as `styleId`.'),
+    style: parameter.describe(
+      'supplier_a: the style, required. supplier_b: the style id where `sku` and `styleId` are left out.',
+    ),
+    color: parameter.describe('supplier_a: only variants of this colour.'),
+    size: parameter.describe('supplier_a: only variants of this size.'),
+    sku: parameter.describe('supplier_b: one SKU.'),
+    styleId: parameter.describe('supplier_b: all SKUs of this style.'),
+    styleid: parameter.describe('The same as `styleId`.'),
     id: idText.optional().describe('invoice_item: the id, required.'),
   }),
   answer: productAnswer,

@@ -1,24 +1,42 @@
-import { and, asc, desc, eq, getTableColumns, type SQL, sql } from 'drizzle-orm'
+import { and, desc, eq, getTableColumns, type SQL, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
 import { catalogItems, integrations, invoiceItems, invoices } from '../db/schema.ts'
 import { idOf, inSlot, wordsQuery } from '../db/search.ts'
+import type { CatalogItemRow, InvoiceItemRow } from './present.ts'
+import type { SupplierName } from './suppliers/supplier.ts'
 
 const FOUND_MAX = 50
 const SAMPLE = 20
+
+const NONE = sql`0`
+
+const { kind, enabled, baseUrl, credentials, updatedAt } = getTableColumns(integrations)
+const integrationColumns = { kind, enabled, baseUrl, credentials, updatedAt }
 
 interface Company {
   companyId: number
   companySlot: number
 }
 
+/** A supplier's integration as it is stored: the credentials are encrypted. */
+export type IntegrationRow = Pick<
+  typeof integrations.$inferSelect,
+  'kind' | 'enabled' | 'baseUrl' | 'credentials' | 'updatedAt'
+>
+
 /**
- * The two sources of the database and the company's supplier integrations, in one round trip. Blank `q`: the newest
- * catalogue items and no lines.
+ * The sources that are wanted of the database, and the company's supplier integrations, in one round trip. Blank `q`:
+ * the newest catalogue items and no lines.
  */
-export async function searchOwn(db: Database, company: Company, q: string) {
+export async function searchOwn(
+  db: Database,
+  company: Company,
+  q: string,
+  wanted: { local: boolean; lines: boolean },
+): Promise<{ items: CatalogItemRow[]; lines: InvoiceItemRow[]; suppliers: IntegrationRow[] }> {
   const [items, lines, suppliers] = await db.read([
-    findItems(db, company, q),
-    findLines(db, company, q),
+    wanted.local ? findItems(db, company, q) : db.orm.select().from(catalogItems).where(NONE),
+    wanted.lines && q !== '' ? findLines(db, company, q) : db.orm.select().from(invoiceItems).where(NONE),
     supplierIntegrations(db, company.companyId),
   ])
   return { items, lines, suppliers }
@@ -48,7 +66,6 @@ function findItems(db: Database, { companyId, companySlot }: Company, q: string)
 function findLines(db: Database, { companyId, companySlot }: Company, q: string) {
   const { match, rest } = wordsQuery(q, sql`${invoiceItems.searchText}`)
   const live = sql`${invoiceItems.companyId} = ${companyId} AND ${isLive}`
-  if (q === '') return db.orm.select().from(invoiceItems).where(sql`0`)
   if (!match) {
     return db.orm
       .select()
@@ -87,8 +104,21 @@ function hits(table: 'catalog_items_fts' | 'invoice_items_fts', match: string, s
 
 function supplierIntegrations(db: Database, companyId: number) {
   return db.orm
-    .select()
+    .select(integrationColumns)
     .from(integrations)
-    .where(sql`${integrations.companyId} = ${companyId} AND ${integrations.kind} IN ('supplier_a', 'supplier_b')`)
-    .orderBy(asc(integrations.kind))
+    .where(and(eq(integrations.companyId, companyId), sql`${integrations.kind} IN ('supplier_a', 'supplier_b')`))
+}
+
+export async function findIntegration(
+  db: Database,
+  companyId: number,
+  kind: SupplierName,
+): Promise<IntegrationRow | undefined> {
+  const [[row]] = await db.read([
+    db.orm
+      .select(integrationColumns)
+      .from(integrations)
+      .where(and(eq(integrations.companyId, companyId), eq(integrations.kind, kind))),
+  ])
+  return row
 }

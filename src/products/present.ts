@@ -1,0 +1,16 @@
+import type { catalogItems, invoiceItems } from '../db/schema.ts'
+import { fromCents } from '../orders/totals.ts'
+
+export { presentItem as presentLine } from '../orders/present.ts'
+
+export type CatalogItemRow = typeof catalogItems.$inferSelect
+export type InvoiceItemRow = typeof invoiceItems.$inferSelect
+
+export function presentCatalogItem(row: CatalogItemRow) {
+  return {
+    id: row.id,
+    title: row.title,
+    description: row.description,
+    price: row.priceCents === null ? null : fromCents(row.priceCents),
+  }
+}
