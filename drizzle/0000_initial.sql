@@ -1,11 +1,21 @@
 -- Reviewed by hand: WITHOUT ROWID where rows are small, so that a company's rows lie together under their key.
+CREATE TABLE `accounting_connections` (
+	`company_id` integer PRIMARY KEY NOT NULL,
+	`books` text NOT NULL,
+	`tokens` text,
+	`paused_until` integer DEFAULT 0 NOT NULL,
+	`stopped_for` integer,
+	`reason` text,
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
+);
+--> statement-breakpoint
 CREATE TABLE `accounting_links` (
 	`company_id` integer NOT NULL,
 	`order_id` integer NOT NULL,
-	`external_id` text NOT NULL,
-	`sync_token` text NOT NULL,
-	`voided` integer DEFAULT false NOT NULL,
-	`synced_at` integer NOT NULL,
+	`external_id` text,
+	`sync_token` text,
+	`customer_id` text,
+	`synced_at` integer,
 	PRIMARY KEY(`company_id`, `order_id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`order_id`) REFERENCES `orders`(`company_id`,`id`) ON UPDATE no action ON DELETE no action
@@ -18,6 +28,7 @@ CREATE TABLE `accounting_outbox` (
 	`operation` text NOT NULL,
 	`state` text DEFAULT 'pending' NOT NULL,
 	`attempts` integer DEFAULT 0 NOT NULL,
+	`stale_attempts` integer DEFAULT 0 NOT NULL,
 	`next_attempt_at` integer NOT NULL,
 	`request_id` text,
 	`request_body` text,
@@ -27,12 +38,12 @@ CREATE TABLE `accounting_outbox` (
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`order_id`) REFERENCES `orders`(`company_id`,`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "accounting_outbox_operation" CHECK("accounting_outbox"."operation" IN ('create', 'update', 'delete')),
-	CONSTRAINT "accounting_outbox_state" CHECK("accounting_outbox"."state" IN ('pending', 'parked', 'dead', 'done'))
+	CONSTRAINT "accounting_outbox_state" CHECK("accounting_outbox"."state" IN ('pending', 'sent', 'parked', 'dead', 'done'))
 );
 --> statement-breakpoint
-CREATE INDEX `accounting_outbox_due` ON `accounting_outbox` (`state`,`next_attempt_at`);--> statement-breakpoint
-CREATE INDEX `accounting_outbox_of_company` ON `accounting_outbox` (`company_id`,`state`,`id`);--> statement-breakpoint
-CREATE INDEX `accounting_outbox_of_order` ON `accounting_outbox` (`company_id`,`order_id`,`id`);--> statement-breakpoint
+CREATE INDEX `accounting_outbox_due` ON `accounting_outbox` (`company_id`,`next_attempt_at`) WHERE "accounting_outbox"."state" IN ('pending', 'sent');--> statement-breakpoint
+CREATE INDEX `accounting_outbox_of_order` ON `accounting_outbox` (`company_id`,`order_id`,`id`) WHERE "accounting_outbox"."state" <> 'done';--> statement-breakpoint
+CREATE INDEX `accounting_outbox_done` ON `accounting_outbox` (`updated_at`) WHERE "accounting_outbox"."state" = 'done';--> statement-breakpoint
 CREATE TABLE `api_tokens` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`company_id` integer NOT NULL,

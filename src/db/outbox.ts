@@ -18,7 +18,7 @@ export function accountingNotice(
       ? sql`EXISTS (SELECT 1 FROM companies WHERE id = ${companyId} AND accounting_sync_enabled = 1)`
       : sql`${Number(requested)} = 1`
   return db.orm.insert(accountingOutbox).select(
-    sql`SELECT NULL, ${companyId}, ${orderId}, ${operation}, 'pending', 0, ${now}, NULL, NULL, NULL, ${now}, ${now}
+    sql`SELECT NULL, ${companyId}, ${orderId}, ${operation}, 'pending', 0, 0, ${now}, NULL, NULL, NULL, ${now}, ${now}
       WHERE ${wanted} AND ${when} AND EXISTS (
         SELECT 1 FROM integrations WHERE company_id = ${companyId} AND kind = 'accounting_sync' AND enabled = 1)`,
   )

@@ -389,20 +389,44 @@ export const integrations = sqliteTable(
   ],
 )
 
-/** Notices for the accounting system, written in the transaction of the change that they tell of. */
+/** How a company stands with its accounting system. Made by the first delivery. */
+export const accountingConnections = sqliteTable('accounting_connections', {
+  companyId: integer('company_id')
+    .primaryKey()
+    .references(() => companies.id),
+  /** Address and realm that the links and customer ids belong to. */
+  books: text('books').notNull(),
+  /** The tokens of now, encrypted as credentials are; null before the first refresh. */
+  tokens: text('tokens'),
+  /** No call before. */
+  pausedUntil: integer('paused_until').notNull().default(0),
+  /** `updated_at` of the integration that cannot go on: a changed integration is tried again. */
+  stoppedFor: integer('stopped_for'),
+  /** Why it is paused or stopped. */
+  reason: text('reason'),
+})
+
+/**
+ * Notices for the accounting system, written in the transaction of the change that they tell of. `pending`: not sent
+ * with its present body; `sent`: sent and not answered; `parked`, `dead`: given up until the order is edited or
+ * somebody sends them again; `done`: delivered, or covered by another.
+ */
 export const accountingOutbox = sqliteTable(
   'accounting_outbox',
   {
     id: integer('id').primaryKey({ autoIncrement: true }),
     companyId: companyId(),
     orderId: integer('order_id').notNull(),
+    /** What the change asked; once it was sent, what its body asks. */
     operation: text('operation', { enum: ['create', 'update', 'delete'] }).notNull(),
-    state: text('state', { enum: ['pending', 'parked', 'dead', 'done'] })
+    state: text('state', { enum: ['pending', 'sent', 'parked', 'dead', 'done'] })
       .notNull()
       .default('pending'),
+    /** Tries so far, and those answered as stale. */
     attempts: integer('attempts').notNull().default(0),
+    staleAttempts: integer('stale_attempts').notNull().default(0),
     nextAttemptAt: integer('next_attempt_at').notNull(),
-    /** The request id and body of a call that was sent and not yet answered: a retry repeats both to the letter. */
+    /** The id and the call (JSON) as they were first sent: a retry repeats both to the letter. Only of `sent` rows. */
     requestId: text('request_id'),
     requestBody: text('request_body'),
     lastError: text('last_error'),
@@ -411,24 +435,26 @@ export const accountingOutbox = sqliteTable(
   },
   (t) => [
     belongsTo([t.companyId, t.orderId], [orders.companyId, orders.id]),
-    index('accounting_outbox_due').on(t.state, t.nextAttemptAt),
-    index('accounting_outbox_of_company').on(t.companyId, t.state, t.id),
-    index('accounting_outbox_of_order').on(t.companyId, t.orderId, t.id),
+    index('accounting_outbox_due').on(t.companyId, t.nextAttemptAt).where(sql`${t.state} IN ('pending', 'sent')`),
+    index('accounting_outbox_of_order').on(t.companyId, t.orderId, t.id).where(sql`${t.state} <> 'done'`),
+    index('accounting_outbox_done').on(t.updatedAt).where(sql`${t.state} = 'done'`),
     check('accounting_outbox_operation', sql`${t.operation} IN ('create', 'update', 'delete')`),
-    check('accounting_outbox_state', sql`${t.state} IN ('pending', 'parked', 'dead', 'done')`),
+    check('accounting_outbox_state', sql`${t.state} IN ('pending', 'sent', 'parked', 'dead', 'done')`),
   ],
 )
 
-/** What an order became in the accounting system. */
+/** What an order became in the accounting system. Without an `externalId` a create was sent, and may have been applied. */
 export const accountingLinks = sqliteTable(
   'accounting_links',
   {
     companyId: companyId(),
     orderId: integer('order_id').notNull(),
-    externalId: text('external_id').notNull(),
-    syncToken: text('sync_token').notNull(),
-    voided: flag('voided'),
-    syncedAt: integer('synced_at').notNull(),
+    externalId: text('external_id'),
+    syncToken: text('sync_token'),
+    /** The customer it was made for: by this, its number and its date it is known again. */
+    customerId: text('customer_id'),
+    /** When a notice last arrived. */
+    syncedAt: integer('synced_at'),
   },
   (t) => [
     primaryKey({ columns: [t.companyId, t.orderId] }),
