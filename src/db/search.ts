@@ -8,7 +8,8 @@ const FIELD_SEPARATOR = '\u001f'
 
 /**
  * The form in which text is compared: canonical composition, and lower-cased then upper-cased, which makes equal what
- * differs only in case in any script (final sigma, sharp s and the like included). Control characters become spaces.
+ * differs only in case in any script (final sigma, sharp s and the like included). The Turkish dotted capital goes with
+ * `i`, as the dotless small one does by itself. Control characters become spaces.
  */
 export function fold(text: string): string {
   return text
@@ -16,6 +17,7 @@ export function fold(text: string): string {
     .toLowerCase()
     .toUpperCase()
     .normalize('NFC')
+    .replaceAll('\u0130', 'I')
     .replace(/\p{Cc}/gu, ' ')
 }
 
