@@ -56,8 +56,9 @@ export function computeTotals(lines: readonly Line[], terms: Terms, paymentsCent
     discount = discountOf(subtotal + tax, terms)
   } else {
     discount = discountOf(subtotal, terms)
-    const rest = BigInt(subtotal - discount)
-    tax = subtotal === 0 ? 0 : divide(BigInt(taxable) * rest * rate, BigInt(subtotal) * percentOfRate)
+    // Without a discount every line is taxed whole, even where credits make the subtotal 0.
+    const [left, whole] = discount === 0 ? [1n, 1n] : [BigInt(subtotal - discount), BigInt(subtotal)]
+    tax = divide(BigInt(taxable) * left * rate, whole * percentOfRate)
   }
   const total = subtotal - discount + tax
   const paid = paymentsCents.reduce((sum, cents) => sum + cents, 0)
