@@ -89,7 +89,7 @@ async function importKey(base64: string): Promise<Key> {
   }
 }
 
-function parseKey(base64: string): Uint8Array {
+function parseKey(base64: string): Uint8Array<ArrayBuffer> {
   try {
     const bytes = fromBase64(base64)
     if (bytes.length === KEY_BYTES) return bytes
@@ -99,14 +99,14 @@ function parseKey(base64: string): Uint8Array {
   throw new CredentialsError('CREDENTIALS_KEY must be 32 bytes in base64.')
 }
 
-function bindingOf(companyId: number, kind: IntegrationKind): Uint8Array {
-  return new TextEncoder().encode(`${VERSION}:${companyId}:${kind}`)
+function bindingOf(companyId: number, kind: IntegrationKind): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(new TextEncoder().encode(`${VERSION}:${companyId}:${kind}`))
 }
 
 function toBase64(bytes: Uint8Array): string {
   return btoa(String.fromCharCode(...bytes))
 }
 
-function fromBase64(text: string): Uint8Array {
-  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0))
+function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(Array.from(atob(text), (character) => character.charCodeAt(0)))
 }

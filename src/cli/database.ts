@@ -18,7 +18,7 @@ export interface Query {
 export interface CommandDatabase {
   /** For reads; writes are built with it and handed to `write`. */
   orm: SqliteRemoteDatabase
-  /** One transaction: all of it or nothing. */
+  /** One transaction: all of it or nothing. It may be carried out twice. */
   write: (queries: Query[]) => Promise<void>
   close: () => Promise<void>
 }

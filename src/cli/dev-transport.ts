@@ -1,7 +1,8 @@
+import { setImmediate } from 'node:timers/promises'
 import * as z from 'zod'
 import type { DevRecord } from './dev-record.ts'
 import { bindTextOnly } from './render-sql.ts'
-import { retryWhileLocked, type Statement, type Transport } from './transport.ts'
+import { retryPassing, type Statement, type Transport } from './transport.ts'
 import { readDatabaseId } from './wrangler.ts'
 
 const answer = z.object({
@@ -18,20 +19,26 @@ export async function openDevTransport(record: DevRecord): Promise<Transport | n
   const address = `${record.url}/cdn-cgi/local/explorer/api/d1/database/${readDatabaseId()}/raw`
 
   async function post(body: Statement | { batch: Statement[] }) {
+    const text = JSON.stringify(body)
+    // Building a large body takes long: let the client first notice a connection that was closed meanwhile.
+    await setImmediate()
     const response = await fetch(address, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
+      body: text,
     })
-    const { success, errors, result } = answer.parse(await response.json())
+    const received = await response.text()
+    // A reload answers in plain words.
+    if (!received.startsWith('{')) throw new Error(received.split('\n')[0])
+    const { success, errors, result } = answer.parse(JSON.parse(received))
     if (!success || !result) throw new Error(errors[0]?.message ?? `HTTP ${response.status}`)
     return result
   }
 
   const transport: Transport = {
-    query: (statement) => retryWhileLocked(async () => (await post(bindTextOnly(statement)))[0]?.results.rows ?? []),
+    query: (statement) => retryPassing(async () => (await post(bindTextOnly(statement)))[0]?.results.rows ?? []),
     write: (batch) =>
-      retryWhileLocked(async () => {
+      retryPassing(async () => {
         await post({ batch: batch.map(bindTextOnly) })
       }),
     close: async () => {},

@@ -27,7 +27,12 @@ export async function createToken(database: CommandDatabase, wanted: NewToken, n
   const [company] = await orm.select({ id: companies.id }).from(companies).where(eq(companies.id, wanted.companyId))
   if (!company) throw new CommandError(`There is no company ${wanted.companyId}.`)
   const token = randomBytes(TOKEN_BYTES).toString('hex')
-  await database.write([orm.insert(apiTokens).values({ ...wanted, tokenHash: await hashToken(token), createdAt: now })])
+  await database.write([
+    orm
+      .insert(apiTokens)
+      .values({ ...wanted, tokenHash: await hashToken(token), createdAt: now })
+      .onConflictDoNothing(),
+  ])
   return token
 }
 

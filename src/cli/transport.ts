@@ -12,25 +12,27 @@ export type Parameter = string | number | null
 export interface Transport {
   /** The rows of one statement that changes nothing, as arrays in the order of its columns. */
   query: (statement: Statement) => Promise<unknown[][]>
-  /** Statements as one transaction: all of them or nothing. */
+  /** Statements as one transaction: all of them or nothing. They must do no harm when they are carried out twice. */
   write: (statements: Statement[]) => Promise<void>
   close: () => Promise<void>
 }
 
-/** Another process has the file of a local database locked. Nothing of the transaction was applied. */
-const LOCKED = /SQLITE_BUSY|database is locked|session commit token/
-const LOCKED_FOR_MS = 15_000
-const LOCKED_PAUSE_MS = 50
+/** Another process has the file of a local database locked, or `wrangler dev` has just reloaded changed sources. */
+const PASSING = /SQLITE_BUSY|database is locked|session commit token|restarted mid-request|other side closed|ECONNRESET/
+const PASSING_FOR_MS = 15_000
+const PAUSE_MS = 50
 
-/** Tries again while another process holds the lock. */
-export async function retryWhileLocked<T>(attempt: () => Promise<T>): Promise<T> {
-  const end = Date.now() + LOCKED_FOR_MS
+/** Tries again after what passes by itself. A write may have been applied already: all writes can be repeated. */
+export async function retryPassing<T>(attempt: () => Promise<T>): Promise<T> {
+  const end = Date.now() + PASSING_FOR_MS
   for (;;) {
     try {
       return await attempt()
     } catch (error) {
-      if (!(error instanceof Error) || !LOCKED.test(error.message) || Date.now() > end) throw error
-      await sleep(LOCKED_PAUSE_MS * (1 + Math.random()))
+      const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : ''
+      const isPassing = error instanceof Error && PASSING.test(`${error.message} ${cause}`)
+      if (!isPassing || Date.now() > end) throw error
+      await sleep(PAUSE_MS * (1 + Math.random()))
     }
   }
 }
