@@ -11,7 +11,7 @@ import { honoPath } from './http/endpoint.ts'
 import { ApiError, errorResponse, invalid, notFound } from './http/errors.ts'
 import { log } from './http/log.ts'
 import { rateLimit } from './rate-limit/middleware.ts'
-import { mountAll } from './routes.ts'
+import { mountAll, mountReadsAhead } from './routes.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
@@ -75,8 +75,12 @@ api.get('/openapi.json', async (c) => {
 })
 api.all('/openapi.json', allow(['GET', 'HEAD']))
 
+api.use(authenticate)
+
+mountReadsAhead(api)
+
 // Once more behind the limit, so that the headers of an authenticated answer stand on these failures too.
-api.use(authenticate, rateLimit, catchAnything, async (c, next) => {
+api.use(rateLimit, catchAnything, async (c, next) => {
   if (c.var.context.token.suspended) throw new ApiError('forbidden', { message: 'The company is suspended.' })
   await next()
 })

@@ -1,6 +1,8 @@
 import * as clients from './clients/contract.ts'
 import * as files from './files/contract.ts'
 import type { Contract } from './http/contract.ts'
+import * as threadContext from './mail/context/contract.ts'
+import * as emailThreads from './mail/threads/contract.ts'
 import * as orders from './orders/contract.ts'
 import * as products from './products/contract.ts'
 
@@ -17,6 +19,9 @@ export const contracts: readonly Contract[] = [
   orders.deleteOrder,
   products.searchProducts,
   products.readProduct,
+  threadContext.readThreadContext,
+  emailThreads.putEmailThread,
+  emailThreads.readEmailThread,
   files.presignUpload,
   files.listFiles,
 ]

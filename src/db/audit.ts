@@ -3,8 +3,8 @@ import type { RequestContext } from '../http/context.ts'
 import { auditLog } from './schema.ts'
 
 /**
- * A statement for the batch of a change: who did what. `entityId` may be SQL that reads an id made in the same batch;
- * nothing is written where `when` does not hold.
+ * A statement for the batch of a change: who did what. `entityId`, a number or text, may be SQL that reads an id made in
+ * the same batch; nothing is written where `when` does not hold.
  */
 export function auditEntry(
   context: Pick<RequestContext, 'db' | 'companyId' | 'token' | 'requestId' | 'now'>,
@@ -13,9 +13,9 @@ export function auditEntry(
   when: SQL = sql`1`,
 ) {
   const { db, companyId, token, requestId, now } = context
+  // A number comes as a floating-point one, whose text would end in `.0`.
+  const id = sql`(SELECT CASE typeof(value) WHEN 'real' THEN CAST(value AS INTEGER) ELSE value END FROM (SELECT ${entityId} AS value))`
   return db.orm
     .insert(auditLog)
-    .select(
-      sql`SELECT NULL, ${companyId}, ${token.id}, ${requestId}, ${action}, CAST(${entityId} AS INTEGER), ${now} WHERE ${when}`,
-    )
+    .select(sql`SELECT NULL, ${companyId}, ${token.id}, ${requestId}, ${action}, ${id}, ${now} WHERE ${when}`)
 }

@@ -11,6 +11,12 @@ const PATIENCE_MS = 2_000
 /** Tokens that were refused, and until when: this isolate refuses them by itself, at no cost to the object. */
 const refused = new Map<string, number>()
 
+/** Whether this isolate refuses the token without asking its object. */
+export function isRefused(tokenHash: string, now: number): boolean {
+  const until = refused.get(tokenHash)
+  return until !== undefined && now < until
+}
+
 /**
  * Counts the request at the token's Durable Object. A read runs beside the check and its answer is thrown away when the
  * check refuses; anything else waits for the check. A limiter that fails or is slow lets the request through.

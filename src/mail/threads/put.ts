@@ -1,0 +1,52 @@
+import type { RequestContext } from '../../http/context.ts'
+import { parseThread, type ThreadInput } from './input.ts'
+import { knownHash, knowsThread, remember } from './known-content.ts'
+import { presentWritten } from './present.ts'
+import { findVersions, touchThread, writeThread } from './queries.ts'
+import { hashOf } from './segments.ts'
+
+/** From here on it costs more to compress and send content that is stored already than to ask what is stored. */
+const LARGE_BODY_BYTES = 262_144
+
+/** What is stored, being asked for. */
+const versionsAhead = new WeakMap<RequestContext, Promise<void>>()
+
+/**
+ * Begins to read what is stored under this id, when the body to come is large and this isolate does not know. The rate
+ * check that follows takes as long, so it costs no time; the body names the mailbox and comes later.
+ *
+ * @param announcedBytes the length of the body, as far as it is known
+ */
+export function readVersionsAhead(
+  context: RequestContext,
+  legacyThreadId: string,
+  announcedBytes: number | undefined,
+): void {
+  const { db, companyId } = context
+  const isSmall = announcedBytes !== undefined && announcedBytes < LARGE_BODY_BYTES
+  if (isSmall || knowsThread(companyId, legacyThreadId)) return
+  const reading = findVersions(db, companyId, legacyThreadId)
+    .then((versions) => remember(companyId, legacyThreadId, versions))
+    // Only a hint: without it the content is sent, and found to be stored already.
+    .catch(() => undefined)
+  versionsAhead.set(context, reading)
+}
+
+/** Stores a whole thread: one batch, in which nothing but the row is written when the content is stored already. */
+export async function putThread(context: RequestContext, legacyThreadId: string, body: Uint8Array): Promise<Response> {
+  const input = parseThread(body)
+  const hash = await hashOf(input.content)
+  await versionsAhead.get(context)
+  const { row, segments } = await store(context, legacyThreadId, input, hash)
+  remember(context.companyId, legacyThreadId, [{ accountEmail: input.accountEmail, contentHash: hash }])
+  return presentWritten(row, segments, input)
+}
+
+async function store(context: RequestContext, legacyThreadId: string, input: ThreadInput, hash: string) {
+  const { accountEmail } = input
+  const key = { legacyThreadId, accountEmail }
+  const isStored = knownHash(context.companyId, legacyThreadId, accountEmail) === hash
+  // A hint that is out of date costs a second batch.
+  const row = isStored ? await touchThread(context, key, input, hash) : undefined
+  return row ? { row, segments: [] } : writeThread(context, key, input, hash)
+}
