@@ -1,0 +1,64 @@
+/* What an integration does in a browser. Runs in the extension's worker and in a page of another origin alike. */
+import { ApiError, createClient, syncAttachments } from './client/index.js'
+
+const ACCOUNT_EMAIL = 'orders@ridgeline.example'
+
+/** Stores a thread with one attachment, tells what each step gave. */
+export async function storeThread({ baseUrl, token, legacyThreadId, fileName, text }) {
+  const client = createClient({ baseUrl, token })
+  const context = await client.mail.getThreadContext(legacyThreadId)
+  const attachment = { filename: fileName, mime_type: 'text/plain; charset=utf-8', mail_attachment_id: fileName }
+  const result = await syncAttachments(client, {
+    legacyThreadId,
+    accountEmail: ACCOUNT_EMAIL,
+    thread: { subject: 'From a browser', messages: [{ id: 'm1', body_plain: 'Hello', attachments: [attachment] }] },
+    loadAttachment: () => new Blob([text]),
+    verify: true,
+  })
+  if (result.status !== 'stored') return { context, result }
+  const { emailThread } = await client.mail.getEmailThread(legacyThreadId, { account_email: ACCOUNT_EMAIL })
+  const { files } = await client.files.list(result.orderId, { legacyThreadId })
+  return { context, result, emailThread, files }
+}
+
+/** Uploads with another type than the address was signed for. */
+export async function uploadWrongly({ baseUrl, token, orderId, legacyThreadId }) {
+  const client = createClient({ baseUrl, token, maxRetries: 0 })
+  const presigned = await client.files.presign(orderId, { fileName: 'wrong', size: 1, legacyThreadId })
+  return failureOf(client.files.upload({ ...presigned, contentType: 'text/html' }, new Blob(['x'])))
+}
+
+/** What a browser can read of an error. */
+export async function readError({ baseUrl, token, path }) {
+  const response = await fetch(`${baseUrl}/api/v1${path}`, { headers: { authorization: `Bearer ${token}` } })
+  return {
+    status: response.status,
+    body: await response.json(),
+    requestId: response.headers.get('x-request-id'),
+    retryAfter: response.headers.get('retry-after'),
+  }
+}
+
+/** Calls until the token's limit is reached, at most so often, and reads that answer. */
+export async function reachLimit({ baseUrl, token, calls }) {
+  const isLimited = ({ status }) => status === 429
+  for (let sent = 0; sent < calls; sent += 20) {
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => readError({ baseUrl, token, path: '/clients?per_page=1' })),
+    )
+    const limited = answers.find(isLimited)
+    if (limited) return limited
+  }
+  return null
+}
+
+async function failureOf(work) {
+  try {
+    await work
+    return null
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    const { status, code, details } = error
+    return { status, code, details }
+  }
+}

@@ -1,0 +1,198 @@
+import { execFile } from 'node:child_process'
+import { access, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
+import { stripTypeScriptTypes } from 'node:module'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { type BrowserContext, chromium, type Page, type Worker } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { makeSampleCompany } from '../../src/cli/sample-company.ts'
+import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const CHROMIUM = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
+/** Not a localhost name: the local bucket lets none but those through. */
+const PAGE_HOST = 'shop.test'
+const RATE_LIMIT = 300
+const run = promisify(execFile)
+
+const hasChromium = await access(CHROMIUM).then(
+  () => true,
+  () => false,
+)
+const reason = `there is no Chromium at ${CHROMIUM}; install it, or name another place in CHROMIUM_PATH`
+if (!hasChromium) console.warn(`The tests in a browser are skipped: ${reason}.`)
+
+const threads = (makeSampleCompany(Date.now()).thread_contexts ?? []).flatMap((context) =>
+  Array.isArray(context.orders_data) && context.orders_data.length === 1 && context.legacy_thread_id
+    ? [context.legacy_thread_id]
+    : [],
+)
+
+/** Where a call of `flow.js` runs. */
+interface Place {
+  evaluate: (expression: string) => Promise<unknown>
+}
+
+describe.skipIf(!hasChromium)(hasChromium ? 'in a real browser' : `in a real browser (skipped: ${reason})`, () => {
+  let dev: RunningDev
+  let folder: string
+  let pages: Server
+  const open: BrowserContext[] = []
+
+  beforeAll(async () => {
+    dev = await startDev()
+    folder = await mkdtemp(join(tmpdir(), 'crm-extension-'))
+    pages = await servePages(join(folder, 'page'))
+  }, 180_000)
+
+  afterAll(async () => {
+    await Promise.all(open.map((context) => context.close()))
+    pages?.close()
+    await dev?.stop()
+    if (folder) await rm(folder, { recursive: true, force: true })
+  }, 60_000)
+
+  /** A browser with the extension, which may or may not have the permission to reach the API without CORS. */
+  async function openExtension(hostPermissions: string[]): Promise<Worker> {
+    const extension = await mkdtemp(join(folder, 'extension-'))
+    await buildExtension(extension, hostPermissions)
+    const browser = await launch([`--disable-extensions-except=${extension}`, `--load-extension=${extension}`])
+    return browser.serviceWorkers()[0] ?? browser.waitForEvent('serviceworker')
+  }
+
+  async function openPage(): Promise<Page> {
+    const browser = await launch([`--host-resolver-rules=MAP ${PAGE_HOST} 127.0.0.1`])
+    const page = await browser.newPage()
+    await page.goto(`http://${PAGE_HOST}:${(pages.address() as AddressInfo).port}/`)
+    await page.waitForFunction('globalThis.storeThread')
+    return page
+  }
+
+  async function launch(args: string[]): Promise<BrowserContext> {
+    const profile = await mkdtemp(join(folder, 'profile-'))
+    const context = await chromium.launchPersistentContext(profile, {
+      executablePath: CHROMIUM,
+      headless: false,
+      args: ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', ...args],
+    })
+    open.push(context)
+    return context
+  }
+
+  function call(place: Place, name: string, input: object): Promise<unknown> {
+    const access = { baseUrl: dev.url, token: dev.token, ...input }
+    return place.evaluate(`${name}(${JSON.stringify(access)})`)
+  }
+
+  async function mintToken(): Promise<string> {
+    const args = ['create', '--company', '1', '--name', 'browser test', '--state', dev.state]
+    return (await run(process.execPath, [join(ROOT, 'src/cli/tokens.ts'), ...args], { cwd: ROOT })).stdout.trim()
+  }
+
+  const places: [string, () => Promise<Place>][] = [
+    ['the worker of an extension without permissions', () => openExtension([])],
+    ['the worker of an extension with the permission for the API', () => openExtension(['http://127.0.0.1/*'])],
+    ['a page of another origin', openPage],
+  ]
+
+  describe.each(places)('%s', (_, openPlace) => {
+    const legacyThreadId = threads.shift() ?? ''
+    let place: Place
+
+    beforeAll(async () => {
+      place = await openPlace()
+    }, 60_000)
+
+    it('reads the context, uploads, stores the thread and lists the file', async () => {
+      const fileName = 'bordado (50%) +1 ñ.txt'
+      const text = 'Bytes from a browser ✓'
+      const answer = await call(place, 'storeThread', { legacyThreadId, fileName, text })
+      const length = Buffer.byteLength(text)
+      const key = expect.stringMatching(
+        new RegExp(`^orders/1/\\d+/email/${legacyThreadId}/bordado \\(50%\\) \\+1 ñ\\.txt$`),
+      )
+      expect(answer).toMatchObject({
+        context: { legacy_thread_id: legacyThreadId },
+        result: { status: 'stored', missingKeys: [], attachments: [{ status: 'uploaded', storageKey: key }] },
+        emailThread: { message_count: 1, messages: [{ attachments: [{ filename: fileName, storage_key: key }] }] },
+        files: [{ path: key, objectName: fileName, length, source: 'email' }],
+      })
+    }, 30_000)
+
+    it('finds it on the second run', async () => {
+      const input = { legacyThreadId, fileName: 'bordado (50%) +1 ñ.txt', text: '' }
+      expect(await call(place, 'storeThread', input)).toMatchObject({
+        result: { status: 'stored', attachments: [{ status: 'already_stored' }] },
+      })
+    })
+
+    it('can read why an upload was refused', async () => {
+      const { data } = (await call(place, 'readError', { path: '/orders?per_page=1' }).then(bodyOf)) as Orders
+      const input = { legacyThreadId, orderId: data[0]?.id }
+      expect(await call(place, 'uploadWrongly', input)).toEqual({
+        status: 403,
+        code: 'upload_failed',
+        details: { storage_code: 'SignatureDoesNotMatch' },
+      })
+    })
+
+    it('can read 401, 404 and 429', async () => {
+      expect(await call(place, 'readError', { token: '0'.repeat(64), path: '/clients' })).toMatchObject({
+        status: 401,
+        body: { error: { code: 'unauthenticated', details: null } },
+        requestId: expect.any(String),
+      })
+      expect(await call(place, 'readError', { path: '/mail/threads/unknown' })).toMatchObject({
+        status: 404,
+        body: { error: { code: 'not_found' } },
+      })
+      const limited = await call(place, 'reachLimit', { token: await mintToken(), calls: 2 * RATE_LIMIT })
+      expect(limited).toMatchObject({ status: 429, body: { error: { code: 'rate_limited' } } })
+      expect((limited as { retryAfter: string }).retryAfter).toMatch(/^\d{1,2}$/)
+    }, 90_000)
+  })
+})
+
+interface Orders {
+  data: { id: number }[]
+}
+
+function bodyOf(answer: unknown): unknown {
+  return (answer as { body: unknown }).body
+}
+
+/** The flow and the integrators' client as a browser loads them: types stripped, not bundled. */
+async function buildModules(target: string): Promise<void> {
+  await mkdir(join(target, 'client'), { recursive: true })
+  await cp(join(ROOT, 'test/extension/flow.js'), join(target, 'flow.js'))
+  const source = join(ROOT, 'src/client')
+  for (const name of (await readdir(source)).filter((name) => name.endsWith('.ts'))) {
+    const code = stripTypeScriptTypes(await readFile(join(source, name), 'utf8'))
+    const script = code.replaceAll(/(from '\.\/[\w-]+)\.ts'/g, "$1.js'")
+    await writeFile(join(target, 'client', name.replace(/\.ts$/, '.js')), script)
+  }
+}
+
+async function buildExtension(target: string, hostPermissions: string[]): Promise<void> {
+  await buildModules(target)
+  await cp(join(ROOT, 'test/extension/worker.js'), join(target, 'worker.js'))
+  const manifest = JSON.parse(await readFile(join(ROOT, 'test/extension/manifest.json'), 'utf8'))
+  await writeFile(join(target, 'manifest.json'), JSON.stringify({ ...manifest, host_permissions: hostPermissions }))
+}
+
+/** A web site of its own. */
+async function servePages(target: string): Promise<Server> {
+  await buildModules(target)
+  const page = `<!doctype html><title>Shop</title><link rel="icon" href="data:,">
+    <script type="module">import * as flow from '/flow.js'; Object.assign(globalThis, flow)</script>`
+  const server = createServer(async ({ url = '/' }, response) => {
+    if (url === '/') return void response.setHeader('content-type', 'text/html').end(page)
+    if (!/^\/(client\/)?[\w-]+\.js$/.test(url)) return void response.writeHead(404).end()
+    response.setHeader('content-type', 'text/javascript').end(await readFile(join(target, url)))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return server
+}
