@@ -1,7 +1,11 @@
 import type { clients } from '../db/schema.ts'
 import { isoTime } from '../http/time.ts'
 
-export type ClientRow = typeof clients.$inferSelect
+/** What a query of a client brings: see `db/columns.ts`. */
+export type ClientRow = Omit<
+  typeof clients.$inferSelect,
+  'companyNameKey' | 'firstNameKey' | 'lastNameKey' | 'emailKey' | 'phoneKey' | 'phoneDigits' | 'searchText'
+>
 
 /** The client object of the contract. */
 export function presentClient(row: ClientRow) {

@@ -1,6 +1,7 @@
 import { and, desc, eq, type SQL, sql } from 'drizzle-orm'
 import { auditEntry } from '../db/audit.ts'
 import type { Database } from '../db/client.ts'
+import { clientColumns } from '../db/columns.ts'
 import { clients, companies } from '../db/schema.ts'
 import { clientQuery, digitsOf, fold, idOf, inSlot } from '../db/search.ts'
 import type { RequestContext } from '../http/context.ts'
@@ -34,7 +35,7 @@ export async function listClients(
     const ids = sql`(SELECT ${idOf(sql`rowid`)} FROM clients_fts WHERE ${isHit} ORDER BY rowid DESC LIMIT ${page.per_page} OFFSET ${offsetOf(page)})`
     const [rows, [count]] = await db.read([
       db.orm
-        .select()
+        .select(clientColumns)
         .from(clients)
         .where(and(eq(clients.companyId, companyId), sql`${clients.id} IN ${ids}`))
         .orderBy(desc(clients.id)),
@@ -46,7 +47,7 @@ export async function listClients(
   const condition = and(live, ...(search?.rest ?? []))
   const [rows, [count]] = await db.read([
     db.orm
-      .select()
+      .select(clientColumns)
       .from(clients)
       .where(condition)
       .orderBy(desc(clients.id))
@@ -60,7 +61,7 @@ export async function listClients(
 }
 
 export async function findClient(db: Database, companyId: number, key: ClientKey): Promise<ClientRow | undefined> {
-  const [[row]] = await db.read([db.orm.select().from(clients).where(isClient(companyId, key))])
+  const [[row]] = await db.read([db.orm.select(clientColumns).from(clients).where(isClient(companyId, key))])
   return row
 }
 
@@ -78,7 +79,7 @@ export async function createClient(context: RequestContext, fields: ClientFields
         createdAt: now,
         updatedAt: now,
       })
-      .returning(),
+      .returning(clientColumns),
     auditEntry(context, 'client.create', sql`(SELECT value FROM sequences WHERE name = 'clients')`),
   ])
   if (!row) throw new Error('An insert returned no row.')
@@ -100,7 +101,7 @@ export async function updateClient(context: RequestContext, key: ClientKey, fiel
       .update(clients)
       .set({ ...columnsOf(fields), updatedAt: now })
       .where(isThis)
-      .returning(),
+      .returning(clientColumns),
   ])
   return row
 }

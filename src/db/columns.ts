@@ -1,21 +1,49 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
-import type { SQLiteTable } from 'drizzle-orm/sqlite-core'
+import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core'
+import { clients, invoiceItems } from './schema.ts'
 
 type Columns<T extends SQLiteTable> = T['_']['columns']
-type Aliased<T extends SQLiteTable> = {
-  [K in keyof Columns<T>]: SQL.Aliased<T['$inferSelect'][K & keyof T['$inferSelect']]>
+type Aliased<T extends Record<string, SQLiteColumn>> = {
+  [K in keyof T]: SQL.Aliased<T[K]['_']['data'] | (T[K]['_']['notNull'] extends true ? never : null)>
 }
 
+/** The columns of a table but some: what no answer shows need not travel. */
+function columnsBut<T extends SQLiteTable, K extends keyof Columns<T>>(table: T, ...hidden: K[]): Omit<Columns<T>, K> {
+  const names = new Set<unknown>(hidden)
+  const shown = Object.entries(getTableColumns(table)).filter(([name]) => !names.has(name))
+  return Object.fromEntries(shown) as Omit<Columns<T>, K>
+}
+
+/** A client without what only searching reads. */
+export const clientColumns = columnsBut(
+  clients,
+  'companyNameKey',
+  'firstNameKey',
+  'lastNameKey',
+  'emailKey',
+  'phoneKey',
+  'phoneDigits',
+  'searchText',
+)
+
+/** An invoice item without what only searching reads. */
+export const itemColumns = columnsBut(invoiceItems, 'searchText')
+
 /**
- * All columns of a table under names of their own (`prefix_column`). A join needs it: rows of a D1 batch are objects,
- * so equal column names would overwrite each other and shift the rest.
+ * Columns under names of their own (`prefix_column`). A join needs it: rows of a D1 batch are objects, so equal column
+ * names would overwrite each other and shift the rest.
  */
-export function columnsAs<T extends SQLiteTable>(table: T, prefix: string): Aliased<T> {
-  const columns = Object.entries(getTableColumns(table)).map(([key, column]) => [
+export function aliased<T extends Record<string, SQLiteColumn>>(columns: T, prefix: string): Aliased<T> {
+  const entries = Object.entries(columns).map(([key, column]) => [
     key,
     sql`${column}`.mapWith(column).as(`${prefix}_${column.name}`),
   ])
-  return Object.fromEntries(columns)
+  return Object.fromEntries(entries)
+}
+
+/** All columns of a table under names of their own. */
+export function columnsAs<T extends SQLiteTable>(table: T, prefix: string): Aliased<Columns<T>> {
+  return aliased<Columns<T>>(getTableColumns(table), prefix)
 }
 
 /** The row of an outer join, or null where there was none: then its key is null. */

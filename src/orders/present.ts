@@ -1,5 +1,5 @@
-import { presentClient } from '../clients/present.ts'
-import type { artworks, clients, invoiceItems, invoices, orderStatuses, orders, payments, taxes } from '../db/schema.ts'
+import { type ClientRow, presentClient } from '../clients/present.ts'
+import type { artworks, invoiceItems, invoices, orderStatuses, orders, payments, taxes } from '../db/schema.ts'
 import { isoTime } from '../http/time.ts'
 import { computeTotals, fromCents, lineTotal } from './totals.ts'
 
@@ -8,9 +8,9 @@ export interface OrderRows {
   project: typeof orders.$inferSelect
   invoice: typeof invoices.$inferSelect | null
   tax: typeof taxes.$inferSelect | null
-  client: typeof clients.$inferSelect
+  client: ClientRow
   status: typeof orderStatuses.$inferSelect | null
-  items: (typeof invoiceItems.$inferSelect)[]
+  items: Omit<typeof invoiceItems.$inferSelect, 'searchText'>[]
   payments: (typeof payments.$inferSelect)[]
   artworks: (typeof artworks.$inferSelect)[]
 }

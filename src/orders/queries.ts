@@ -1,7 +1,7 @@
 import { and, asc, desc, eq, type SQL, sql } from 'drizzle-orm'
 import { auditEntry } from '../db/audit.ts'
 import type { Database } from '../db/client.ts'
-import { columnsAs, rowOrNull } from '../db/columns.ts'
+import { aliased, clientColumns, columnsAs, itemColumns, rowOrNull } from '../db/columns.ts'
 import { accountingNotice } from '../db/outbox.ts'
 import {
   artworks,
@@ -194,7 +194,7 @@ function orderParts(db: Database, companyId: number, id: SQL, when: SQL = sql`1`
         project: columnsAs(orders, 'o'),
         invoice: columnsAs(invoices, 'i'),
         tax: columnsAs(taxes, 't'),
-        client: columnsAs(clients, 'c'),
+        client: aliased(clientColumns, 'c'),
         status: columnsAs(orderStatuses, 's'),
       })
       .from(orders)
@@ -210,7 +210,7 @@ function orderParts(db: Database, companyId: number, id: SQL, when: SQL = sql`1`
       )
       .where(and(eq(orders.companyId, companyId), sql`${orders.id} = ${id}`, isLive(orders), when)),
     db.orm
-      .select()
+      .select(itemColumns)
       .from(invoiceItems)
       .where(sql`company_id = ${companyId} AND invoice_id = ${invoiceId} AND deleted = 0`)
       .orderBy(asc(invoiceItems.position), asc(invoiceItems.id)),
