@@ -32,6 +32,12 @@ export const responseHeaders = {
     schema: { type: 'string', minLength: 1 },
     example: 'db;dur=12',
   },
+  ETag: {
+    description: 'Names this answer: it changes whenever the answer does. Send it back in `If-None-Match`.',
+    required: true,
+    schema: { type: 'string', pattern: '^(W/)?"[^"]+"$' },
+    example: '"1.0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11.3"',
+  },
   'Retry-After': {
     description: 'How many seconds to wait before the request is sent again.',
     required: true,
@@ -76,4 +82,13 @@ export const requestHeaders: Record<string, JsonObject> = {
       'The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date.',
     schema: { type: 'string' },
   },
+}
+
+/** Of operations whose answer carries an `ETag`. */
+export const ifNoneMatch: JsonObject = {
+  name: 'If-None-Match',
+  in: 'header',
+  description:
+    'The `ETag` of an answer that you have, several of them, or `*`: while that is still the answer, it is 304 without a body.',
+  schema: { type: 'string' },
 }

@@ -3,7 +3,7 @@ import { BODY_LIMIT_BYTES } from '../http/body.ts'
 import type { Contract } from '../http/contract.ts'
 import { ERRORS, type ErrorKind } from '../http/errors.ts'
 import { describeError, detailSchemas, errorResponseName, errorSchema } from './errors.ts'
-import { headersOf, requestHeaders, responseHeaders } from './headers.ts'
+import { headersOf, ifNoneMatch, requestHeaders, responseHeaders } from './headers.ts'
 import { asObject, type Json, type JsonObject } from './json.ts'
 import { SchemaWriter } from './schema.ts'
 import { introduction, tags } from './text.ts'
@@ -63,7 +63,7 @@ export function describeApi(contracts: readonly Contract[]): JsonObject {
 /** The errors that an operation can answer with, by status. */
 export function errorsOf(contract: Contract): ErrorKind[] {
   const kinds = new Set<ErrorKind>([...COMMON_ERRORS, ...contract.errors])
-  if (contract.params) kinds.add('not_found')
+  if (contract.params) kinds.add(contract.badParams ?? 'not_found')
   if (contract.query || contract.body) kinds.add('invalid_request')
   if (contract.body) kinds.add('too_large').add('unsupported_media_type')
   return [...kinds].sort((a, b) => ERRORS[a].status - ERRORS[b].status)
@@ -80,6 +80,7 @@ function describeOperation(contract: Contract, schemas: SchemaWriter): JsonObjec
     parameters: [
       ...describeParameters('path', contract.params, contract.example.params, schemas),
       ...describeParameters('query', contract.query, contract.example.query, schemas),
+      ...(contract.hasEtag ? [ifNoneMatch] : []),
       ...Object.keys(requestHeaders).map((name) => ref('parameters', name)),
     ],
     ...(contract.body && {
@@ -92,9 +93,15 @@ function describeOperation(contract: Contract, schemas: SchemaWriter): JsonObjec
     responses: {
       '200': {
         description: contract.answer.description ?? 'The operation succeeded.',
-        headers: headersOf('answer'),
+        headers: headersOf('answer', contract.hasEtag ? ['ETag'] : []),
         content: json(schemas.write(contract.answer, 'output'), asJson(contract.example.answer)),
       },
+      ...(contract.hasEtag && {
+        '304': {
+          description: 'What `If-None-Match` names is still the answer. Without a body.',
+          headers: headersOf('answer', ['ETag']),
+        },
+      }),
       ...Object.fromEntries(
         errorsOf(contract).map((kind) => [String(ERRORS[kind].status), ref('responses', errorResponseName(kind))]),
       ),

@@ -74,7 +74,7 @@ describe('the committed description', () => {
   })
 
   it('has no leftovers of the schema library and no unexplained free schema', () => {
-    const text = JSON.stringify(document)
+    const text = JSON.stringify(document, (key, value) => (key === 'example' ? undefined : value))
     for (const leftover of ['$schema', '$defs', '~standard', '__schema', '"id":"']) expect(text).not.toContain(leftover)
     const empty = [...walk(document)].filter(([place, value]) => !place.includes('/example') && isEmpty(value))
     expect(empty.map(([place]) => place)).toEqual([])
@@ -99,7 +99,7 @@ describe.each(byName)('%s', (_name, contract) => {
   const responses = asObject(operation.responses)
 
   it('lists 200 and every error it can send', () => {
-    const statuses = [200, ...errorsOf(contract).map((kind) => ERRORS[kind].status)]
+    const statuses = [200, ...(contract.hasEtag ? [304] : []), ...errorsOf(contract).map((kind) => ERRORS[kind].status)]
     expect(Object.keys(responses)).toEqual(statuses.map(String))
     expect(statuses).toEqual(expect.arrayContaining([401, 403, 429, 500]))
   })

@@ -12,8 +12,10 @@ export const accountEmail = z
 
 const aText = z.string().nullable()
 const givenTime = z.iso.datetime({ offset: true }).nullable().optional()
-const message = z.looseObject({}).meta({ id: 'Message', description: 'A message, as it was sent: any object.' })
-const participant = z.looseObject({})
+const message = z
+  .record(z.string(), z.json())
+  .meta({ id: 'Message', description: 'A message, as it was sent: any object.' })
+const participant = z.record(z.string(), z.json())
 
 const emailThread = z
   .strictObject({
