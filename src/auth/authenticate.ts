@@ -32,6 +32,7 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
     companyId: token.companyId,
     db,
     deploymentStorage: deploymentStorage(c.env, c.req.url, now),
+    cache: c.env.CACHE,
     credentialsKey: c.env.CREDENTIALS_KEY,
     ifNoneMatch: c.req.header('if-none-match') ?? null,
     later: (work) => c.executionCtx.waitUntil(work),

@@ -13,6 +13,8 @@ export interface RequestContext {
   db: Database
   /** Where files are kept for companies without a storage of their own; null where the deployment has none. */
   deploymentStorage: FileStorage | null
+  /** What may be old: suppliers' answers. */
+  cache: KVNamespace
   /** Decrypts the credentials of integrations. */
   credentialsKey: string
   /** The request's `If-None-Match`. */

@@ -1,14 +1,17 @@
-import { decryptCredentials } from '../auth/credentials.ts'
 import type { RequestContext } from '../http/context.ts'
 import type { Answer } from '../http/contract.ts'
 import { ApiError, invalid, notFound } from '../http/errors.ts'
 import type { readProduct as contract } from './contract.ts'
+import { finishLookup, startLookup } from './find.ts'
+import { type Lookup, productsOfSupplierB, skuOfSupplierB, styleOfSupplierA } from './lookups.ts'
 import { presentLine } from './present.ts'
-import { findIntegration, findInvoiceItem, type IntegrationRow } from './queries.ts'
-import { SupplierError, type SupplierName } from './suppliers/supplier.ts'
-import { connectSupplierA, supplierACredentialsSchema } from './suppliers/supplier-a.ts'
-import { connectSupplierB, supplierBCredentialsSchema, supplierBIdSchema } from './suppliers/supplier-b.ts'
+import { findIntegration, findInvoiceItem } from './queries.ts'
+import type { SupplierErrorReason, SupplierName } from './suppliers/supplier.ts'
+import { supplierBIdSchema } from './suppliers/supplier-b.ts'
 import { filterVariants } from './suppliers/variants.ts'
+
+/** How long product info waits for a supplier. */
+const INFO_MS = 10_000
 
 type ProductInfo = Answer<typeof contract>
 
@@ -29,53 +32,60 @@ export async function readInvoiceLine({ db, companyId }: RequestContext, id: num
   return { source: 'invoice_item', item: presentLine(row) }
 }
 
-/** @throws ApiError 400 for what is missing or cannot be an id, 409 without the integration, 502 when it fails */
+/**
+ * A supplier's products: the cached ones, else the supplier's. An unknown style has none.
+ *
+ * @throws ApiError 400 for what is missing or can be no id, 409 without the integration, 502 when the supplier fails
+ *   and nothing is cached
+ */
 export async function readSupplierProducts(
   context: RequestContext,
   source: SupplierName,
   query: ProductQuery,
 ): Promise<ProductInfo> {
-  const { style = null, color = null, size = null } = query
   if (source === 'supplier_a') {
-    if (style === null) throw missing('style')
-    const row = usable(source, await findIntegration(context.db, context.companyId, source))
-    const credentials = supplierACredentialsSchema.parse(await open(context, row))
-    const { data } = await connectSupplierA({ ...row, credentials })
-      .fetchStyle(style)
-      .catch(refuse)
-    const filter = { color: query.color, size: query.size }
-    return { source, query: { style, color, size }, products: filterVariants(data, filter) }
+    const { style, color = null, size = null } = query
+    if (style === undefined) throw missing('style')
+    const variants = await find(context, styleOfSupplierA(style))
+    return { source, query: { style, color, size }, products: filterVariants(variants, query) }
   }
-  const sku = checkId('sku', query.sku)
-  const styleId =
-    checkId('styleId', query.styleId) ?? checkId('styleid', query.styleid) ?? checkId('style', query.style)
-  const wanted = sku ?? styleId
-  if (wanted === null) throw missing('styleId')
-  const row = usable(source, await findIntegration(context.db, context.companyId, source))
-  const credentials = supplierBCredentialsSchema.parse(await open(context, row))
-  const supplier = connectSupplierB({ ...row, credentials })
-  const { data } = await (sku === null ? supplier.productsOfStyle(wanted) : supplier.productBySku(sku)).catch(refuse)
-  return { source, query: { sku, styleId: sku === null ? styleId : null }, products: data }
+  const sku = checkId(query, 'sku')
+  if (sku !== null) {
+    return { source, query: { sku, styleId: null }, products: await find(context, skuOfSupplierB(sku)) }
+  }
+  const styleId = checkId(query, 'styleId') ?? checkId(query, 'styleid') ?? checkId(query, 'style')
+  if (styleId === null) throw missing('styleId')
+  return { source, query: { sku, styleId }, products: await find(context, productsOfSupplierB(styleId)) }
 }
 
-function open({ credentialsKey, companyId }: RequestContext, row: IntegrationRow): Promise<unknown> {
-  return decryptCredentials(credentialsKey, companyId, row.kind, row.credentials)
+async function find<Item>(context: RequestContext, lookup: Lookup<Item>): Promise<Item[]> {
+  const options = { until: Date.now() + INFO_MS, sparing: false }
+  const started = startLookup(context, lookup)
+  const row = await findIntegration(context.db, context.companyId, lookup.supplier)
+  if (!row?.enabled) throw notAvailable(lookup.supplier, row !== undefined)
+  const found = await finishLookup(context, started, row, options)
+  if (found.state === 'failed') throw supplierFailed(lookup.supplier, found.reason)
+  return found.items
 }
 
-function usable(source: SupplierName, row: IntegrationRow | undefined): IntegrationRow {
-  if (row?.enabled) return row
-  throw new ApiError('conflict', {
-    message: row ? `The company's integration ${source} is disabled.` : `The company has no integration ${source}.`,
-    details: { reason: row ? 'integration_disabled' : 'integration_missing' },
+function notAvailable(supplier: SupplierName, exists: boolean): ApiError {
+  return new ApiError('conflict', {
+    message: exists ? `The integration ${supplier} is disabled.` : `The company has no integration ${supplier}.`,
+    details: { reason: exists ? 'integration_disabled' : 'integration_missing' },
   })
 }
 
-function refuse(error: unknown): never {
-  if (!(error instanceof SupplierError)) throw error
-  throw new ApiError('upstream_failed', { details: { reason: error.reason } })
+function supplierFailed(supplier: SupplierName, reason: SupplierErrorReason): ApiError {
+  const isRefused = reason === 'supplier_rejected_credentials'
+  return new ApiError('upstream_failed', {
+    message: isRefused ? `${supplier} rejected the company's credentials.` : `${supplier} cannot be reached now.`,
+    details: { reason },
+  })
 }
 
-function checkId(path: string, id: string | undefined): string | null {
+/** The id that a parameter gives, or null where it is left out. */
+function checkId(query: ProductQuery, path: 'sku' | 'styleId' | 'styleid' | 'style'): string | null {
+  const id = query[path]
   if (id === undefined) return null
   const checked = supplierBIdSchema.safeParse(id)
   if (checked.success) return checked.data

@@ -10,8 +10,14 @@ const SAMPLE = 20
 
 const NONE = sql`0`
 
-const { kind, enabled, baseUrl, credentials, updatedAt } = getTableColumns(integrations)
-const integrationColumns = { kind, enabled, baseUrl, credentials, updatedAt }
+const { enabled, baseUrl, credentials, updatedAt } = getTableColumns(integrations)
+const integrationColumns = {
+  kind: sql<SupplierName>`${integrations.kind}`.as('supplier'),
+  enabled,
+  baseUrl,
+  credentials,
+  updatedAt,
+}
 
 interface Company {
   companyId: number
@@ -19,10 +25,14 @@ interface Company {
 }
 
 /** A supplier's integration as it is stored: the credentials are encrypted. */
-export type IntegrationRow = Pick<
-  typeof integrations.$inferSelect,
-  'kind' | 'enabled' | 'baseUrl' | 'credentials' | 'updatedAt'
->
+export interface IntegrationRow {
+  kind: SupplierName
+  enabled: boolean
+  baseUrl: string
+  credentials: string
+  /** Milliseconds since the epoch; raised by every change of the row. */
+  updatedAt: number
+}
 
 /**
  * The sources that are wanted of the database, and the company's supplier integrations, in one round trip. Blank `q`:

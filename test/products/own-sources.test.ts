@@ -24,7 +24,12 @@ describe('search', () => {
     const { status, body } = await company.call('GET', '/products/search?q=cotton')
     expect(status).toBe(200)
     expect(body.local_items).toEqual([{ id: 1, title: 'Heavy cotton tee', description: null, price: 9.5 }])
-    expect(body.sources).toEqual({ local: 'ok', supplier_b: 'not_configured', supplier_a: 'not_configured', lines: 'ok' })
+    expect(body.sources).toEqual({
+      local: 'ok',
+      supplier_b: 'not_configured',
+      supplier_a: 'not_configured',
+      lines: 'ok',
+    })
   })
   it('409', async () => {
     const { status, body } = await company.call('GET', '/products/supplier_a?style=PC61')
