@@ -3,7 +3,7 @@ import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1'
 export type Orm = DrizzleD1Database
 type Query = Parameters<Orm['batch']>[0][number]
 type Queries = readonly [Query, ...Query[]]
-type Results<T extends Queries> = Awaited<ReturnType<Orm['batch']>> & { [K in keyof T]: T[K]['_']['result'] }
+export type Results<T extends Queries> = { -readonly [K in keyof T]: T[K]['_']['result'] }
 
 /** Failures after which D1 says that a read may simply be asked again. */
 const TRANSIENT = /Network connection lost|storage caused object to be reset|reset because its code was updated/

@@ -1,6 +1,6 @@
 import { and, asc, desc, eq, type SQL, sql } from 'drizzle-orm'
 import { auditEntry } from '../db/audit.ts'
-import type { Database } from '../db/client.ts'
+import type { Database, Results } from '../db/client.ts'
 import { aliased, clientColumns, columnsAs, itemColumns, rowOrNull } from '../db/columns.ts'
 import { accountingNotice } from '../db/outbox.ts'
 import {
@@ -224,7 +224,7 @@ function orderParts(db: Database, companyId: number, id: SQL, when: SQL = sql`1`
 }
 
 type Parts = ReturnType<typeof orderParts>
-type Fetched = { [K in keyof Parts]: Awaited<Parts[K]> }
+type Fetched = Results<Parts>
 
 function assemble([[core], items, paid, arts]: Fetched): OrderRows | undefined {
   if (!core) return undefined
