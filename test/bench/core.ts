@@ -7,8 +7,8 @@ import { type Figures, load, medianOf } from './load.ts'
 import { buildWorker, startApi, startBare } from './worker.ts'
 
 const SIZES = [10_000, 200_000]
-const ROUNDS = 3
-const SECONDS = 4
+const ROUNDS = 5
+const SECONDS = 3
 const WARM_UP_SECONDS = 1
 
 /** A token may make 300 requests a minute, so the load goes round many of them. */

@@ -19,7 +19,10 @@ export function startApi(scriptPath: string, stateDir: string): Promise<Running>
     modulesRoot: '/',
     kvNamespaces: ['CACHE'],
     r2Buckets: ['FILES'],
-    durableObjects: { RATE_LIMITER: { className: 'RateLimiter', useSQLite: true } },
+    durableObjects: {
+      RATE_LIMITER: { className: 'RateLimiter', useSQLite: true },
+      ACCOUNTING_DELIVERY: { className: 'AccountingDelivery', useSQLite: true },
+    },
     ratelimits: { AUTH_FAILURES: { namespace_id: '1', simple: { limit: 600, period: 60 } } },
     bindings: { CREDENTIALS_KEY: '' },
   })
@@ -45,6 +48,7 @@ async function start(
       port: 0,
       cf: false,
       compatibilityDate: '2026-10-20',
+      compatibilityFlags: ['nodejs_compat'],
       d1Databases: { DB: DATABASE_ID },
       resourcePersistencePath: stateDir,
       // Taken here and dropped: printing a line per request would be measured, too.
