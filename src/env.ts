@@ -1,3 +1,4 @@
+import type { AccountingDelivery } from './accounting/delivery.ts'
 import type { RateLimiter } from './rate-limit/limiter.ts'
 
 declare global {
@@ -9,6 +10,7 @@ declare global {
       FILES: R2Bucket
       ASSETS: Fetcher
       RATE_LIMITER: DurableObjectNamespace<RateLimiter>
+      ACCOUNTING_DELIVERY: DurableObjectNamespace<AccountingDelivery>
       AUTH_FAILURES: RateLimit
       /** Secret: 32 bytes, base64. Encrypts the companies' integration credentials. */
       CREDENTIALS_KEY: string

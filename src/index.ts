@@ -1,6 +1,11 @@
+import { sweep } from './accounting/sweep.ts'
 import { app } from './app.ts'
 import type { Env } from './env.ts'
 
+export { AccountingDelivery } from './accounting/delivery.ts'
 export { RateLimiter } from './rate-limit/limiter.ts'
 
-export default { fetch: app.fetch } satisfies ExportedHandler<Env>
+export default {
+  fetch: app.fetch,
+  scheduled: ({ scheduledTime }, env) => sweep(env, scheduledTime),
+} satisfies ExportedHandler<Env>

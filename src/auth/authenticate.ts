@@ -1,4 +1,5 @@
 import type { MiddlewareHandler } from 'hono'
+import { wakeDelivery } from '../accounting/delivery.ts'
 import { databaseFor } from '../db/client.ts'
 import { deploymentStorage } from '../files/r2-storage.ts'
 import type { AppEnv } from '../http/context.ts'
@@ -35,6 +36,7 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
     cache: c.env.CACHE,
     credentialsKey: c.env.CREDENTIALS_KEY,
     ifNoneMatch: c.req.header('if-none-match') ?? null,
+    wakeAccounting: () => c.executionCtx.waitUntil(wakeDelivery(c.env, token.companyId)),
     later: (work) => c.executionCtx.waitUntil(work),
   })
   await next()

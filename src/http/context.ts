@@ -19,6 +19,8 @@ export interface RequestContext {
   credentialsKey: string
   /** The request's `If-None-Match`. */
   ifNoneMatch: string | null
+  /** After the answer: has the company's notices for its accounting system delivered. */
+  wakeAccounting: () => void
   /** Work that goes on after the answer. */
   later: (work: Promise<unknown>) => void
 }

@@ -1,0 +1,278 @@
+import type { Database } from '../db/client.ts'
+import { log } from '../http/log.ts'
+import { type Notice, planOrder, type Remote } from './collapse.ts'
+import type { Connection } from './connection.ts'
+import { classify, decide, isOurInvoice, type Operation } from './decisions.ts'
+import {
+  buildCreateCall,
+  buildRemoveCall,
+  buildUpdateCall,
+  formatDocNumber,
+  type InvoiceCall,
+  type InvoiceKey,
+} from './invoice-payload.ts'
+import { toInvoiceSource } from './invoice-source.ts'
+import {
+  DONE,
+  dropNotices,
+  type Effects,
+  type InvoiceRows,
+  type LinkRow,
+  loadOrder,
+  type NoticeRow,
+  recordStep,
+} from './queries.ts'
+import { AccountingError } from './transport.ts'
+
+/** One order's delivery: where to, and the outside of what is decided. */
+export interface Delivery {
+  db: Database
+  companyId: number
+  connection: Connection
+  /** `updated_at` of the integration, for the case that it cannot go on. */
+  integrationVersion: number
+  nowMs: () => number
+  /** 0 (inclusive) to 1 (exclusive). */
+  random: () => number
+}
+
+/** `again`: there may be more to tell of this order; `idle`: not now; `halt`: nothing of this company. */
+export type StepResult = 'again' | 'idle' | 'halt'
+
+const CLEARED = { requestId: null, requestBody: null } as const
+const OWN_FAILURE = 'The delivery failed in this service.'
+
+/**
+ * Makes the next call of an order, if one is due, and stores what came of it.
+ *
+ * The call is stored before it is made, and everything that its answer changes is stored at once: whatever breaks in
+ * between, the next step repeats the same call under the same request id.
+ *
+ * @throws when the database fails
+ */
+export async function deliverNext(delivery: Delivery, orderId: number): Promise<StepResult> {
+  const { db, companyId, nowMs } = delivery
+  const { notices, link, rows } = await loadOrder(db, companyId, orderId)
+  const { next, dropped } = planOrder(notices.flatMap(toNotice), getRemote(link))
+  if (dropped.length > 0) await dropNotices(db, companyId, dropped, nowMs())
+  const notice = notices.find((row) => row.id === next?.id)
+  if (!next || !notice || notice.nextAttemptAt > nowMs()) return 'idle'
+  return new Step(delivery, notice, link, rows, next.operation).run()
+}
+
+/** One try of one notice. */
+class Step {
+  private readonly delivery: Delivery
+  /** As it is stored now. */
+  private notice: NoticeRow
+  private readonly link: LinkRow | null
+  private readonly rows: InvoiceRows | null
+  private operation: Operation
+
+  constructor(
+    delivery: Delivery,
+    notice: NoticeRow,
+    link: LinkRow | null,
+    rows: InvoiceRows | null,
+    operation: Operation,
+  ) {
+    this.delivery = delivery
+    this.notice = notice
+    this.link = link
+    this.rows = rows
+    this.operation = operation
+  }
+
+  async run(): Promise<StepResult> {
+    try {
+      if (this.notice.state !== 'sent' && !(await this.freeze())) return 'again'
+      await this.send()
+      return 'again'
+    } catch (error) {
+      return this.recover(error, this.operation)
+    }
+  }
+
+  /** Fixes what will be sent; false when there is nothing to tell. */
+  private async freeze(): Promise<boolean> {
+    const made = await this.makeCall(this.operation)
+    if (!made) {
+      await this.record({ notice: DONE })
+      return false
+    }
+    const { call, ...known } = made
+    this.operation = toOperation(call)
+    const notice = {
+      state: 'sent',
+      operation: this.operation,
+      requestId: crypto.randomUUID(),
+      requestBody: JSON.stringify(call),
+    } as const
+    await this.record({ ...known, notice })
+    this.notice = { ...this.notice, ...notice }
+    return true
+  }
+
+  private async makeCall(operation: Operation): Promise<(Omit<Effects, 'notice'> & { call: InvoiceCall }) | null> {
+    const { adapter, itemId, deleteMode } = this.delivery.connection
+    let key = toKey(this.link)
+    if (key && this.notice.staleAttempts > 0) {
+      const { Id, SyncToken } = await adapter.readInvoice(key.Id)
+      key = { Id, SyncToken }
+    }
+    if (key && operation === 'delete') return { call: buildRemoveCall(key, deleteMode) }
+    if (!this.rows) return null
+
+    const source = toInvoiceSource(this.rows)
+    const { id: clientId, accountingCustomerId } = this.rows.client
+    const customerId = accountingCustomerId ?? (await this.findCustomer(this.rows))
+    const customer = accountingCustomerId === null ? { clientId, customerId } : undefined
+    if (!key && this.link) {
+      const wanted = { DocNumber: formatDocNumber(source.number), TxnDate: source.created_date }
+      key = await this.findOurs({ ...wanted, CustomerRef: { value: this.link.customerId ?? customerId } })
+      if (key && operation === 'delete') return { call: buildRemoveCall(key, deleteMode), customer, link: toLink(key) }
+      if (!key && operation === 'delete') return null
+    }
+    if (key) {
+      const call = buildUpdateCall(source, { customerId, itemId }, key)
+      return { call, customer, link: { ...toLink(key), customerId } }
+    }
+    const call = buildCreateCall(source, { customerId, itemId })
+    return { call, customer, link: { externalId: null, syncToken: null, customerId } }
+  }
+
+  private async send(): Promise<void> {
+    const call: InvoiceCall = JSON.parse(this.notice.requestBody ?? '')
+    const key = await this.delivery.connection.adapter.sendInvoice(call, this.notice.requestId ?? '')
+    const isRemoved = toOperation(call) === 'delete'
+    const link = isRemoved ? null : { ...toLink(key), syncedAt: this.delivery.nowMs() }
+    await this.record({ notice: DONE, link })
+  }
+
+  /** Does what the table says for a call that failed. */
+  private async recover(error: unknown, operation: Operation): Promise<StepResult> {
+    const { delivery, notice } = this
+    if (!(error instanceof AccountingError)) return this.recoverFromOurs(error)
+    const failure = classify(error.failure)
+    const attempts = notice.attempts + 1
+    const staleAttempts = notice.staleAttempts + Number(failure === 'stale')
+    const lastError = error.message
+    // The adapter has renewed a refused token already, if that was what it took.
+    const situation = { operation, attempts, staleAttempts, refreshed: true }
+    const decision = decide(failure, { ...situation, nowMs: delivery.nowMs(), random: delivery.random() })
+    switch (decision.action) {
+      case 'done':
+        await this.record({ notice: DONE, link: null })
+        return 'again'
+      case 'refresh_token':
+      case 'retry': {
+        const nextAttemptAt = decision.action === 'retry' ? decision.atMs : delivery.nowMs()
+        await this.record({ notice: { attempts, nextAttemptAt, lastError } })
+        return 'idle'
+      }
+      case 'pause_company':
+        await this.record({
+          notice: { lastError },
+          connection: { pausedUntil: decision.untilMs, reason: lastError },
+        })
+        return 'halt'
+      case 'stop_company':
+        await this.record({
+          notice: { lastError },
+          connection: { stoppedFor: delivery.integrationVersion, reason: lastError },
+        })
+        return 'halt'
+      case 'merge':
+        await this.record({ notice: { ...CLEARED, state: 'pending', attempts: 0, staleAttempts, lastError } })
+        return 'again'
+      case 'adopt':
+        return this.adopt(error)
+      case 'park':
+      case 'dead':
+        await this.giveUp(decision.action === 'park' ? 'parked' : 'dead', error)
+        return 'again'
+    }
+  }
+
+  /** The number is taken: by the invoice of a create whose answer never came, or by another. */
+  private async adopt(duplicate: AccountingError): Promise<StepResult> {
+    try {
+      const call: InvoiceCall = JSON.parse(this.notice.requestBody ?? '')
+      const key = call.operation === 'create' ? await this.findOurs(call.body) : null
+      if (key) {
+        const notice = { ...CLEARED, state: 'pending', attempts: 0, lastError: duplicate.message } as const
+        await this.record({ notice, link: toLink(key) })
+      } else {
+        await this.giveUp('parked', duplicate)
+      }
+      return 'again'
+    } catch (error) {
+      // As an update: whatever this answer is, it is not another number that is taken.
+      return this.recover(error, 'update')
+    }
+  }
+
+  private async giveUp(state: 'parked' | 'dead', error: AccountingError): Promise<void> {
+    const attempts = this.notice.attempts + 1
+    const notice = { ...CLEARED, state, attempts, lastError: error.message }
+    // The customer may be gone there: it is looked for again when this is sent again.
+    const isUnknownReference = error.failure.kind === 'answered' && error.failure.codes.includes('2500')
+    const clientId = isUnknownReference ? this.rows?.client.id : undefined
+    await this.record({ notice, customer: clientId === undefined ? undefined : { clientId, customerId: null } })
+  }
+
+  /** A fault of ours must not be repeated for ever, nor keep the other orders waiting. */
+  private async recoverFromOurs(error: unknown): Promise<StepResult> {
+    const { companyId, nowMs, random } = this.delivery
+    const { orderId, id } = this.notice
+    log('accounting_failed', { company_id: companyId, order_id: orderId, notice_id: id, error: nameOf(error) })
+    const attempts = this.notice.attempts + 1
+    const situation = { operation: 'update', attempts, staleAttempts: 0, refreshed: true } as const
+    const decision = decide('transient', { ...situation, nowMs: nowMs(), random: random() })
+    const notice =
+      decision.action === 'retry' ? { nextAttemptAt: decision.atMs } : { ...CLEARED, state: 'dead' as const }
+    await this.record({ notice: { ...notice, attempts, lastError: OWN_FAILURE } })
+    return 'idle'
+  }
+
+  private findCustomer({ client }: InvoiceRows): Promise<string> {
+    const customer = { displayName: client.companyName, email: client.email }
+    return this.delivery.connection.adapter.findOrCreateCustomer(customer, crypto.randomUUID())
+  }
+
+  private async findOurs(wanted: Parameters<typeof isOurInvoice>[1]): Promise<InvoiceKey | null> {
+    const found = await this.delivery.connection.adapter.findInvoices(wanted.DocNumber ?? '')
+    const ours = found.find((invoice) => isOurInvoice(invoice, wanted))
+    return ours ? { Id: ours.Id, SyncToken: ours.SyncToken } : null
+  }
+
+  private record(effects: Effects): Promise<void> {
+    const { db, companyId, nowMs } = this.delivery
+    return recordStep(db, companyId, this.notice, effects, nowMs())
+  }
+}
+
+function getRemote(link: LinkRow | null): Remote {
+  if (!link) return 'absent'
+  return link.externalId === null ? 'unknown' : 'linked'
+}
+
+function toNotice({ id, operation, state }: NoticeRow): Notice[] {
+  return state === 'done' ? [] : [{ id, operation, state }]
+}
+
+function toOperation({ operation }: InvoiceCall): Operation {
+  return operation === 'void' ? 'delete' : operation
+}
+
+function toKey(link: LinkRow | null): InvoiceKey | null {
+  return link?.externalId && link.syncToken !== null ? { Id: link.externalId, SyncToken: link.syncToken } : null
+}
+
+function toLink({ Id, SyncToken }: InvoiceKey) {
+  return { externalId: Id, syncToken: SyncToken }
+}
+
+function nameOf(error: unknown): string {
+  return error instanceof Error ? error.name : typeof error
+}

@@ -1,0 +1,52 @@
+import { sql } from 'drizzle-orm'
+import { drizzle } from 'drizzle-orm/d1'
+import { accountingOutbox, auditLog, integrations } from './schema.ts'
+
+/*
+ * What the cron trigger does. It goes through a whole database, across companies, and is the only code that does; with
+ * companies in several databases it runs once for each.
+ */
+
+const DAY_MS = 86_400_000
+const AUDIT_KEPT_MS = 90 * DAY_MS
+const DELIVERED_KEPT_MS = 7 * DAY_MS
+
+/** Rows removed in one statement, which others wait for, and how many such statements at most in one sweep. */
+const CHUNK_ROWS = 1_000
+const CHUNKS = 10
+
+const WAKE_LIMIT = 500
+
+/** Companies with a notice for the accounting system that is due and could be delivered. */
+export async function listCompaniesToWake(binding: D1Database, nowMs: number): Promise<number[]> {
+  const rows = await drizzle(binding)
+    .select({ companyId: integrations.companyId })
+    .from(integrations)
+    .where(
+      sql`kind = 'accounting_sync' AND enabled = 1
+        AND EXISTS (SELECT 1 FROM accounting_outbox AS o WHERE o.company_id = ${integrations.companyId}
+          AND o.state IN ('pending', 'sent') AND o.next_attempt_at <= ${nowMs})
+        AND NOT EXISTS (SELECT 1 FROM accounting_connections AS c WHERE c.company_id = ${integrations.companyId}
+          AND (c.stopped_for = ${integrations.updatedAt} OR c.paused_until > ${nowMs}))`,
+    )
+    .limit(WAKE_LIMIT)
+  return rows.map((row) => row.companyId)
+}
+
+/** Removes what is kept for a time only: audit rows of 90 days ago, delivered notices of a week ago. */
+export async function trim(binding: D1Database, nowMs: number): Promise<void> {
+  const orm = drizzle(binding)
+  await repeat(async () => {
+    const old = sql`SELECT id FROM audit_log WHERE at < ${nowMs - AUDIT_KEPT_MS} ORDER BY at LIMIT ${CHUNK_ROWS}`
+    return (await orm.delete(auditLog).where(sql`id IN (${old})`)).meta.changes
+  })
+  await repeat(async () => {
+    const old = sql`SELECT id FROM accounting_outbox WHERE state = 'done' AND updated_at < ${nowMs - DELIVERED_KEPT_MS}
+      ORDER BY updated_at LIMIT ${CHUNK_ROWS}`
+    return (await orm.delete(accountingOutbox).where(sql`id IN (${old})`)).meta.changes
+  })
+}
+
+async function repeat(removeChunk: () => Promise<number>): Promise<void> {
+  for (let chunk = 0; chunk < CHUNKS; chunk++) if ((await removeChunk()) < CHUNK_ROWS) return
+}
