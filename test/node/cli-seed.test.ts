@@ -1,0 +1,131 @@
+import { describe, expect, it } from 'vitest'
+import { decryptCredentials, encryptCredentials } from '../../src/auth/credentials.ts'
+import { wrapTransport } from '../../src/cli/database.ts'
+import { openLocalTransport } from '../../src/cli/local-transport.ts'
+import { readCredentialsKey } from '../../src/cli/secrets.ts'
+import { checkSeed } from '../../src/cli/seed-file.ts'
+import { loadSeed } from '../../src/cli/seed-plan.ts'
+import { openWranglerTransport } from '../../src/cli/wrangler-transport.ts'
+import { freshState, readAll, runCommand, runSql, smallShop, startCommand, writeSeed } from './cli-support.ts'
+
+const key = readCredentialsKey({ state: '' }) ?? ''
+
+describe('npm run seed', () => {
+  it('loads a shop once: the same file again changes nothing', async () => {
+    const state = await freshState()
+    const path = await writeSeed(smallShop())
+    const first = await runCommand('seed', path, '--state', state)
+    expect(first).toEqual({
+      code: 0,
+      stderr: '',
+      stdout:
+        'Loaded company 1 (Shop 1): 2 statuses, 1 tax, 2 clients, 2 orders, 1 invoice, 1 line, 1 payment, 1 artwork, 1 catalogue item, 1 thread context, 2 integrations.\n',
+    })
+    const before = readAll(state)
+    expect(before.companies).toMatchObject([{ id: 1, client_count: 1, order_count: 2, last_invoice_number: 1001 }])
+    expect(before.clients?.[0]).toMatchObject({
+      company_name_key: 'ÜNÏON; -- "TEES" \'N\' MORE?',
+      phone_digits: '5550100199',
+    })
+    expect(before.invoices).toMatchObject([
+      { discount_hundredths: 1250, discount_amount_type: 'fixed_amount', tax_id: 1 },
+    ])
+    expect(before.payments).toMatchObject([{ amount_cents: 5000, paid_at: '2026-02-01T08:00:00.000Z' }])
+    expect(JSON.stringify(before)).not.toContain('very-secret-key')
+
+    expect(await runCommand('seed', path, '--state', state)).toEqual(first)
+    expect(readAll(state)).toEqual(before)
+  })
+
+  it('undoes nothing that the API changed, and sets what only a file can change', async () => {
+    const state = await freshState()
+    await runCommand('seed', await writeSeed(smallShop()), '--state', state)
+    runSql(state, "UPDATE clients SET company_name = 'Renamed' WHERE id = 1")
+    runSql(state, 'UPDATE orders SET deleted = 1 WHERE id = 1')
+    const rotated = { ...smallShop().integrations?.accounting_sync?.credentials, refresh_token: 'second' }
+    const stored = await encryptCredentials(key, 1, 'accounting_sync', { ...rotated, seeded_refresh_token: 'first' })
+    runSql(state, "UPDATE integrations SET credentials = ? WHERE kind = 'accounting_sync'", stored)
+    const before = readAll(state)
+
+    const shop = smallShop()
+    shop.company.suspended = true
+    shop.order_statuses = [
+      { id: 1, title: 'New' },
+      { id: 2, title: 'Printing now', is_default: true },
+    ]
+    shop.catalog_items = [{ id: 1, title: 'Dearer tee', price: 10 }]
+    shop.clients?.push({ id: 3, company_name: 'Third' })
+    if (shop.integrations?.supplier_b)
+      shop.integrations.supplier_b.credentials = { account_number: '7', api_key: 'new' }
+    expect((await runCommand('seed', await writeSeed(shop), '--state', state)).code).toBe(0)
+
+    const after = readAll(state)
+    expect(after.clients?.slice(0, 2)).toEqual(before.clients)
+    expect(after.clients?.[2]).toMatchObject({ id: 3, company_name: 'Third' })
+    expect(after.orders).toEqual(before.orders)
+    expect(after.companies).toMatchObject([{ suspended: 1, client_count: 2, order_count: 1 }])
+    expect(after.order_statuses).toMatchObject([
+      { id: 1, is_default: 0 },
+      { id: 2, title: 'Printing now', is_default: 1 },
+    ])
+    expect(runSql(state, "SELECT rowid FROM catalog_items_fts WHERE catalog_items_fts MATCH 'DEARER'")).toHaveLength(1)
+    const [accounting, supplier] = after.integrations ?? []
+    expect(accounting).toEqual(before.integrations?.[0])
+    const secret = await decryptCredentials(key, 1, 'supplier_b', String(supplier?.credentials))
+    expect(secret).toEqual({ account_number: '7', api_key: 'new' })
+  })
+
+  it('changes nothing and says in one line what is wrong with a command or a file', async () => {
+    const state = await freshState()
+    const good = await writeSeed(smallShop())
+    await runCommand('seed', good, '--state', state)
+    const before = readAll(state)
+
+    const unknownClient = smallShop()
+    unknownClient.clients?.push({ id: 9, company_name: 'Never' })
+    unknownClient.orders?.push({ id: 9, title: 'x', client_id: 77 })
+    const takenInvoice = smallShop()
+    takenInvoice.orders = [{ id: 9, title: 'x', client_id: 1, invoice: { id: 1, number: '5' } }]
+    const takenNumber = smallShop()
+    takenNumber.orders = [{ id: 9, title: 'x', client_id: 1, invoice: { id: 9, number: '1001' } }]
+
+    const cases: [args: string[], message: string][] = [
+      [[], 'Usage: npm run seed -- FILE.json'],
+      [[good, '--stat', state], "Unknown option '--stat'. Usage:"],
+      [['/nowhere/shop.json'], '/nowhere/shop.json: no such file.'],
+      [[await writeSeed('{"company": "secret')], 'not valid JSON.'],
+      [[await writeSeed(unknownClient)], 'orders[2].client_id: there is no client 77, in the file or in the database'],
+      [[await writeSeed(takenInvoice)], 'orders[0].invoice.id: invoice 1 belongs to order 1 in the database'],
+      [[await writeSeed(takenNumber)], 'an invoice number is already that of another invoice in the database.'],
+      [[good, '--remote'], 'CREDENTIALS_KEY must be set in the environment'],
+      [[good, '--state', good], 'it is no directory that can be written to'],
+    ]
+    const outcomes = await Promise.all(
+      cases.map(([args]) => {
+        const where = args.includes('--state') || args.includes('--remote') ? [] : ['--state', state]
+        return startCommand('seed', [...args, ...where], { CREDENTIALS_KEY: '' }).ended
+      }),
+    )
+    cases.forEach(([args, message], index) => {
+      const outcome = outcomes[index]
+      expect(outcome, args.join(' ')).toMatchObject({ code: 1, stdout: '' })
+      expect(outcome?.stderr).toContain(message)
+      expect(outcome?.stderr.trimEnd().split('\n')).toHaveLength(1)
+    })
+    expect(readAll(state)).toEqual(before)
+  })
+})
+
+describe('the way to a deployed database', () => {
+  it('leaves the same rows as the local one, whatever the file holds', async () => {
+    const [here, there] = [await freshState(), await freshState()]
+    const file = checkSeed({ ...smallShop(), integrations: {} }, 'shop.json')
+    for (const transport of [openLocalTransport(here), openWranglerTransport(['--local', '--persist-to', there])]) {
+      const database = wrapTransport(transport)
+      await loadSeed(database, file, 'shop.json', null, 1_790_000_000_000)
+      await database.close()
+    }
+    expect(readAll(there)).toEqual(readAll(here))
+    expect(readAll(there).clients).toHaveLength(2)
+  })
+})

@@ -1,0 +1,147 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
+import { inject, onTestFinished } from 'vitest'
+import type { SeedInput } from '../../src/cli/seed-file.ts'
+
+export interface Outcome {
+  code: number | null
+  stdout: string
+  stderr: string
+}
+
+export function makeStateFolder(): Promise<string> {
+  return mkdtemp(join(tmpdir(), 'crm-state-'))
+}
+
+/** A prepared, empty state directory of the test's own. */
+export async function freshState(): Promise<string> {
+  const state = await makeStateFolder()
+  onTestFinished(() => rm(state, { recursive: true, force: true }))
+  await cp(inject('emptyState'), state, { recursive: true })
+  return state
+}
+
+/** Starts a command as its npm script does. */
+export function startCommand(name: 'dev' | 'seed' | 'tokens', args: string[], env: Record<string, string> = {}) {
+  const child = spawn(process.execPath, [`src/cli/${name}.ts`, ...args], { env: { ...process.env, ...env } })
+  const outcome: Outcome = { code: null, stdout: '', stderr: '' }
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    outcome.stdout += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    outcome.stderr += text
+  })
+  const ended = once(child, 'close').then(([code]): Outcome => ({ ...outcome, code }))
+  return { child, outcome, ended }
+}
+
+export function runCommand(name: 'seed' | 'tokens', ...args: string[]): Promise<Outcome> {
+  return startCommand(name, args).ended
+}
+
+/** Writes a file for the test and gives its path. */
+export async function writeSeed(content: SeedInput | string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'crm-seed-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const path = join(folder, 'shop.json')
+  await writeFile(path, typeof content === 'string' ? content : JSON.stringify(content))
+  return path
+}
+
+/** Runs SQL on the database file itself, behind everyone's back. */
+export function runSql(state: string, sql: string, ...params: SQLInputValue[]): Record<string, unknown>[] {
+  const folder = join(state, 'v3/d1/miniflare-D1DatabaseObject')
+  const file = readdirSync(folder).find((name) => name.endsWith('.sqlite') && !name.startsWith('metadata'))
+  if (file === undefined) throw new Error('There is no database.')
+  const database = new DatabaseSync(join(folder, file))
+  try {
+    return database
+      .prepare(sql)
+      .all(...params)
+      .map((row) => ({ ...row }))
+  } finally {
+    database.close()
+  }
+}
+
+const TABLES = [
+  'companies',
+  'order_statuses',
+  'taxes',
+  'clients',
+  'orders',
+  'invoices',
+  'invoice_items',
+  'payments',
+  'artworks',
+  'catalog_items',
+  'thread_contexts',
+  'integrations',
+  'api_tokens',
+  'sequences',
+  'order_counts',
+]
+
+/** Everything that the database holds. */
+export function readAll(state: string): Record<string, Record<string, unknown>[]> {
+  return Object.fromEntries(TABLES.map((table) => [table, runSql(state, `SELECT * FROM ${table}`)]))
+}
+
+/** A small shop that has one of everything. */
+export function smallShop(id = 1): SeedInput {
+  return {
+    company: { id, name: `Shop ${id}` },
+    order_statuses: [
+      { id: 1, title: 'New', color: '#111', workflow_key: 'new', is_default: true },
+      { id: 2, title: 'Printing' },
+    ],
+    taxes: [{ id: 1, name: 'State', rate: 8.25 }],
+    clients: [
+      {
+        id: 1,
+        company_name: 'Ünïon; -- "Tees" \'n\' more?',
+        first_name: 'Zoë',
+        email: 'Zoe@Example.com',
+        phone: '(555) 010-0199',
+      },
+      { id: 2, company_name: 'BEGIN TRANSACTION; COMMIT; /* end case', deleted: true },
+    ],
+    orders: [
+      {
+        id: 1,
+        title: 'Shirts',
+        client_id: 1,
+        order_status_id: 2,
+        created_date: '2026-01-31',
+        description: 'two\nlines\ttab',
+        invoice: {
+          id: 1,
+          number: '1001',
+          tax_id: 1,
+          discount_amount: 12.5,
+          discount_amount_type: 'fixed',
+          items: [{ id: 1, title: 'Tee', quantity: 12, unit_price: 9.5, style: 'PC61' }],
+          payments: [{ id: 1, amount: 50, method: 'card', paid_at: '2026-02-01T10:00:00+02:00' }],
+        },
+        artworks: [{ id: 1, name: 'Crest', placements: ['front'], colors: [{ pms: '186 C' }] }],
+      },
+      { id: 2, title: 'No invoice', client_id: 2 },
+    ],
+    catalog_items: [{ id: 1, title: 'Tee with print', price: 9.5 }],
+    thread_contexts: [
+      { thread_id: 'thread-f:1', legacy_thread_id: '18c2f0a9b7d3e4f1', client_id: '1', orders_data: [{ id: 1 }] },
+    ],
+    integrations: {
+      supplier_b: { base_url: 'http://127.0.0.1:9', credentials: { account_number: '7', api_key: 'very-secret-key' } },
+      accounting_sync: {
+        base_url: 'https://accounting.example',
+        credentials: { realm_id: '1', client_id: 'c', client_secret: 's', refresh_token: 'first' },
+      },
+    },
+  }
+}

@@ -1,0 +1,81 @@
+import { createHash } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { freshState, runCommand, runSql, smallShop, startCommand, writeSeed } from './cli-support.ts'
+
+async function stateWithShop(): Promise<string> {
+  const state = await freshState()
+  await runCommand('seed', await writeSeed(smallShop(7)), '--state', state)
+  return state
+}
+
+describe('npm run tokens', () => {
+  it('creates a token that is shown once, lists it without it, and revokes it', async () => {
+    const state = await stateWithShop()
+    const options = [
+      '--company',
+      '7',
+      '--name',
+      'mail sync',
+      '--permissions',
+      'mail:write,mail:read',
+      '--expires',
+      '2099-12-31',
+    ]
+    const created = await runCommand('tokens', 'create', ...options, '--state', state)
+    expect(created).toMatchObject({ code: 0, stderr: '' })
+    expect(created.stdout).toMatch(/^[0-9a-f]{64}\n$/)
+
+    const token = created.stdout.trim()
+    const hash = createHash('sha256').update(token).digest('hex')
+    expect(runSql(state, 'SELECT * FROM api_tokens')).toMatchObject([
+      {
+        company_id: 7,
+        token_hash: hash,
+        name: 'mail sync',
+        permissions: '["mail:read","mail:write"]',
+        expires_at: Date.UTC(2100, 0, 1),
+        revoked_at: null,
+      },
+    ])
+
+    const listed = await runCommand('tokens', 'list', '--company', '7', '--state', state)
+    expect(listed.stdout).toMatch(/^1 +7 +mail sync +active .* mail:read,mail:write$/m)
+    expect(listed.stdout).not.toMatch(new RegExp(`${token}|${hash}`))
+    expect(
+      (await runCommand('tokens', 'list', '--company', '8', '--state', state)).stdout.trimEnd().split('\n'),
+    ).toHaveLength(1)
+
+    expect(await runCommand('tokens', 'revoke', '1', '--state', state)).toMatchObject({ code: 0, stderr: '' })
+    expect(runSql(state, 'SELECT revoked_at > 0 AS revoked FROM api_tokens')).toEqual([{ revoked: 1 }])
+    expect((await runCommand('tokens', 'list', '--state', state)).stdout).toMatch(/revoked/)
+  })
+
+  it('changes nothing and says in one line what is wrong', async () => {
+    const state = await stateWithShop()
+    const create = ['create', '--company', '7', '--name', 'x']
+    const cases: [args: string[], message: string][] = [
+      [[], 'Usage: npm run tokens'],
+      [['make'], "Unknown action 'make'"],
+      [['create', '--company', '7'], "Option '--name' is required"],
+      [['create', '--company', '8', '--name', 'x'], 'There is no company 8.'],
+      [[...create, '--permissions', 'clients:read,clients:burn'], "'clients:burn' is none of clients:read"],
+      [[...create, '--expires', '2020-01-01'], 'must be in the future'],
+      [
+        [...create, '--expires', '2099-02-30'],
+        "must be a date (2027-01-31) or a date-time with an offset, not '2099-02-30'",
+      ],
+      [[...create, '--colour', 'red'], "Unknown option '--colour'"],
+      [['list', '--name', 'x'], "Option '--name' is not one of list"],
+      [['revoke', '99'], 'There is no token 99.'],
+      [['revoke', '1', '2'], "Unexpected argument '2'"],
+    ]
+    const outcomes = await Promise.all(cases.map(([args]) => startCommand('tokens', [...args, '--state', state]).ended))
+    cases.forEach(([args, message], index) => {
+      const outcome = outcomes[index]
+      expect(outcome, args.join(' ')).toMatchObject({ code: 1, stdout: '' })
+      expect(outcome?.stderr).toContain(message)
+      expect(outcome?.stderr.trimEnd().split('\n')).toHaveLength(1)
+    })
+    expect(runSql(state, 'SELECT * FROM api_tokens')).toEqual([])
+  })
+})
