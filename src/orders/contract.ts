@@ -103,6 +103,18 @@ const artwork = z
   })
   .meta({ id: 'Artwork', description: 'An artwork of an order.' })
 
+const accounting = z
+  .strictObject({
+    status: z
+      .enum(['not_synced', 'pending', 'synced', 'parked', 'dead'])
+      .describe(
+        '`not_synced`: it was never told. `pending`: to be told, or tried again. `synced`: what was to be told has arrived. `parked`: a person must look at it. `dead`: it was refused, or tried too often. An edit of the order tells a parked or dead one anew.',
+      ),
+    last_error: z.string().nullable().describe('Why the last try failed; null when nothing is open.'),
+    synced_at: dateTime.nullable().describe('When the accounting system last took a change of this order.'),
+  })
+  .meta({ id: 'OrderAccounting', description: 'How an order stands with the company’s accounting system.' })
+
 const fullOrder = z
   .strictObject({
     project,
@@ -113,6 +125,7 @@ const fullOrder = z
     tax: tax.nullable(),
     order_status: orderStatus.nullable(),
     artworks: z.array(artwork),
+    accounting,
   })
   .meta({ id: 'Order', description: 'An order with everything that belongs to it.' })
 
@@ -278,6 +291,7 @@ const exampleOrder = {
       status: 'approved',
     },
   ],
+  accounting: { status: 'synced', last_error: null, synced_at: '2026-03-02T09:40:02.000Z' },
 }
 
 const orderKey = z.strictObject({ id: idText.describe('The id of the order (project).') })
@@ -333,7 +347,8 @@ export const readOrder = defineContract({
   operationId: 'readOrder',
   permission: 'orders:read',
   summary: 'Read an order in full',
-  description: 'The project with its invoice, lines, payments, client, tax, status and artworks, in one answer.',
+  description:
+    'The project with its invoice, lines, payments, client, tax, status and artworks, and how it stands with the accounting system, in one answer.',
   answer: fullOrder,
   errors: ['not_found'],
   example: { params: { id: '1207' }, answer: exampleOrder },

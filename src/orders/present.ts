@@ -1,4 +1,5 @@
 import { type ClientRow, presentClient } from '../clients/present.ts'
+import type { AccountingRow } from '../db/outbox.ts'
 import type { artworks, invoiceItems, invoices, orderStatuses, orders, payments, taxes } from '../db/schema.ts'
 import { isoTime } from '../http/time.ts'
 import { computeTotals, fromCents, lineTotal } from './totals.ts'
@@ -13,6 +14,10 @@ export interface OrderRows {
   items: Omit<typeof invoiceItems.$inferSelect, 'searchText'>[]
   payments: (typeof payments.$inferSelect)[]
   artworks: (typeof artworks.$inferSelect)[]
+}
+
+export interface FullOrderRows extends OrderRows {
+  accounting: AccountingRow
 }
 
 export function presentProject(row: OrderRows['project']) {
@@ -81,8 +86,8 @@ export function presentItem(row: OrderRows['items'][number]) {
   }
 }
 
-/** The answer of create and read: all eight parts. */
-export function presentOrder(rows: OrderRows) {
+/** The answer of create and read: all parts. */
+export function presentOrder(rows: FullOrderRows) {
   const { tax, status } = rows
   return {
     project: presentProject(rows.project),
@@ -116,6 +121,17 @@ export function presentOrder(rows: OrderRows) {
       preview_url: row.previewUrl,
       status: row.status,
     })),
+    accounting: presentAccounting(rows.accounting),
+  }
+}
+
+function presentAccounting({ state, lastError, stopReason, syncedAt }: AccountingRow) {
+  const isOpen = state === 'pending' || state === 'sent'
+  const restingStatus = syncedAt === null ? ('not_synced' as const) : ('synced' as const)
+  return {
+    status: isOpen ? ('pending' as const) : (state ?? restingStatus),
+    last_error: state === null ? null : isOpen ? (stopReason ?? lastError) : lastError,
+    synced_at: syncedAt === null ? null : isoTime(syncedAt),
   }
 }
 

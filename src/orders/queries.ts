@@ -2,7 +2,7 @@ import { and, asc, desc, eq, type SQL, sql } from 'drizzle-orm'
 import { auditEntry } from '../db/audit.ts'
 import type { Database, Results } from '../db/client.ts'
 import { aliased, clientColumns, columnsAs, itemColumns, rowOrNull } from '../db/columns.ts'
-import { accountingNotice } from '../db/outbox.ts'
+import { type AccountingRow, accountingNotice, accountingOfOrder } from '../db/outbox.ts'
 import {
   artworks,
   clients,
@@ -20,7 +20,7 @@ import { invalid } from '../http/errors.ts'
 import { offsetOf, type Page } from '../http/pagination.ts'
 import { isoDate } from '../http/time.ts'
 import type { NewOrder, OrderFields } from './contract.ts'
-import type { OrderRows } from './present.ts'
+import type { FullOrderRows, OrderRows } from './present.ts'
 import { toHundredths } from './totals.ts'
 
 export interface OrderFilter {
@@ -80,8 +80,12 @@ function inDays(day: SQL, { from, to }: OrderFilter): SQL[] {
   return [...(from === undefined ? [] : [sql`${day} >= ${from}`]), ...(to === undefined ? [] : [sql`${day} <= ${to}`])]
 }
 
-export async function findOrder(db: Database, companyId: number, id: number): Promise<OrderRows | undefined> {
-  return assemble(await db.read(orderParts(db, companyId, sql`${id}`)))
+export async function findOrder(db: Database, companyId: number, id: number): Promise<FullOrderRows | undefined> {
+  const [accounting, ...parts] = await db.read([
+    accountingOfOrder(db, companyId, sql`${id}`),
+    ...orderParts(db, companyId, sql`${id}`),
+  ])
+  return withAccounting(assemble(parts), accounting)
 }
 
 /** The id that the order made in this batch was given. */
@@ -93,7 +97,7 @@ const MADE_ID = sql`(SELECT value FROM sequences WHERE name = 'orders')`
  *
  * @throws ApiError 400 naming each reference that is not the company's or is deleted
  */
-export async function createOrder(context: RequestContext, body: NewOrder): Promise<OrderRows> {
+export async function createOrder(context: RequestContext, body: NewOrder): Promise<FullOrderRows> {
   const { db, companyId, now } = context
   const checks = referenceChecks(companyId, body)
   const ok = allOf(checks)
@@ -101,7 +105,7 @@ export async function createOrder(context: RequestContext, body: NewOrder): Prom
     WHERE company_id = ${companyId} AND is_default = 1 AND deleted = 0 ORDER BY position, id LIMIT 1)`
   const invoice = invoiceColumns(body)
 
-  const [, , , , , core, items, paid, arts, [verdict]] = await db.write([
+  const [, , , notices, , accounting, core, items, paid, arts, [verdict]] = await db.write([
     db.orm.insert(orders).select(
       sql`SELECT ${companyId}, (SELECT value + 1 FROM sequences WHERE name = 'orders'), ${body.title}, ${body.client_id},
         ${body.description ?? null}, ${body.start_date ?? null}, ${body.deadline ?? null},
@@ -120,11 +124,13 @@ export async function createOrder(context: RequestContext, body: NewOrder): Prom
     ),
     accountingNotice(context, 'create', MADE_ID, body.accounting_sync_enabled, ok),
     auditEntry(context, 'order.create', MADE_ID, ok),
+    accountingOfOrder(db, companyId, MADE_ID),
     ...orderParts(db, companyId, MADE_ID, ok),
     verdictOf(db, checks),
   ])
-  const rows = assemble([core, items, paid, arts])
+  const rows = withAccounting(assemble([core, items, paid, arts]), accounting)
   if (!rows) throw refused(checks, verdict)
+  if (notices.length > 0) context.wakeAccounting()
   return rows
 }
 
@@ -144,7 +150,7 @@ export async function updateOrder(
   const isThis = sql`company_id = ${companyId} AND id = ${id} AND deleted = 0`
   const ok = sql`${allOf(checks)} AND EXISTS (SELECT 1 FROM orders WHERE ${isThis})`
 
-  const [, , , , core, items, paid, arts, [verdict]] = await db.write([
+  const [, , notices, , core, items, paid, arts, [verdict]] = await db.write([
     db.orm
       .update(orders)
       .set({ ...projectColumns(body), updatedAt: now })
@@ -160,6 +166,7 @@ export async function updateOrder(
   ])
   const rows = assemble([core, items, paid, arts])
   if (rows && !Object.values(verdict ?? {}).every(Boolean)) throw refused(checks, verdict)
+  if (notices.length > 0) context.wakeAccounting()
   return rows
 }
 
@@ -167,7 +174,7 @@ export async function updateOrder(
 export async function deleteOrder(context: RequestContext, id: number): Promise<OrderRows | undefined> {
   const { db, companyId, now } = context
   const isLive = sql`EXISTS (SELECT 1 FROM orders WHERE company_id = ${companyId} AND id = ${id} AND deleted = 0)`
-  const [, , , [deleted], core, items, paid, arts] = await db.write([
+  const [notices, , , [deleted], core, items, paid, arts] = await db.write([
     accountingNotice(context, 'delete', sql`${id}`, undefined, isLive),
     auditEntry(context, 'order.delete', sql`${id}`, isLive),
     db.orm
@@ -181,6 +188,7 @@ export async function deleteOrder(context: RequestContext, id: number): Promise<
       .returning({ id: orders.id }),
     ...orderParts(db, companyId, sql`${id}`, sql`1`, true),
   ])
+  if (notices.length > 0) context.wakeAccounting()
   return deleted && assemble([core, items, paid, arts])
 }
 
@@ -239,6 +247,10 @@ function assemble([[core], items, paid, arts]: Fetched): OrderRows | undefined {
     payments: invoice ? paid : [],
     artworks: arts,
   }
+}
+
+function withAccounting(rows: OrderRows | undefined, [accounting]: AccountingRow[]): FullOrderRows | undefined {
+  return rows && accounting && { ...rows, accounting }
 }
 
 function projectColumns(body: OrderFields) {

@@ -3,7 +3,7 @@ import type { AppEnv } from '../http/context.ts'
 import { mount } from '../http/endpoint.ts'
 import { notFound } from '../http/errors.ts'
 import * as contract from './contract.ts'
-import { type OrderRows, presentChange, presentOrder, presentProject } from './present.ts'
+import { presentChange, presentOrder, presentProject } from './present.ts'
 import * as queries from './queries.ts'
 
 export function mountOrders(app: Hono<AppEnv>): void {
@@ -27,7 +27,7 @@ export function mountOrders(app: Hono<AppEnv>): void {
   )
 }
 
-function found(rows: OrderRows | undefined): OrderRows {
+function found<T>(rows: T | undefined): T {
   if (!rows) throw notFound('There is no such order.')
   return rows
 }

@@ -62,6 +62,7 @@ describe('creating an order', () => {
         is_default: true,
       },
       artworks: [],
+      accounting: { status: 'not_synced', last_error: null, synced_at: null },
     })
     expect((await shop.call('GET', `/orders/${id}`)).body).toEqual(order)
   })
