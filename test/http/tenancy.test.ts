@@ -1,0 +1,207 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { fold } from '../../src/db/search.ts'
+import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
+import { contracts, nameOf } from '../support/endpoints.ts'
+
+/*
+ * Two companies whose rows all have the same ids. What one company stores holds its own word in every text, so that
+ * whatever crosses over is seen, in an answer or in a row.
+ */
+const THREAD = 'thread-1'
+const MAILBOX = 'box@x.example'
+
+let alpha: TestCompany
+let bravo: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  alpha = await mintCompany()
+  bravo = await mintCompany()
+  await seed(alpha.id, 'ALPHA')
+  await seed(bravo.id, 'BRAVO')
+})
+
+async function seed(company: number, word: string) {
+  const rows: [string, Record<string, unknown>][] = [
+    ['order_statuses', { id: 1, title: word, color: word, workflow_key: word, is_default: 1 }],
+    ['taxes', { id: 1, name: word, rate: 5 }],
+    ...[1, 2].map((id): [string, Record<string, unknown>] => [
+      'clients',
+      {
+        id,
+        company_name: `${word} tee ${id}`,
+        company_name_key: fold(`${word} tee ${id}`),
+        email: `${id}@x.example`,
+        email_key: fold(`${id}@x.example`),
+        phone: '5550100',
+        phone_key: '5550100',
+        phone_digits: '5550100',
+        tax_exempt_reason: word,
+        created_at: 0,
+        updated_at: 0,
+      },
+    ]),
+    [
+      'orders',
+      {
+        id: 1,
+        title: word,
+        client_id: 1,
+        description: word,
+        order_status_id: 1,
+        created_date: '2026-01-01',
+        created_at: 0,
+        updated_at: 0,
+      },
+    ],
+    [
+      'invoices',
+      { id: 1, order_id: 1, number: `${word}-1`, tax_id: 1, tax_exempt_reason: word, created_at: 0, updated_at: 0 },
+    ],
+    [
+      'invoice_items',
+      {
+        id: 1,
+        invoice_id: 1,
+        title: `${word} tee`,
+        description: word,
+        quantity: 1,
+        unit_price_cents: 100,
+        search_text: fold(`${word} tee`),
+      },
+    ],
+    ['payments', { id: 1, invoice_id: 1, amount_cents: 1, method: word, note: word }],
+    ['artworks', { id: 1, order_id: 1, name: word, placements: JSON.stringify([word]), colors: '[]' }],
+    [
+      'catalog_items',
+      { id: 1, title: `${word} tee`, description: word, price_cents: 100, search_text: fold(`${word} tee`) },
+    ],
+    [
+      'thread_contexts',
+      {
+        thread_id: THREAD,
+        legacy_thread_id: THREAD,
+        client_id: '1',
+        client_data: JSON.stringify({ id: 1, name: word }),
+        orders_data: JSON.stringify([{ id: 1, title: word }]),
+        fetched_at: 0,
+        updated_at: 0,
+      },
+    ],
+  ]
+  for (const [table, row] of rows) {
+    const all = { company_id: company, ...row }
+    const names = Object.keys(all)
+    await sql(`INSERT INTO ${table} (${names}) VALUES (${names.map(() => '?')})`, ...Object.values(all))
+  }
+  await env.FILES.put(`orders/${company}/1/email/${THREAD}/${word}.txt`, word)
+}
+
+async function rowsOf(company: number): Promise<Record<string, unknown[]>> {
+  const tables = await sql<{ name: string }>(
+    `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND sql NOT LIKE 'CREATE VIRTUAL%'`,
+  )
+  expect(tables.length).toBeGreaterThan(10)
+  const all: [string, unknown[]][] = []
+  for (const { name } of tables) {
+    if (name === 'api_tokens') continue
+    all.push([name, await sql(`SELECT * FROM ${name} WHERE company_id = ?`, company)])
+  }
+  all.push(['companies', await sql('SELECT * FROM companies WHERE id = ?', company)])
+  return Object.fromEntries(all)
+}
+
+/** How each endpoint is asked for what both companies have; a new endpoint must be entered here. */
+const requests: Record<string, { path: string; body?: unknown }[]> = {
+  'GET /clients': [
+    { path: '/clients' },
+    { path: '/clients?q=tee' },
+    { path: '/clients?q=te' },
+    { path: '/clients?q=5550100' },
+    { path: '/clients?q=alpha' },
+  ],
+  'GET /clients/{id}': [
+    { path: '/clients/1' },
+    { path: '/clients/1%40x.example' },
+    { path: '/clients/-?email=2@x.example' },
+  ],
+  'GET /orders': [
+    { path: '/orders' },
+    { path: '/orders?client_id=1' },
+    { path: '/orders?status=1' },
+    { path: '/orders?from=2026-01-01' },
+  ],
+  'GET /orders/{id}': [{ path: '/orders/1' }],
+  'GET /products/search': [
+    { path: '/products/search' },
+    { path: '/products/search?q=tee' },
+    { path: '/products/search?q=te' },
+  ],
+  'GET /products/{source}': [{ path: '/products/invoice_item?id=1' }],
+  'GET /mail/threads/{legacyThreadId}': [{ path: `/mail/threads/${THREAD}` }],
+  'GET /mail/email-threads/{legacyThreadId}': [{ path: `/mail/email-threads/${THREAD}?account_email=${MAILBOX}` }],
+  'GET /orders/{orderId}/files': [{ path: '/orders/1/files' }, { path: `/orders/1/files?legacyThreadId=${THREAD}` }],
+  'POST /orders/{orderId}/files/presign': [
+    { path: '/orders/1/files/presign', body: { fileName: 'a.txt', size: 1, legacyThreadId: THREAD } },
+  ],
+  'POST /clients': [{ path: '/clients', body: { company_name: 'BRAVO', email: '1@x.example' } }],
+  'PATCH /clients/{id}': [
+    { path: '/clients/1', body: { first_name: 'BRAVO' } },
+    { path: '/clients/2%40x.example', body: { deleted: true } },
+  ],
+  'POST /orders': [{ path: '/orders', body: { title: 'BRAVO', client_id: 1, status_id: 1, tax_id: 1 } }],
+  'PATCH /orders/{id}': [
+    { path: '/orders/1', body: { title: 'BRAVO', tax_exempt: true, client_id: 1, status_id: 1, tax_id: 1 } },
+  ],
+  'PUT /mail/email-threads/{legacyThreadId}': [
+    {
+      path: `/mail/email-threads/${THREAD}`,
+      body: { account_email: MAILBOX, subject: 'BRAVO', messages: [{ id: 'BRAVO' }] },
+    },
+  ],
+  'DELETE /orders/{id}': [{ path: '/orders/1' }],
+}
+
+describe('two companies with the same ids', () => {
+  it('are asked through every endpoint', () => {
+    expect(Object.keys(requests).sort()).toEqual(contracts.map(nameOf).sort())
+  })
+
+  it('store the same thread each for itself', async () => {
+    for (const [company, word] of [
+      [alpha, 'ALPHA'],
+      [bravo, 'BRAVO'],
+    ] as const) {
+      const body = { account_email: MAILBOX, subject: word, messages: [{ id: word }] }
+      expect((await company.call('PUT', `/mail/email-threads/${THREAD}`, body)).status).toBe(200)
+    }
+  })
+
+  // Deletion comes last in the table, so that everything before it finds what it asks for.
+  it.each(Object.entries(requests))('%s reads and writes the token’s company only', async (name, sent) => {
+    const method = name.split(' ')[0] ?? ''
+    const before = await rowsOf(alpha.id)
+    for (const { path, body } of sent) {
+      const answer = await bravo.call(method, path, body)
+      expect(answer.status, `${path}: ${JSON.stringify(answer.body)}`).toBeOneOf(
+        name.includes('presign') ? [200, 409] : [200],
+      )
+      const text = JSON.stringify([answer.body, ...answer.headers])
+      expect(text).not.toContain('ALPHA')
+      if (method === 'GET' && !path.includes('alpha')) expect(text, path).toContain('BRAVO')
+      expect(answer.body.pagination?.total ?? 0).toBeLessThanOrEqual(3)
+    }
+    expect(await rowsOf(alpha.id)).toEqual(before)
+  })
+
+  it('leave what the other has as it was', async () => {
+    expect((await alpha.call('GET', '/orders/1')).body).toMatchObject({
+      project: { title: 'ALPHA', deleted: false },
+      invoice: { number: 'ALPHA-1', tax_exempt: false },
+      client: { company_name: 'ALPHA tee 1', first_name: null },
+      artworks: [{ name: 'ALPHA' }],
+    })
+    expect((await bravo.call('GET', '/orders/1')).status).toBe(404)
+  })
+})
