@@ -1,6 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { expect, inject, vi } from 'vitest'
 import { encryptCredentials } from '../../src/auth/credentials.ts'
+import { searchText } from '../../src/db/search.ts'
 import type { Env } from '../../src/env.ts'
 import type { SupplierName } from '../../src/products/suppliers/supplier.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../simulators/supplier-a-catalogue.ts'
@@ -29,6 +30,29 @@ export async function mintShop({ credentials }: ShopOptions = {}): Promise<Shop>
   await integrate(company, 'supplier_a', `${a.url}${ENDPOINT_PATH}`, credentials?.supplier_a ?? CREDENTIALS_A)
   await integrate(company, 'supplier_b', b.url, credentials?.supplier_b ?? CREDENTIALS_B)
   return { ...company, a, b }
+}
+
+/** Gives a company the simulator's first account again. */
+export async function mend(shop: Shop, kind: SupplierName): Promise<void> {
+  if (kind === 'supplier_a') await integrate(shop, kind, `${shop.a.url}${ENDPOINT_PATH}`, CREDENTIALS_A)
+  else await integrate(shop, kind, shop.b.url, CREDENTIALS_B)
+}
+
+/** An item of the company's own catalogue. */
+export async function addItem(
+  company: TestCompany,
+  fields: { id?: number; title: string; description?: string; deleted?: boolean },
+): Promise<void> {
+  await sql(
+    `INSERT INTO catalog_items (company_id, id, title, description, price_cents, search_text, deleted)
+     VALUES (?, ?, ?, ?, 950, ?, ?)`,
+    company.id,
+    fields.id ?? 1,
+    fields.title,
+    fields.description ?? null,
+    searchText([fields.title]),
+    fields.deleted ? 1 : 0,
+  )
 }
 
 let lastUpdate = 0

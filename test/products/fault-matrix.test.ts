@@ -1,0 +1,243 @@
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { SupplierName } from '../../src/products/suppliers/supplier.ts'
+import type { Fault } from '../simulators/kit.ts'
+import { migrate, sql } from '../support/app.ts'
+import { addItem, get, MINUTE_MS, mend, mintShop, never, type Shop, search, travel, withBatch } from './support.ts'
+
+beforeAll(migrate)
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+const HANG_MS = 12_000
+
+const BOMB = `<!DOCTYPE l [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><l>&b;&b;</l>`
+const HTML = '<!doctype html><html><body><h1>Sorry</h1></body></html>'
+
+const FAULTS: [string, Fault][] = [
+  ['a connection closed without an answer', { destroy: true }],
+  ['429', { status: 429 }],
+  ['429 with a wait', { status: 429, headers: { 'retry-after': '20' } }],
+  ['500', { status: 500 }],
+  ['503 with an HTML page', { status: 503, body: HTML, headers: { 'content-type': 'text/html' } }],
+  ['200 with an HTML page', { body: HTML, headers: { 'content-type': 'text/html' } }],
+  ['200 with an entity bomb', { body: BOMB }],
+  ['200 with garbage', { body: '\u0000\ufffd{[' }],
+  ['200 with no body', { body: '' }],
+  ['a body cut short', { cutAfterBytes: 150 }],
+  ['a redirect', { status: 302, headers: { location: '?x' } }],
+]
+
+/** For each supplier: what finds products at it, and how the search answers them. */
+const SUPPLIERS = {
+  supplier_a: {
+    q: 'PC61',
+    unknown: 'ZZ999',
+    info: '/products/supplier_a?style=PC61',
+    itemsOf: (answer: Found) => answer.supplier_a.products,
+    badCredentials: { customer_number: '1', username: 'shop', password: 'wrong' },
+  },
+  supplier_b: {
+    q: 'Youth Crew Tee',
+    unknown: 'nothing of this kind',
+    info: '/products/supplier_b?styleId=40',
+    itemsOf: (answer: Found) => answer.supplier_b_styles,
+    badCredentials: { account_number: '1', api_key: 'wrong' },
+  },
+} as const
+
+interface Found {
+  local_items: unknown[]
+  supplier_b_styles: unknown[]
+  supplier_a: { style: string | null; products: unknown[]; count: number; summary: unknown }
+  invoice_lines: unknown[]
+  sources: Record<string, string>
+}
+
+const names: SupplierName[] = ['supplier_a', 'supplier_b']
+
+function scopeOf(shop: Shop, name: SupplierName) {
+  return name === 'supplier_a' ? shop.a : shop.b
+}
+
+describe.each(names)('%s', (name) => {
+  const { q, info, itemsOf, unknown, badCredentials } = SUPPLIERS[name]
+
+  async function expectSick(shop: Shop, answer: Found) {
+    expect(itemsOf(answer)).toEqual([])
+    expect(answer.sources[name]).toBe('failed')
+    expect({ ...answer.sources, [name]: '' }).toEqual({
+      local: 'ok',
+      lines: 'ok',
+      // Only what has a style number is asked of supplier_a.
+      supplier_a: q === 'PC61' ? 'ok' : 'skipped',
+      supplier_b: 'ok',
+      [name]: '',
+    })
+    expect(answer.local_items).toHaveLength(1)
+    if (name === 'supplier_a') expect(answer.supplier_a).toMatchObject({ style: q, count: 0, summary: null })
+    await expectNothingCached(shop)
+  }
+
+  /** The next call is a real one, once the supplier may be called again. */
+  async function expectNothingCached(shop: Shop) {
+    await scopeOf(shop, name).spoil()
+    travel(MINUTE_MS)
+    const answer = await search(shop, q)
+    expect(answer.sources[name]).toBe('ok')
+    expect(itemsOf(answer)).not.toEqual([])
+  }
+
+  it.each(FAULTS)('%s: the search tells it and goes on', async (_, fault) => {
+    const shop = await mintShop()
+    await addItem(shop, { title: q })
+    await scopeOf(shop, name).spoil({ ...fault, times: -1 })
+    await expectSick(shop, await search(shop, q))
+  })
+
+  it.each(FAULTS)('%s: product info answers 502', async (_, fault) => {
+    const shop = await mintShop()
+    await scopeOf(shop, name).spoil({ ...fault, times: -1 })
+    const { status, body } = await get(shop, info)
+    expect(status).toBe(502)
+    expect(body.error).toMatchObject({ code: 'internal_error', details: { reason: 'supplier_unavailable' } })
+  })
+
+  it.each(FAULTS)('%s: what is cached is served stale', async (_, fault) => {
+    const shop = await mintShop()
+    const warm = await search(shop, q)
+    const warmInfo = await get(shop, info)
+    travel(11 * MINUTE_MS)
+    await scopeOf(shop, name).spoil({ ...fault, times: -1 })
+    for (let i = 0; i < 3; i++) {
+      const answer = await search(shop, q)
+      expect(answer.sources[name]).toBe('stale')
+      expect(itemsOf(answer)).toEqual(itemsOf(warm))
+    }
+    expect((await get(shop, info)).body).toEqual(warmInfo.body)
+  })
+
+  it('hangs: what is cached comes at once', async () => {
+    const shop = await mintShop()
+    const warm = await search(shop, q)
+    travel(11 * MINUTE_MS)
+    await scopeOf(shop, name).spoil({ delayMs: HANG_MS, times: -1 })
+    const start = performance.now()
+    const answer = await search(shop, q)
+    expect(performance.now() - start).toBeLessThan(2_000)
+    expect(answer.sources[name]).toBe('stale')
+    expect(itemsOf(answer)).toEqual(itemsOf(warm))
+  })
+
+  it('refuses the credentials: told apart, and nothing is cached', async () => {
+    const shop = await mintShop({ credentials: { [name]: badCredentials } })
+    await addItem(shop, { title: q })
+    expect((await search(shop, q)).sources[name]).toBe('failed')
+    const calls = (await scopeOf(shop, name).calls()).length
+    const { status, body } = await get(shop, info)
+    expect([status, body.error.details.reason]).toEqual([502, 'supplier_rejected_credentials'])
+    // Refused once, the same credentials are not sent again at once.
+    expect(await scopeOf(shop, name).calls()).toHaveLength(calls)
+    expect(JSON.stringify(body)).not.toContain('wrong')
+
+    // Mended credentials count from the next request on.
+    await mend(shop, name)
+    expect((await search(shop, q)).sources[name]).toBe('ok')
+  })
+
+  it('has credentials of no form, or that cannot be decrypted: as refused, without a call', async () => {
+    for (const spoilt of [{}, 'text']) {
+      const shop = await mintShop({ credentials: { [name]: Object(spoilt) } })
+      const { status, body } = await get(shop, info)
+      expect([status, body.error.details.reason]).toEqual([502, 'supplier_rejected_credentials'])
+      expect(await scopeOf(shop, name).calls()).toEqual([])
+    }
+    const shop = await mintShop()
+    await sql("UPDATE integrations SET credentials = 'v1.00.AAAA' WHERE company_id = ?", shop.id)
+    expect((await get(shop, info)).status).toBe(502)
+    expect((await search(shop, q)).sources[name]).toBe('failed')
+  })
+
+  it('finds nothing: ok, and empty', async () => {
+    const shop = await mintShop()
+    const answer = await search(shop, unknown)
+    expect(answer.sources[name]).toBe('ok')
+    expect(itemsOf(answer)).toEqual([])
+  })
+})
+
+describe('the database', () => {
+  const failures: [string, () => Promise<never>][] = [
+    ['fails', () => Promise.reject(new Error('D1_ERROR: out of order'))],
+    ['hangs', never],
+  ]
+
+  it.each(failures)('%s: 200, its sources failed, the suppliers from the cache or failed', async (_, batch) => {
+    const shop = await mintShop()
+    await addItem(shop, { title: 'PC61' })
+    const warm = await search(shop, 'PC61', { include: 'supplier_a,local' })
+    const start = performance.now()
+    const answer = await search(shop, 'PC61', {}, withBatch(batch))
+    expect(performance.now() - start).toBeLessThan(5_000)
+    expect(answer.sources).toEqual({ local: 'failed', lines: 'failed', supplier_a: 'stale', supplier_b: 'failed' })
+    expect(answer).toMatchObject({ local_items: [], invoice_lines: [], supplier_b_styles: [] })
+    expect(answer.supplier_a).toEqual(warm.supplier_a)
+    expect(await shop.b.calls()).toEqual([])
+  })
+
+  it('fails: product info cannot know the integration and answers 500', async () => {
+    const shop = await mintShop()
+    const broken = withBatch(() => Promise.reject(new Error('D1_ERROR: out of order')))
+    expect((await get(shop, '/products/supplier_a?style=PC61', broken)).status).toBe(500)
+  })
+})
+
+describe('what hangs', () => {
+  const SEARCH_LIMIT_MS = 5_000
+  const INFO_LIMIT_MS = 11_500
+
+  async function timed<T>(work: Promise<T>): Promise<{ result: T; ms: number }> {
+    const start = performance.now()
+    const result = await work
+    return { result, ms: performance.now() - start }
+  }
+
+  it('is waited for no longer than the limit of the search', { timeout: 20_000 }, async () => {
+    const shops = await Promise.all(names.map(() => mintShop()))
+    await Promise.all(
+      names.map(async (name, i) => {
+        const shop = shops[i]
+        if (!shop) return
+        await addItem(shop, { title: SUPPLIERS[name].q })
+        await scopeOf(shop, name).spoil({ delayMs: HANG_MS, times: -1 })
+        const { result, ms } = await timed(search(shop, SUPPLIERS[name].q))
+        expect(ms).toBeLessThan(SEARCH_LIMIT_MS)
+        expect(result.sources).toMatchObject({ local: 'ok', lines: 'ok', [name]: 'failed' })
+        expect(result.local_items).toHaveLength(1)
+      }),
+    )
+  })
+
+  it('is waited for no longer than the limit of product info', { timeout: 20_000 }, async () => {
+    await Promise.all(
+      names.map(async (name) => {
+        const shop = await mintShop()
+        await scopeOf(shop, name).spoil({ delayMs: HANG_MS, times: -1 })
+        const { result, ms } = await timed(get(shop, SUPPLIERS[name].info))
+        expect(ms).toBeLessThan(INFO_LIMIT_MS)
+        expect([result.status, result.body.error.details.reason]).toEqual([502, 'supplier_unavailable'])
+      }),
+    )
+  })
+
+  it('costs no more than its limit while the other supplier refuses', { timeout: 20_000 }, async () => {
+    const shop = await mintShop()
+    await addItem(shop, { title: 'PC61' })
+    await shop.a.spoil({ delayMs: HANG_MS, times: -1 })
+    await shop.b.spoil({ status: 429, times: -1 })
+    const { result, ms } = await timed(search(shop, 'PC61'))
+    expect(ms).toBeLessThan(SEARCH_LIMIT_MS)
+    expect(result.sources).toEqual({ local: 'ok', lines: 'ok', supplier_a: 'failed', supplier_b: 'failed' })
+    expect(result.local_items).toHaveLength(1)
+  })
+})
