@@ -1,5 +1,6 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CommandError, readCommandLine, runCommand } from './command.ts'
@@ -107,15 +108,30 @@ async function stop(wrangler: ChildProcess, ended: Promise<number>): Promise<voi
   if (!isEnded) wrangler.kill('SIGKILL')
 }
 
-/** True once the user, or whoever started this, wants it to end. A parent that is gone can ask no more. */
+/**
+ * True once the user, or whoever started this, wants it to end. `npm run` stands behind a shell that outlives it when it
+ * is killed outright, and nobody would be left to end this process: so a change of either is the end.
+ */
 function waitForStop(): Promise<boolean> {
-  const parent = process.ppid
+  const started = readAncestors()
   return new Promise((done) => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => done(true))
+    if (process.env.npm_lifecycle_event === undefined) return
     setInterval(() => {
-      if (process.ppid !== parent) done(true)
+      if (readAncestors() !== started) done(true)
     }, PARENT_CHECK_MS).unref()
   })
+}
+
+/** The process that started this one, and where the system tells it, the one that started that. */
+function readAncestors(): string {
+  try {
+    const stat = readFileSync(`/proc/${process.ppid}/stat`, 'utf8')
+    const [, grandparent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return `${process.ppid} ${grandparent}`
+  } catch {
+    return String(process.ppid)
+  }
 }
 
 function readPort(text: string | undefined): number {

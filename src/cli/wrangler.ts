@@ -6,6 +6,7 @@ import { CommandError } from './command.ts'
 export const PROJECT_ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
 const WRANGLER = fileURLToPath(new URL('../../node_modules/wrangler/bin/wrangler.js', import.meta.url))
+const END_WITH_PARENT = new URL('end-with-parent.ts', import.meta.url).href
 const DATABASE_ID = /^database_id\s*=\s*"([^"]+)"/m
 
 /** The id under which `wrangler dev` keeps the database, from `wrangler.toml`. */
@@ -15,9 +16,9 @@ export function readDatabaseId(): string {
   return id
 }
 
-/** Starts wrangler in the project; its output is piped. */
+/** Starts wrangler in the project; its output is piped, and it ends when this process does. */
 export function spawnWrangler(args: string[]): ChildProcess {
-  return spawn(process.execPath, [WRANGLER, ...args], {
+  return spawn(process.execPath, ['--import', END_WITH_PARENT, WRANGLER, ...args], {
     cwd: PROJECT_ROOT,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
