@@ -117,8 +117,8 @@ export function withStorageKeys(messages: Message[], storedMessages: Message[], 
 export function toBaseName(filename: unknown): string | null {
   if (typeof filename !== 'string') return null
   const name = lastPart(filename.replaceAll('\\', '/'))
-    .normalize('NFC')
     .replace(/\p{Cc}/gu, '')
+    .normalize('NFC')
   return name.trim() === '' || name === '.' || name === '..' ? null : name
 }
 

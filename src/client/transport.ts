@@ -175,7 +175,9 @@ function toPath(segments: Segments): string {
 }
 
 function toQueryString(query: ApiRequest['query'] = {}): string {
-  const pairs = Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]]))
+  const pairs = Object.entries(query).flatMap(([name, value]): [string, string][] =>
+    value === undefined ? [] : [[name, String(value)]],
+  )
   return pairs.length === 0 ? '' : `?${new URLSearchParams(pairs)}`
 }
 
