@@ -3,11 +3,12 @@ import type { Answer } from '../http/contract.ts'
 import { withDeadline } from '../http/deadline.ts'
 import { log } from '../http/log.ts'
 import { type searchProducts as contract, SOURCES, type Source, type SourceState } from './contract.ts'
-import { type Found, finishLookup, type Started, startLookup } from './find.ts'
+import { finishLookup, startLookup } from './find.ts'
 import { styleOfSupplierA, stylesOfSupplierB } from './lookups.ts'
 import { presentCatalogItem, presentLine } from './present.ts'
 import { type IntegrationRow, searchOwn } from './queries.ts'
 import { findStyleCandidates } from './style-token.ts'
+import type { SupplierBStyle } from './suppliers/color-groups.ts'
 import type { SupplierName } from './suppliers/supplier.ts'
 import { type SupplierAVariant, summarise } from './suppliers/variants.ts'
 
@@ -19,8 +20,14 @@ const STYLE_TRIES = 2
 
 type SearchAnswer = Answer<typeof contract>
 
-/** Waits for a supplier's part of the search; null where the company does not use the supplier. */
-type Finish = <Item>(supplier: SupplierName, started: Started<Item>) => Promise<Found<Item> | null>
+/** What both suppliers' parts of one search share. */
+interface Search {
+  context: RequestContext
+  q: string
+  until: number
+  /** The company's integration, null where it has none that is enabled, `unknown` where the database fails. */
+  integrationOf: (supplier: SupplierName) => Promise<IntegrationRow | 'unknown' | null>
+}
 
 /**
  * The answer of the search. The database, the cache and both suppliers are asked at once; a source that fails, or takes
@@ -30,40 +37,46 @@ export async function searchProducts(
   context: RequestContext,
   query: { q?: string | undefined; include?: Source[] | undefined },
 ): Promise<SearchAnswer> {
-  const options = { until: Date.now() + SEARCH_MS, sparing: true }
+  const until = Date.now() + SEARCH_MS
   const q = query.q?.trim() ?? ''
   const included = new Set(query.include?.length ? query.include : SOURCES)
   const isAsked = (source: Source) => included.has(source) && (source === 'local' || q !== '')
 
   const own = searchDatabase(context, q, { local: isAsked('local'), lines: isAsked('lines') })
-  const finish: Finish = async (supplier, started) => {
+  const integrationOf: Search['integrationOf'] = async (supplier) => {
     const found = await own
-    const row = found ? found.suppliers.find(isUsable(supplier)) : 'unknown'
-    return row ? finishLookup(context, started, row, options) : null
+    return found ? (found.suppliers.find((row) => row.kind === supplier && row.enabled) ?? null) : 'unknown'
   }
-  const [found, styles, supplierA] = await Promise.all([
+  const search = { context, q, until, integrationOf }
+  const [found, supplierB, supplierA] = await Promise.all([
     own,
-    isAsked('supplier_b') ? finish('supplier_b', startLookup(context, stylesOfSupplierB(q))) : undefined,
-    isAsked('supplier_a') ? findStyle(context, q, finish) : undefined,
+    isAsked('supplier_b') ? findStyles(search) : SKIPPED,
+    isAsked('supplier_a') ? findStyle(search) : { ...SKIPPED, style: null },
   ])
 
   const ownState = (source: Source) => (isAsked(source) ? (found ? 'ok' : 'failed') : 'skipped')
   return {
     query: query.q ?? '',
     local_items: found?.items.map(presentCatalogItem) ?? [],
-    supplier_b_styles: styles?.items ?? [],
-    supplier_a: supplierA?.answer ?? NO_STYLE,
+    supplier_b_styles: supplierB.items,
+    supplier_a: presentStyle(supplierA.style, supplierA.items),
     invoice_lines: found?.lines.map(presentLine) ?? [],
     sources: {
       local: ownState('local'),
-      supplier_b: styles === undefined ? 'skipped' : (styles?.state ?? 'not_configured'),
-      supplier_a: supplierA?.state ?? 'skipped',
+      supplier_b: supplierB.state,
+      supplier_a: supplierA.state,
       lines: ownState('lines'),
     },
   }
 }
 
-const NO_STYLE: SearchAnswer['supplier_a'] = { style: null, products: [], count: 0, summary: null }
+interface SupplierPart<Item> {
+  state: SourceState
+  items: Item[]
+}
+
+const SKIPPED: SupplierPart<never> = { state: 'skipped', items: [] }
+const NOT_CONFIGURED: SupplierPart<never> = { state: 'not_configured', items: [] }
 
 /** The database's part, or null when it fails or is too slow. */
 async function searchDatabase(context: RequestContext, q: string, wanted: { local: boolean; lines: boolean }) {
@@ -79,30 +92,35 @@ async function searchDatabase(context: RequestContext, q: string, wanted: { loca
   }
 }
 
+async function findStyles({ context, q, until, integrationOf }: Search): Promise<SupplierPart<SupplierBStyle>> {
+  const started = startLookup(context, stylesOfSupplierB(q))
+  const integration = await integrationOf('supplier_b')
+  return integration ? finishLookup(context, started, integration, { until, sparing: true }) : NOT_CONFIGURED
+}
+
 /** The first of the styles that `q` may mean which supplier_a knows. The caches of all are read at once. */
-async function findStyle(
-  context: RequestContext,
-  q: string,
-  finish: Finish,
-): Promise<{ state: SourceState; answer: SearchAnswer['supplier_a'] }> {
+async function findStyle({
+  context,
+  q,
+  until,
+  integrationOf,
+}: Search): Promise<SupplierPart<SupplierAVariant> & { style: string | null }> {
   const styles = findStyleCandidates(q).slice(0, STYLE_TRIES)
   const tries = styles.map((style) => ({ style, started: startLookup(context, styleOfSupplierA(style)) }))
+  const integration = await integrationOf('supplier_a')
   const [first = null] = styles
-  let state: SourceState = 'skipped'
+  if (!integration) return { ...NOT_CONFIGURED, style: first }
+
+  let part: SupplierPart<SupplierAVariant> = SKIPPED
   for (const { style, started } of tries) {
-    const found = await finish('supplier_a', started)
-    state = found?.state ?? 'not_configured'
+    part = await finishLookup(context, started, integration, { until, sparing: true })
+    if (part.items.length > 0) return { ...part, style }
     // A supplier that fails is not tried again, and what it might know stays open.
-    if (found?.items.length) return { state, answer: presentStyle(style, found.items) }
-    if (!found || found.state === 'failed') break
+    if (part.state === 'failed') break
   }
-  return { state, answer: { ...NO_STYLE, style: first } }
+  return { ...part, style: first }
 }
 
-function presentStyle(style: string, products: SupplierAVariant[]): SearchAnswer['supplier_a'] {
-  return { style, products, count: products.length, summary: summarise(style, products) }
-}
-
-function isUsable(supplier: SupplierName) {
-  return (row: IntegrationRow) => row.kind === supplier && row.enabled
+function presentStyle(style: string | null, products: SupplierAVariant[]): SearchAnswer['supplier_a'] {
+  return { style, products, count: products.length, summary: style === null ? null : summarise(style, products) }
 }

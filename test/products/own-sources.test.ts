@@ -1,39 +1,221 @@
+import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
+import { migrate, mintCompany, type TestCompany } from '../support/app.ts'
+import { addItem, addLine, get, mintInvoice, search } from './support.ts'
 
 let company: TestCompany
+let invoiceId: number
+
+const ITEMS = [
+  'Heavy cotton tee',
+  'COTTON hoodie, Größe M',
+  '100% wool "Oslo" cap',
+  'Ελληνικός tote',
+  'Футболка XL',
+  'é',
+]
 
 beforeAll(async () => {
   await migrate()
   company = await mintCompany()
-  await addItem(company, 1, 'Heavy cotton tee')
+  for (const [index, title] of ITEMS.entries()) await addItem(company, { id: index + 1, title, description: 'secret' })
+  await addItem(company, { id: 99, title: 'Heavy cotton tee, gone', deleted: true })
+  ;({ invoiceId } = await mintInvoice(company))
+  await addLine(company, { id: 1, invoiceId, title: 'Cotton tee', description: 'Navy, front print' })
+  await addLine(company, { id: 2, invoiceId, title: 'Setup', description: 'Screens for the cotton run' })
+  await addLine(company, { id: 3, invoiceId, title: 'Cotton tee, gone', deleted: true })
+
+  const rival = await mintCompany()
+  await addItem(rival, { id: 1, title: 'Heavy cotton tee of the rival' })
+  const rivalInvoice = await mintInvoice(rival)
+  await addLine(rival, { id: 1, invoiceId: rivalInvoice.invoiceId, title: 'Cotton tee of the rival' })
 })
 
-async function addItem(of: TestCompany, id: number, title: string): Promise<void> {
-  await sql(
-    'INSERT INTO catalog_items (company_id, id, title, search_text, price_cents) VALUES (?, ?, ?, ?, 950)',
-    of.id,
-    id,
-    title,
-    title.toUpperCase(),
-  )
-}
+const idsOf = (rows: { id: number }[]) => rows.map(({ id }) => id)
 
-describe('search', () => {
-  it('finds', async () => {
-    const { status, body } = await company.call('GET', '/products/search?q=cotton')
-    expect(status).toBe(200)
-    expect(body.local_items).toEqual([{ id: 1, title: 'Heavy cotton tee', description: null, price: 9.5 }])
-    expect(body.sources).toEqual({
+describe('the text', () => {
+  it.each([
+    ['cotton', [2, 1], [2, 1]],
+    ['TON tEE', [1], [1]],
+    ['tee cotton', [1], [1]],
+    ['  cotton \t heavy ', [1], []],
+    ['größe', [2], []],
+    ['GRÖSSE', [2], []],
+    ['ΕΛΛΗΝΙΚΌΣ', [4], []],
+    ['ελληνικόσ', [4], []],
+    ['футболка', [5], []],
+    ['футболка xl', [5], []],
+    ['É', [6], []],
+    ['m', [2], []],
+    ['"Oslo"', [3], []],
+    ['100%', [3], []],
+    ['navy', [], [1]],
+    ['secret', [], []],
+    ['cotton navy', [], [1]],
+    ['screens setup', [], [2]],
+    ['tee navy gone', [], []],
+    ['rival', [], []],
+    ['cotton OR wool', [], []],
+    ['cott*', [], []],
+    ['NOT cotton', [], []],
+    ['title:cotton', [], []],
+    ['cotton -tee', [], []],
+    ['_otton', [], []],
+    ['cotton NEAR tee', [], []],
+  ])('%j finds items %j and lines %j', async (q, items, lines) => {
+    const answer = await search(company, q)
+    expect(idsOf(answer.local_items)).toEqual(items)
+    expect(idsOf(answer.invoice_lines)).toEqual(lines)
+    expect(answer.query).toBe(q)
+    expect(answer.sources).toEqual({
       local: 'ok',
-      supplier_b: 'not_configured',
-      supplier_a: 'not_configured',
       lines: 'ok',
+      supplier_a: 'not_configured',
+      supplier_b: 'not_configured',
     })
   })
-  it('409', async () => {
-    const { status, body } = await company.call('GET', '/products/supplier_a?style=PC61')
-    expect(status).toBe(409)
-    expect(body.error.details).toEqual({ reason: 'integration_missing' })
+
+  it('answers items and lines in the published form', async () => {
+    const answer = await search(company, 'cotton tee')
+    expect(answer.local_items).toEqual([{ id: 1, title: 'Heavy cotton tee', description: 'secret', price: 9.5 }])
+    expect(answer.invoice_lines[0]).toMatchObject({ id: 1, invoice_id: invoiceId, total: 114 })
   })
+
+  it('that is blank or left out gives the newest items and no lines', async () => {
+    for (const path of ['/products/search', '/products/search?q=', '/products/search?q=%20%09']) {
+      const { status, body } = await get(company, path)
+      expect(status).toBe(200)
+      expect(idsOf(body.local_items)).toEqual([6, 5, 4, 3, 2, 1])
+      expect(body).toMatchObject({ invoice_lines: [], supplier_b_styles: [] })
+      expect(body.supplier_a).toEqual({ style: null, products: [], count: 0, summary: null })
+      expect(body.sources).toEqual({ local: 'ok', lines: 'skipped', supplier_a: 'skipped', supplier_b: 'skipped' })
+    }
+  })
+
+  it('whatever it is, never fails', async () => {
+    const odd = fc.oneof(
+      fc.string({ unit: 'binary', maxLength: 100 }),
+      fc.string({
+        unit: fc.constantFrom('"', "'", '*', '-', '(', ')', ':', '^', ' ', 'a', 'AND', '%', '\0'),
+        maxLength: 30,
+      }),
+    )
+    await fc.assert(
+      fc.asyncProperty(odd, async (q) => {
+        const { status } = await get(company, `/products/search?q=${encodeURIComponent(q)}`)
+        expect(status).toBe(200)
+      }),
+      { numRuns: 120 },
+    )
+  })
+
+  it('of 200 characters is searched, of more refused', async () => {
+    expect((await search(company, 'é'.repeat(200))).local_items).toEqual([])
+    const { status, body } = await get(company, `/products/search?q=${'x'.repeat(300)}`)
+    expect(status).toBe(400)
+    expect(body.error.details.issues[0].path).toBe('q')
+  })
+})
+
+describe('how many', () => {
+  it('at most 50 found, 20 without a text, newest first', async () => {
+    const shop = await mintCompany()
+    const invoice = await mintInvoice(shop)
+    for (let id = 1; id <= 55; id++) {
+      await addItem(shop, { id, title: `Tee ${id}` })
+      await addLine(shop, { id, invoiceId: invoice.invoiceId, title: `Tee ${id}` })
+    }
+    const newest = (count: number) => Array.from({ length: count }, (_, index) => 55 - index)
+    for (const q of ['tee', 'te']) {
+      const answer = await search(shop, q)
+      expect(idsOf(answer.local_items)).toEqual(newest(50))
+      expect(idsOf(answer.invoice_lines)).toEqual(newest(50))
+    }
+    expect(idsOf((await search(shop, '')).local_items)).toEqual(newest(20))
+  })
+})
+
+describe('include', () => {
+  it.each([
+    ['local', ['local']],
+    ['lines', ['lines']],
+    ['local,lines', ['local', 'lines']],
+    [' local , lines ,', ['local', 'lines']],
+    ['supplier_a', ['supplier_a']],
+    ['supplier_b,supplier_a,supplier_b', ['supplier_a', 'supplier_b']],
+    ['', ['local', 'lines', 'supplier_a', 'supplier_b']],
+    [',', ['local', 'lines', 'supplier_a', 'supplier_b']],
+  ])('%j asks %j', async (include, asked) => {
+    const answer = await search(company, 'cotton PC61', { include })
+    const skipped = Object.entries(answer.sources).flatMap(([source, state]) => (state === 'skipped' ? [source] : []))
+    expect(skipped.sort()).toEqual(
+      ['lines', 'local', 'supplier_a', 'supplier_b'].filter((name) => !asked.includes(name)),
+    )
+    if (!asked.includes('local')) expect(answer.local_items).toEqual([])
+    if (!asked.includes('lines')) expect(answer.invoice_lines).toEqual([])
+  })
+
+  it.each(['everything', 'local,everything', 'LOCAL', 'invoice_item', 'local;lines', 'x'.repeat(300)])(
+    '%j is refused',
+    async (include) => {
+      const { status, body } = await get(company, `/products/search?include=${encodeURIComponent(include)}`)
+      expect(status).toBe(400)
+      expect(body.error.details.issues[0].path).toMatch(/^include/)
+    },
+  )
+})
+
+describe('an invoice item', () => {
+  it('is read whole by its id', async () => {
+    const { status, body } = await get(company, '/products/invoice_item?id=1')
+    expect(status).toBe(200)
+    expect(body).toEqual({
+      source: 'invoice_item',
+      item: {
+        id: 1,
+        invoice_id: invoiceId,
+        title: 'Cotton tee',
+        description: 'Navy, front print',
+        quantity: 12,
+        unit_price: 9.5,
+        total: 114,
+        taxable: true,
+        supplier: null,
+        style: null,
+        color: null,
+        size: null,
+        sku: null,
+        position: 0,
+        deleted: false,
+      },
+    })
+  })
+
+  it('is not found when it is deleted, another company’s, its order deleted, or nobody’s', async () => {
+    const rival = await mintCompany()
+    const { orderId, invoiceId: itsInvoice } = await mintInvoice(rival)
+    await addLine(rival, { id: 777, invoiceId: itsInvoice, title: 'Cap' })
+    expect((await get(rival, '/products/invoice_item?id=777')).status).toBe(200)
+    expect((await get(company, '/products/invoice_item?id=777')).status).toBe(404)
+    expect((await get(company, '/products/invoice_item?id=3')).status).toBe(404)
+    expect((await get(company, '/products/invoice_item?id=9007199254740991')).status).toBe(404)
+    await rival.call('DELETE', `/orders/${orderId}`)
+    expect((await get(rival, '/products/invoice_item?id=777')).status).toBe(404)
+    expect((await search(rival, 'cap')).invoice_lines).toEqual([])
+  })
+
+  it.each(['', '?id=', '?id=0', '?id=-1', '?id=1.5', '?id=abc', '?id=1e3', '?id=9007199254740992', '?id=1&id=2'])(
+    'is a 400 with %j',
+    async (query) => {
+      const { status, body } = await get(company, `/products/invoice_item${query}`)
+      expect(status).toBe(400)
+      expect(body.error.details.issues[0].path).toBe('id')
+    },
+  )
+})
+
+it('knows no other source', async () => {
+  for (const source of ['local', 'lines', 'supplier_c', 'Supplier_a', '%F0%9F%A7%A2']) {
+    expect((await get(company, `/products/${source}?id=1`)).status).toBe(404)
+  }
 })

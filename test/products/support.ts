@@ -55,6 +55,31 @@ export async function addItem(
   )
 }
 
+/** An invoice for lines, its order's own. */
+export async function mintInvoice(company: TestCompany): Promise<{ orderId: number; invoiceId: number }> {
+  const client = await company.call('POST', '/clients', { company_name: 'Club' })
+  const { body } = await company.call('POST', '/orders', { title: 'Jerseys', client_id: client.body.client.id })
+  return { orderId: body.project.id, invoiceId: body.invoice.id }
+}
+
+export async function addLine(
+  company: TestCompany,
+  fields: { id: number; invoiceId: number; title: string; description?: string; deleted?: boolean },
+): Promise<void> {
+  await sql(
+    `INSERT INTO invoice_items
+       (company_id, id, invoice_id, title, description, quantity, unit_price_cents, search_text, deleted)
+     VALUES (?, ?, ?, ?, ?, 12, 950, ?, ?)`,
+    company.id,
+    fields.id,
+    fields.invoiceId,
+    fields.title,
+    fields.description ?? null,
+    searchText([fields.title, fields.description]),
+    fields.deleted ? 1 : 0,
+  )
+}
+
 let lastUpdate = 0
 
 /** Sets a company's integration, as a seed does: its `updated_at` rises. */
