@@ -1,4 +1,3 @@
-/// <reference path="../runtime.d.ts" />
 import { isUtf8 } from 'node:buffer'
 import { ApiError, invalid } from './errors.ts'
 
