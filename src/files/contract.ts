@@ -73,6 +73,7 @@ export const presignUpload = defineContract({
   operationId: 'presignUpload',
   tag: 'Files',
   permission: 'files:write',
+  changesNothing: true,
   summary: 'Get an address to upload a file to',
   description:
     'The key is `orders/<company>/<order>/email/<thread>/<name>`, so the same name uploaded again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is set up.',

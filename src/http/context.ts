@@ -2,6 +2,7 @@ import type { Token } from '../auth/tokens.ts'
 import type { Database } from '../db/client.ts'
 import type { Env } from '../env.ts'
 import type { FileStorage } from '../files/storage.ts'
+import type { Verdict } from '../rate-limit/window.ts'
 
 /** What a handler knows of the request that it answers. The company is the token's; there is no other. */
 export interface RequestContext {
@@ -33,6 +34,8 @@ export interface AppEnv {
     startedAt: number
     token?: Token
     context: RequestContext
+    /** What the limiter says of this request; null where it did not answer. */
+    limit: Promise<Verdict | null>
     /** The matched contract's operation, for the log. */
     operation?: string
   }

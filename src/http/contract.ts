@@ -13,6 +13,8 @@ export interface Contract {
   operationId: string
   tag: string
   permission: Permission
+  /** It is no GET and yet changes nothing: like a read, it runs beside the rate check instead of behind it. */
+  changesNothing?: true
   summary: string
   description: string
   params?: z.ZodType

@@ -1,6 +1,7 @@
 import { zValidator } from '@hono/zod-validator'
 import type { Context, Hono, MiddlewareHandler } from 'hono'
 import type * as z from 'zod'
+import { waitForLimit } from '../rate-limit/middleware.ts'
 import { BODY_LIMIT_BYTES, readJsonBytes, readJsonText } from './body.ts'
 import type { AppEnv, RequestContext } from './context.ts'
 import type { Answer, Contract, Input } from './contract.ts'
@@ -8,9 +9,10 @@ import { ApiError, invalid, notFound } from './errors.ts'
 
 type Handler<C extends Contract> = (input: Input<C>, context: RequestContext) => Promise<Answer<C> | Response>
 
-/** Mounts a contract: permission, then path, then body or query, then the handler, whose value is sent as JSON. */
+/** Mounts a contract: permission, then the limit for what changes something, then path, then body or query, then the handler, whose value is sent as JSON. */
 export function mount<C extends Contract>(app: Hono<AppEnv>, contract: C, handle: Handler<C>): void {
   const steps: MiddlewareHandler<AppEnv>[] = [permit(contract)]
+  if (contract.method !== 'GET' && !contract.changesNothing) steps.push(waitForLimit)
   if (contract.params) steps.push(validate('param', contract.params, contract.badParams ?? 'not_found'))
   if (contract.query) steps.push(validate('query', contract.query))
   const limitBytes = contract.bodyLimitBytes ?? BODY_LIMIT_BYTES

@@ -18,8 +18,9 @@ export function isRefused(tokenHash: string, now: number): boolean {
 }
 
 /**
- * Counts the request at the token's Durable Object. A read runs beside the check and its answer is thrown away when the
- * check refuses; anything else waits for the check. A limiter that fails or is slow lets the request through.
+ * Counts the request at the token's Durable Object. The route runs beside the check, and its answer is thrown away when
+ * the check refuses; a route that changes something waits for it first. A limiter that fails or is slow lets the request
+ * through.
  */
 export const rateLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
   const { token, now } = c.var.context
@@ -30,13 +31,12 @@ export const rateLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
       ? { allowed: false, remaining: 0, resetAt: refusedUntil }
       : undefined
   const pending = known ? Promise.resolve(known) : ask(c.env, token.hash, c.var.requestId)
+  c.set('limit', pending)
 
   // What stands here already (CORS) outlives an answer that is thrown away.
   const headersBefore = c.res.headers
-  const isRead = c.req.method === 'GET' || c.req.method === 'HEAD'
-  const early = known ?? (isRead ? undefined : await pending)
-  if (early === undefined || early === null || early.allowed) await next()
-  const verdict = early ?? (await pending)
+  if (!known) await next()
+  const verdict = await pending
   if (!verdict) return
 
   const seconds = secondsUntil(verdict.resetAt, Date.now())
@@ -49,6 +49,13 @@ export const rateLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
   }
   c.header('RateLimit-Policy', `"default";q=${LIMIT};w=${WINDOW_MS / 1000}`)
   c.header('RateLimit', `"default";r=${verdict.remaining};t=${seconds}`)
+}
+
+/** The step of a route that changes something. */
+export const waitForLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const verdict = await c.var.limit
+  if (verdict?.allowed === false) throw new ApiError('rate_limited')
+  await next()
 }
 
 async function ask(env: AppEnv['Bindings'], hash: string, requestId: string): Promise<Verdict | null> {
