@@ -1,0 +1,115 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, mintCompany, mintToken, request, send, sql, type TestCompany } from '../support/app.ts'
+import { contracts, nameOf } from '../support/endpoints.ts'
+import { measureHops } from '../support/hops.ts'
+
+/*
+ * How many waits for the network stand one behind the other, per endpoint: the budget of the architecture, counted at
+ * the bindings and not by the clock.
+ */
+const MAILBOX = 'box@x.example'
+
+let company: TestCompany
+let clientId: number
+let orderId: number
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+  clientId = (await company.call('POST', '/clients', { company_name: 'a tee', email: 'a@x.example' })).body.client.id
+  const order = (await company.call('POST', '/orders', { title: 'a', client_id: clientId })).body
+  orderId = order.project.id
+  await sql(
+    `INSERT INTO invoice_items (company_id, id, invoice_id, title, quantity, unit_price_cents, search_text) VALUES (?, 1, ?, 'tee', 1, 1, 'TEE')`,
+    company.id,
+    order.invoice.id,
+  )
+  await sql(
+    `INSERT INTO thread_contexts (company_id, thread_id, legacy_thread_id, client_id, fetched_at, updated_at) VALUES (?, 't', 't', ?, 0, 0)`,
+    company.id,
+    String(clientId),
+  )
+  await company.call('PUT', '/mail/email-threads/t', { account_email: MAILBOX, messages: [{ id: '1' }] })
+})
+
+const budget: Record<string, [depth: number, path: () => string, body?: () => unknown][]> = {
+  'GET /clients': [
+    [1, () => '/clients'],
+    [1, () => '/clients?q=a%20tee'],
+    [1, () => '/clients?q=a'],
+  ],
+  'GET /clients/{id}': [
+    [1, () => `/clients/${clientId}`],
+    [1, () => '/clients/a%40x.example'],
+  ],
+  'POST /clients': [[2, () => '/clients', () => ({ company_name: 'b' })]],
+  'PATCH /clients/{id}': [
+    [2, () => `/clients/${clientId}`, () => ({ phone: '1' })],
+    [2, () => '/clients/a%40x.example', () => ({ phone: '2' })],
+  ],
+  'GET /orders': [
+    [1, () => '/orders'],
+    [1, () => `/orders?client_id=${clientId}&from=2026-01-01`],
+  ],
+  'GET /orders/{id}': [[1, () => `/orders/${orderId}`]],
+  'POST /orders': [[2, () => '/orders', () => ({ title: 'a', client_id: clientId })]],
+  'PATCH /orders/{id}': [
+    [2, () => `/orders/${orderId}`, () => ({ title: 'b', client_id: clientId, discount_amount: 5 })],
+  ],
+  'DELETE /orders/{id}': [[2, () => `/orders/${orderId}`]],
+  'GET /products/search': [[1, () => '/products/search?q=tee&include=local,lines']],
+  'GET /products/{source}': [[1, () => '/products/invoice_item?id=1']],
+  'GET /mail/threads/{legacyThreadId}': [[1, () => '/mail/threads/t']],
+  'GET /mail/email-threads/{legacyThreadId}': [[1, () => `/mail/email-threads/t?account_email=${MAILBOX}`]],
+  'PUT /mail/email-threads/{legacyThreadId}': [
+    [2, () => '/mail/email-threads/t', () => ({ account_email: MAILBOX, messages: [{ id: '2' }] })],
+  ],
+  'POST /orders/{orderId}/files/presign': [
+    [1, () => `/orders/${orderId}/files/presign`, () => ({ fileName: 'a', size: 1, legacyThreadId: 't' })],
+  ],
+  'GET /orders/{orderId}/files': [[1, () => `/orders/${orderId}/files`]],
+}
+
+describe('serial waits for the network', () => {
+  it('have a budget for every endpoint', () => {
+    expect(Object.keys(budget).sort()).toEqual(contracts.map(nameOf).sort())
+  })
+
+  // The deletion is measured last: the others need its order.
+  const inOrder = Object.entries(budget).sort(
+    ([a], [b]) => Number(a.startsWith('DELETE')) - Number(b.startsWith('DELETE')),
+  )
+  it.each(inOrder)('of %s stay within it', async (name, requests) => {
+    const method = name.split(' ')[0] ?? ''
+    for (const [depth, path, body] of requests) {
+      const { response, hops, depth: measured } = await measureHops(request(company.token, method, path(), body?.()))
+      expect(response.status, await response.clone().text()).toBeOneOf(name.includes('presign') ? [200, 409] : [200])
+      expect(measured, `${path()}: ${JSON.stringify(hops)}`).toBe(depth)
+      expect(hops.filter(({ name }) => name === 'RATE_LIMITER.take')).toHaveLength(1)
+      expect(hops.filter(({ name }) => name.startsWith('DB.')).length, JSON.stringify(hops)).toBe(1)
+    }
+  })
+
+  it.each([
+    ['GET', '/clients', undefined, 2],
+    ['POST', '/clients', { company_name: 'a' }, 3],
+  ])('are one more for the first %s of a token in an isolate', async (method, path, body, depth) => {
+    const { depth: measured } = await measureHops(request(await mintToken(company.id), method, path, body))
+    expect(measured).toBe(depth)
+  })
+
+  it('are none for a request without a token, and none for a refused token until its reset', async () => {
+    expect((await measureHops(request(null, 'GET', '/clients'))).depth).toBe(0)
+    const token = await mintToken(company.id)
+    const refusing = { take: async () => ({ allowed: false, remaining: 0, resetAt: Date.now() + 60_000 }) }
+    // Only these two methods of a namespace are used.
+    const RATE_LIMITER = {
+      idFromName: (name: string) => name,
+      get: () => refusing,
+    } as unknown as typeof env.RATE_LIMITER
+    expect((await send(request(token, 'GET', '/clients'), { env: { ...env, RATE_LIMITER } })).status).toBe(429)
+    const { response, depth } = await measureHops(request(token, 'GET', '/clients'))
+    expect({ status: response.status, depth }).toEqual({ status: 429, depth: 0 })
+  })
+})
