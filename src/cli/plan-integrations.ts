@@ -12,15 +12,9 @@ import { integrations } from '../db/schema.ts'
 import { CommandError } from './command.ts'
 import type { Query } from './database.ts'
 import { insertOrReplace } from './load-rows.ts'
-import { credentialForms, type IntegrationsFile } from './seed-integrations.ts'
+import type { IntegrationsFile } from './seed-integrations.ts'
 
 type Row = typeof integrations.$inferInsert
-
-/**
- * The refresh token of the accounting integration as the file gave it, kept beside the one in use: the one in use
- * rotates, and the same file loaded again must not put the first one back.
- */
-const SEEDED_REFRESH_TOKEN = 'seeded_refresh_token'
 
 /** Statements that set the integrations to the file; none for those that are as the file says, secrets compared. */
 export async function planIntegrations(
@@ -79,10 +73,8 @@ function common(
 }
 
 async function encrypt(keys: string, companyId: number, kind: IntegrationKind, credentials: Record<string, string>) {
-  const { refresh_token } = credentials
-  const extra = refresh_token === undefined ? {} : { [SEEDED_REFRESH_TOKEN]: refresh_token }
   try {
-    return await encryptCredentials(keys, companyId, kind, { ...credentials, ...extra })
+    return await encryptCredentials(keys, companyId, kind, credentials)
   } catch (error) {
     throw error instanceof CredentialsError ? new CommandError(error.message) : error
   }
@@ -98,11 +90,7 @@ async function holds(
 ): Promise<boolean> {
   try {
     if (!(await usesFirstKey(keys, stored))) return false
-    const value = { ...Object(await decryptCredentials(keys, companyId, kind, stored)) }
-    const seeded = SEEDED_REFRESH_TOKEN in value ? { refresh_token: value[SEEDED_REFRESH_TOKEN] } : {}
-    const known = Object.keys(credentialForms[kind].shape)
-    const given = Object.entries({ ...value, ...seeded }).filter(([name]) => known.includes(name))
-    return isDeepStrictEqual(Object.fromEntries(given), wanted)
+    return isDeepStrictEqual(await decryptCredentials(keys, companyId, kind, stored), wanted)
   } catch (error) {
     if (error instanceof CredentialsError) return false
     throw error

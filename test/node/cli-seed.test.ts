@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { decryptCredentials, encryptCredentials } from '../../src/auth/credentials.ts'
+import { decryptCredentials } from '../../src/auth/credentials.ts'
 import { wrapTransport } from '../../src/cli/database.ts'
 import { openLocalTransport } from '../../src/cli/local-transport.ts'
 import { readCredentialsKey } from '../../src/cli/secrets.ts'
@@ -42,9 +42,6 @@ describe('npm run seed', () => {
     await runCommand('seed', await writeSeed(smallShop()), '--state', state)
     runSql(state, "UPDATE clients SET company_name = 'Renamed' WHERE id = 1")
     runSql(state, 'UPDATE orders SET deleted = 1 WHERE id = 1')
-    const rotated = { ...smallShop().integrations?.accounting_sync?.credentials, refresh_token: 'second' }
-    const stored = await encryptCredentials(key, 1, 'accounting_sync', { ...rotated, seeded_refresh_token: 'first' })
-    runSql(state, "UPDATE integrations SET credentials = ? WHERE kind = 'accounting_sync'", stored)
     const before = readAll(state)
 
     const shop = smallShop()
