@@ -109,7 +109,7 @@ describe('the request id', () => {
     expect(linesOf(id).length).toBeGreaterThan(0)
   })
 
-  it.each(['x'.repeat(129), 'a b', 'a/b', 'ä', 'a,b', '<a>', 'a;b=c'])(
+  it.each(['x'.repeat(129), 'a b', 'a/b', 'a"b', 'a,b', '<a>', 'a;b=c'])(
     'is made where it is not well-formed: %s',
     async (id) => {
       const answer = await company.call('GET', '/clients', undefined, { 'x-request-id': id })

@@ -1,0 +1,121 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import type { Env } from '../../src/env.ts'
+import { migrate, mintCompany, request, send, type TestCompany } from '../support/app.ts'
+
+/*
+ * What the database does for each read: which index it uses, and that it neither walks a table nor sorts. Statements are
+ * caught as they are sent, so that what is explained is what runs.
+ */
+let company: TestCompany
+let clientId: number
+let orderId: number
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+  clientId = (await company.call('POST', '/clients', { company_name: 'a', email: 'a@x.example' })).body.client.id
+  orderId = (await company.call('POST', '/orders', { title: 'a', client_id: clientId })).body.project.id
+})
+
+/** The plan of every statement that a request sends through its session, one line a step. */
+async function plansOf(path: string): Promise<{ text: string; steps: string[] }[]> {
+  const sent: { text: string; values: unknown[] }[] = []
+  const DB = new Proxy(env.DB, {
+    get: (target, name) => {
+      if (name !== 'withSession') return Reflect.get(target, name).bind(target)
+      return (mark: string) => {
+        const session = target.withSession(mark)
+        const prepare = (text: string) => {
+          const statement = session.prepare(text)
+          return new Proxy(statement, {
+            get: (inner, key) => {
+              if (key !== 'bind') return Reflect.get(inner, key).bind(inner)
+              return (...values: unknown[]) => {
+                sent.push({ text, values })
+                return inner.bind(...values)
+              }
+            },
+          })
+        }
+        return {
+          prepare,
+          batch: (statements: D1PreparedStatement[]) => session.batch(statements),
+          getBookmark: () => session.getBookmark(),
+        }
+      }
+    },
+  })
+  const bindings: Env = { ...env, DB }
+  expect((await send(request(company.token, 'GET', path), { env: bindings })).status).toBe(200)
+  expect(sent.length).toBeGreaterThan(0)
+  return Promise.all(
+    sent.map(async ({ text, values }) => {
+      const { results } = await env.DB.prepare(`EXPLAIN QUERY PLAN ${text}`)
+        .bind(...values)
+        .all<{ detail: string }>()
+      return { text, steps: results.map(({ detail }) => detail) }
+    }),
+  )
+}
+
+const SHORT_SEARCH = '/clients?q=a'
+
+describe('the plan of a read', () => {
+  const paths: [string, () => string][] = [
+    ['clients', () => '/clients'],
+    ['a later page of clients', () => '/clients?page=3&per_page=100'],
+    ['a search', () => '/clients?q=harbor'],
+    ['a search for digits', () => '/clients?q=5550100'],
+    ['a search for one character', () => SHORT_SEARCH],
+    ['one client', () => `/clients/${clientId}`],
+    ['a client by email', () => '/clients/a%40x.example'],
+    ['orders', () => '/orders'],
+    ['orders of a client', () => `/orders?client_id=${clientId}`],
+    ['orders of a status', () => `/orders?status=${company.id * 100 + 1}`],
+    ['orders of a client between days', () => `/orders?client_id=${clientId}&from=2026-01-01&to=2099-01-01`],
+    ['orders of a status between days', () => `/orders?status=${company.id * 100 + 1}&from=2026-01-01&to=2099-01-01`],
+    ['orders since a day', () => '/orders?from=2026-01-01'],
+    ['an order', () => `/orders/${orderId}`],
+  ]
+
+  it.each(paths)('of %s walks no table and sorts nothing', async (_, path) => {
+    for (const { text, steps } of await plansOf(path())) {
+      const bad = steps.filter((step, index) => {
+        // A sort is of the few rows of one order, or none.
+        if (step.startsWith('USE TEMP B-TREE')) return !/order_id=\?\)$/.test(steps[index - 1] ?? '')
+        const scanned = /^SCAN (\S+)/.exec(step)?.[1]
+        if (scanned === undefined || scanned === 'CONSTANT' || scanned.startsWith('(subquery')) return false
+        // What was just gathered, or the full-text index.
+        return !steps.includes(`MATERIALIZE ${scanned}`) && !step.includes('VIRTUAL TABLE INDEX')
+      })
+      expect(bad, `${text}\n${steps.join('\n')}`).toEqual([])
+    }
+  })
+
+  it('of a search uses the full-text index within the company’s range of rowids', async () => {
+    for (const q of ['harbor', '5550100']) {
+      const plans = await plansOf(`/clients?q=${q}`)
+      for (const { text, steps } of plans) {
+        const scans = steps.filter((step) => step.includes('clients_fts'))
+        expect(scans, text).toHaveLength(1)
+        // `M` is a match; `>` and `<` are the bounds of the rowid that are handed to it.
+        expect(scans[0]).toMatch(/VIRTUAL TABLE INDEX \d+:.*M/)
+        expect(scans[0]).toMatch(/[<>]/)
+      }
+    }
+  })
+
+  it('of a total reads a counter, not the rows', async () => {
+    for (const path of ['/clients', '/orders']) {
+      const plans = await plansOf(path)
+      expect(
+        plans.some(({ steps }) => steps.some((step) => /SEARCH companies USING INTEGER PRIMARY KEY/.test(step))),
+      ).toBe(true)
+      expect(plans.every(({ text }) => !/count\(\*\)/i.test(text))).toBe(true)
+    }
+    for (const path of [`/orders?status=${company.id * 100 + 1}`, '/orders?from=2026-01-01']) {
+      expect((await plansOf(path)).every(({ text }) => !/count\(\*\)/i.test(text))).toBe(true)
+    }
+  })
+})
