@@ -1,0 +1,167 @@
+import { createExecutionContext } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { app } from '../../src/app.ts'
+import { freshnessOf } from '../../src/products/cache.ts'
+import { FOUND, UNKNOWN_STYLE } from '../../src/products/lookups.ts'
+import { ENDPOINT_PATH, OTHER_CREDENTIALS as OTHER_A } from '../simulators/supplier-a-catalogue.ts'
+import { type Answer, migrate, request } from '../support/app.ts'
+import {
+  get,
+  HOUR_MS,
+  integrate,
+  MINUTE_MS,
+  mintShop,
+  never,
+  type Shop,
+  search,
+  travel,
+  untilCalls,
+  withBinding,
+} from './support.ts'
+
+beforeAll(migrate)
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+describe('how long an answer is served', () => {
+  it.each([
+    [FOUND, 0, 'fresh'],
+    [FOUND, 10 * MINUTE_MS - 1, 'fresh'],
+    [FOUND, 10 * MINUTE_MS, 'stale'],
+    [FOUND, 24 * HOUR_MS - 1, 'stale'],
+    [FOUND, 24 * HOUR_MS, 'gone'],
+    [UNKNOWN_STYLE, HOUR_MS - 1, 'fresh'],
+    [UNKNOWN_STYLE, HOUR_MS, 'gone'],
+  ] as const)('%o after %d ms: %s', (lifetime, ageMs, freshness) => {
+    expect(freshnessOf(1_000, lifetime, 1_000 + ageMs)).toBe(freshness)
+  })
+})
+
+const only = { include: 'supplier_a' }
+
+async function stateOf(shop: Shop): Promise<string> {
+  return (await search(shop, 'PC61', only)).sources.supplier_a
+}
+
+describe('a found style', () => {
+  it('is asked for once in ten minutes, then served stale and refreshed behind the answer', async () => {
+    const shop = await mintShop()
+    expect(await stateOf(shop)).toBe('ok')
+    travel(10 * MINUTE_MS - 1_000)
+    expect(await stateOf(shop)).toBe('ok')
+    expect(await shop.a.calls()).toHaveLength(1)
+
+    travel(2_000)
+    await shop.a.spoil({ delayMs: 300 })
+    expect(await stateOf(shop)).toBe('stale')
+    await untilCalls(shop.a, 2)
+    await vi.waitFor(async () => expect(await stateOf(shop)).toBe('ok'))
+    expect(await shop.a.calls()).toHaveLength(2)
+  })
+
+  it('is gone after a day', async () => {
+    const shop = await mintShop()
+    await stateOf(shop)
+    travel(24 * HOUR_MS + 1_000)
+    await shop.a.spoil({ status: 500, times: -1 })
+    expect(await stateOf(shop)).toBe('failed')
+  })
+
+  it('survives the isolate: it stands in KV, slim and under a key that tells nothing', async () => {
+    const shop = await mintShop()
+    await search(shop, 'PC61')
+    await vi.waitFor(async () => expect((await keysOf(shop)).length).toBe(2))
+    for (const { name, metadata } of await keysOf(shop)) {
+      expect(name).toMatch(/^products\/1\/\d+\/supplier_[ab]\/[0-9a-f]{64}$/)
+      expect(metadata).toEqual({ fetchedAt: expect.any(Number), account: expect.any(Number) })
+      expect(await env.CACHE.get(name)).toMatch(/^\[/)
+    }
+    // Past the minute for which the isolate itself remembers, only KV can know it.
+    travel(2 * MINUTE_MS)
+    expect(await stateOf(shop)).toBe('ok')
+    expect(await shop.a.calls()).toHaveLength(1)
+  })
+})
+
+describe('an unknown style', () => {
+  it('is remembered for an hour, then asked for again', async () => {
+    const shop = await mintShop()
+    const miss = async () => (await search(shop, 'ZZ999', only)).sources.supplier_a
+    expect(await miss()).toBe('ok')
+    travel(59 * MINUTE_MS)
+    expect(await miss()).toBe('ok')
+    expect((await get(shop, '/products/supplier_a?style=zz999')).body.products).toEqual([])
+    expect(await shop.a.calls()).toHaveLength(1)
+    travel(2 * MINUTE_MS)
+    expect(await miss()).toBe('ok')
+    expect(await shop.a.calls()).toHaveLength(2)
+  })
+
+  it('lets the next one be tried, at most two in all', async () => {
+    const shop = await mintShop()
+    const found = await search(shop, 'ZZ999 PC61', only)
+    expect(found.supplier_a).toMatchObject({ style: 'PC61', count: 60 })
+    const none = await search(shop, 'ZZ998 ZZ997 PC61', only)
+    expect(none.supplier_a).toEqual({ style: 'ZZ998', products: [], count: 0, summary: null })
+    expect(none.sources.supplier_a).toBe('ok')
+    expect(await shop.a.calls()).toHaveLength(4)
+  })
+
+  it('is not known to be unknown while the supplier fails', async () => {
+    const shop = await mintShop()
+    await shop.a.spoil({ status: 500 })
+    const answer = await search(shop, 'ZZ999 PC61', only)
+    expect(answer.supplier_a).toEqual({ style: 'ZZ999', products: [], count: 0, summary: null })
+    expect(answer.sources.supplier_a).toBe('failed')
+    expect(await shop.a.calls()).toHaveLength(1)
+  })
+})
+
+describe('a changed integration', () => {
+  it('never serves what the account before it saw', async () => {
+    const shop = await mintShop()
+    const before = await search(shop, 'PC61', only)
+    await integrate(shop, 'supplier_a', `${shop.a.url}${ENDPOINT_PATH}`, OTHER_A)
+    const after = await search(shop, 'PC61', only)
+    expect(after.supplier_a.count).toBe(before.supplier_a.count)
+    expect(after.supplier_a.summary.price_min).not.toBe(before.supplier_a.summary.price_min)
+
+    // Nor stale, when the new account's supplier fails.
+    await integrate(shop, 'supplier_a', `${shop.a.url}/elsewhere`, OTHER_A)
+    expect(await stateOf(shop)).toBe('failed')
+  })
+})
+
+describe('a cache', () => {
+  const rejects = () => Promise.reject(new Error('KV is down'))
+
+  it.each([
+    ['that fails', { getWithMetadata: rejects, put: rejects }],
+    ['that hangs', { getWithMetadata: never, put: never }],
+    [
+      'that holds something else',
+      { getWithMetadata: async () => ({ value: { a: 1 }, metadata: {}, cacheStatus: null }) },
+    ],
+  ])('%s costs time, never an error', async (_, methods) => {
+    const shop = await mintShop()
+    const bindings = withBinding('CACHE', methods as Partial<KVNamespace>)
+    const start = performance.now()
+    // What goes on behind the answer, here perhaps for ever, is not waited for.
+    const response = await app.fetch(
+      request(shop.token, 'GET', '/products/search?q=PC61'),
+      bindings,
+      createExecutionContext(),
+    )
+    const answer = await response.json<Answer['body']>()
+    expect(answer.sources).toEqual({ local: 'ok', lines: 'ok', supplier_a: 'ok', supplier_b: 'ok' })
+    expect(answer.supplier_a.count).toBe(60)
+    expect(performance.now() - start).toBeLessThan(4_000)
+  })
+})
+
+async function keysOf(shop: Shop) {
+  const { keys } = await env.CACHE.list({ prefix: `products/1/${shop.id}/` })
+  return keys
+}
