@@ -76,7 +76,7 @@ describe('who imports what', () => {
   it('nothing of the commands, the description’s maker, the client or the tests', () => {
     expect(importers(/^(cli|docs|client)\/|\.\.\/test|vitest/)).toEqual([])
     // What the runtime has of its own.
-    expect(importers(/^node:(?!buffer$|zlib$)/)).toEqual([])
+    expect(importers(/^node:(?!buffer$|crypto$|zlib$)/)).toEqual([])
   })
 
   it('Zod whole, not in braces: braces bring every language of its messages', () => {
