@@ -6,6 +6,9 @@ import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
 const ROOT = join(import.meta.dirname, '../..')
 const DATABASE_ID = 'bench'
 
+/** The API's key in benchmarks, for integrations that they store. */
+export const CREDENTIALS_KEY = btoa('0123456789abcdef0123456789abcdef')
+
 /** Builds the Worker as it is deployed, minified. */
 export function buildWorker(directory: string): string {
   execFileSync('wrangler', ['deploy', '--dry-run', '--outdir', directory], { stdio: ['ignore', 'ignore', 'inherit'] })
@@ -17,6 +20,7 @@ export function startApi(scriptPath: string, stateDir: string): Promise<Running>
   return start(stateDir, {
     modules: [{ type: 'ESModule', path: scriptPath }],
     modulesRoot: '/',
+    compatibilityFlags: ['nodejs_compat'],
     kvNamespaces: ['CACHE'],
     r2Buckets: ['FILES'],
     durableObjects: {
@@ -24,13 +28,13 @@ export function startApi(scriptPath: string, stateDir: string): Promise<Running>
       ACCOUNTING_DELIVERY: { className: 'AccountingDelivery', useSQLite: true },
     },
     ratelimits: { AUTH_FAILURES: { namespace_id: '1', simple: { limit: 600, period: 60 } } },
-    bindings: { CREDENTIALS_KEY: '' },
+    bindings: { CREDENTIALS_KEY },
   })
 }
 
-/** A Worker that has the database and nothing else: the floor, and the way to fill the data. */
+/** A Worker that has the database, the cache and nothing else: the floor, and the way to fill the data. */
 export function startBare(script: string, stateDir: string): Promise<Running> {
-  return start(stateDir, { modules: true, script })
+  return start(stateDir, { modules: true, script, kvNamespaces: ['CACHE'] })
 }
 
 export interface Running {

@@ -35,7 +35,7 @@ export function readVersionsAhead(
 /** Stores a whole thread: one batch, in which nothing but the row is written when the content is stored already. */
 export async function putThread(context: RequestContext, legacyThreadId: string, body: Uint8Array): Promise<Response> {
   const input = parseThread(body)
-  const hash = await hashOf(input.content)
+  const hash = hashOf(input.content)
   await versionsAhead.get(context)
   const { row, segments } = await store(context, legacyThreadId, input, hash)
   remember(context.companyId, legacyThreadId, [{ accountEmail: input.accountEmail, contentHash: hash }])

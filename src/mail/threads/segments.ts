@@ -1,4 +1,4 @@
-/// <reference path="../../runtime.d.ts" />
+import { createHash } from 'node:crypto'
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import { joinBytes } from '../bytes.ts'
 
@@ -26,12 +26,10 @@ export function* fromSegments(segments: Iterable<string>): Generator<Uint8Array>
 }
 
 /** SHA-256 of the pieces as one, lower-case hex. */
-export async function hashOf(pieces: readonly Uint8Array[]): Promise<string> {
-  const stream = new crypto.DigestStream('SHA-256')
-  const writer = stream.getWriter()
-  for (const piece of pieces) await writer.write(piece)
-  await writer.close()
-  return Array.from(new Uint8Array(await stream.digest), (byte) => byte.toString(16).padStart(2, '0')).join('')
+export function hashOf(pieces: readonly Uint8Array[]): string {
+  const hash = createHash('sha256')
+  for (const piece of pieces) hash.update(piece)
+  return hash.digest('hex')
 }
 
 /** The same bytes in parts of `size`, the last one shorter. At most one part is copied at a time. */

@@ -1,0 +1,54 @@
+import { exports } from 'cloudflare:workers'
+import { request, sql, type TestCompany } from '../support/app.ts'
+
+let nextThread = 1
+
+/** A legacy id that no other thread of this file has. */
+export function freshThreadId(): string {
+  return `18c2f0a9${String(nextThread++).padStart(8, '0')}`
+}
+
+export const MAILBOX = 'sales@shop.example'
+
+export function threadPath(legacyId: string, accountEmail?: string): string {
+  const query = accountEmail === undefined ? '' : `?account_email=${encodeURIComponent(accountEmail)}`
+  return `/mail/email-threads/${legacyId}${query}`
+}
+
+export interface RawAnswer {
+  status: number
+  headers: Headers
+  text: string
+}
+
+/** Sends JSON text as it stands and gives the answer's text: nothing in between is parsed. */
+export async function sendText(
+  { token }: TestCompany,
+  method: 'GET' | 'PUT',
+  path: string,
+  body?: string,
+): Promise<RawAnswer> {
+  const response = await exports.default.fetch(request(token, method, path, body))
+  return { status: response.status, headers: response.headers, text: await response.text() }
+}
+
+/** The JSON text of the messages in an answer: it stands last. */
+export function messagesIn(answer: RawAnswer): string {
+  return answer.text.slice(answer.text.indexOf('"messages":') + '"messages":'.length, -'}}'.length)
+}
+
+export interface StoredSegment {
+  field: string
+  position: number
+  length: number
+  rowid: number
+}
+
+/** The segments of the one thread with this id. */
+export async function segmentsOf(legacyId: string): Promise<StoredSegment[]> {
+  return sql<StoredSegment>(
+    `SELECT field, position, length(data) AS length, rowid FROM email_thread_segments
+     WHERE thread_id IN (SELECT id FROM email_threads WHERE legacy_thread_id = ?) ORDER BY field, position`,
+    legacyId,
+  )
+}
