@@ -146,8 +146,6 @@ export function createTransport(options: ClientOptions) {
   return { send, upload }
 }
 
-export type Transport = ReturnType<typeof createTransport>
-
 /**
  * Milliseconds to wait before the next try, or null for no other try.
  * A 429 was refused before anything was done, so it may be repeated whatever the method; a lost answer or a

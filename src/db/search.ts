@@ -32,7 +32,7 @@ export function digitsOf(text: string): string {
 }
 
 /** Whether a search text can be meant as a phone number: digits and the usual punctuation between them. */
-export function looksLikePhone(text: string): boolean {
+function looksLikePhone(text: string): boolean {
   return /^[\d\s()+\-./]*\d[\d\s()+\-./]*$/.test(text)
 }
 

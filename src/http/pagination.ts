@@ -1,8 +1,8 @@
 import * as z from 'zod'
 import { wholeNumber } from './contract.ts'
 
-export const PER_PAGE_DEFAULT = 25
-export const PER_PAGE_MAX = 100
+const PER_PAGE_DEFAULT = 25
+const PER_PAGE_MAX = 100
 const PAGE_MAX = 1_000_000
 
 /** The query of every paged list. */

@@ -5,7 +5,7 @@ import { pageOf, pageQuery } from '../http/pagination.ts'
 
 const DISCOUNT_MAX = 999_999_999.99
 
-export const project = z
+const project = z
   .strictObject({
     id,
     title: z.string(),
@@ -22,7 +22,7 @@ export const project = z
   })
   .meta({ id: 'Project', description: 'An order, also called project.' })
 
-export const invoice = z
+const invoice = z
   .strictObject({
     id,
     project_id: id,

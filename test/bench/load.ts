@@ -7,7 +7,7 @@ export interface Figures {
   requestsPerSecond: number
 }
 
-export const CONNECTIONS = 8
+const CONNECTIONS = 8
 
 /**
  * Loads one address for some seconds over 8 connections and takes each answer's time as it comes (autocannon's own

@@ -9,7 +9,7 @@ import {
   rowsOf,
 } from './supplier-a-catalogue.ts'
 
-export { CREDENTIALS, ENDPOINT_PATH, NAMESPACE, OTHER_CREDENTIALS } from './supplier-a-catalogue.ts'
+export { CREDENTIALS, ENDPOINT_PATH } from './supplier-a-catalogue.ts'
 
 const OPERATION = 'getProductInfoByStyleColorSize'
 const SOAP = 'http://schemas.xmlsoap.org/soap/envelope/'

@@ -9,7 +9,7 @@ import {
   searchStyles,
 } from './supplier-b-catalogue.ts'
 
-export { CREDENTIALS, OTHER_CREDENTIALS } from './supplier-b-catalogue.ts'
+export { CREDENTIALS } from './supplier-b-catalogue.ts'
 
 const WINDOW_MS = 60_000
 

@@ -1,5 +1,5 @@
 /** A supplier's answer may hold at most this many bytes after decompression. */
-export const MAX_ANSWER_BYTES = 16 * 1024 * 1024
+const MAX_ANSWER_BYTES = 16 * 1024 * 1024
 
 const DEFAULT_TIMEOUT_MS = 10_000
 
@@ -69,7 +69,7 @@ export interface SupplierResponse {
  * 401 and 429 throw. Redirects are not followed, so that credentials never reach another host; a redirect comes back
  * as the answer it is.
  *
- * @throws SupplierError on 401, 429, no answer, a broken one, one over {@link MAX_ANSWER_BYTES}, or none in time
+ * @throws SupplierError on 401, 429, no answer, a broken one, one over 16 MiB, or none in time
  */
 export async function callSupplier(
   supplier: SupplierName,
