@@ -68,11 +68,21 @@ export async function sendRequest(request: Request): Promise<unknown> {
 }
 
 async function fetchText(request: Request): Promise<{ status: number; body: string }> {
-  const signal = AbortSignal.timeout(request.timeoutMs)
-  const { method, headers, body } = request
+  // Not AbortSignal.timeout, whose timer would outlive the call and keep the object that made it in memory.
+  const timeout = new AbortController()
+  const timer = setTimeout(() => timeout.abort(), request.timeoutMs)
+  try {
+    return await fetchWithin(timeout.signal, request)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+async function fetchWithin(signal: AbortSignal, request: Request): Promise<{ status: number; body: string }> {
+  const { url, method, headers, body } = request
   let response: Response
   try {
-    response = await fetch(request.url, {
+    response = await fetch(url, {
       method,
       headers,
       redirect: 'manual',

@@ -2,18 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { buildUpdateCall, type InvoiceCall, type InvoiceSource } from '../../src/accounting/invoice-payload.ts'
 import { SPOILT } from '../simulators/accounting-data.ts'
 import { type Order, Outbox } from './outbox.ts'
+import { seeded } from './random.ts'
 import { makeLine, makeOrder, REALM } from './support.ts'
-
-/** Numbers from 0 to 1 that are the same for the same seed. */
-function seeded(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
 
 const INVOICE_POST = '^POST /v3/company/\\d+/invoice'
 const FAULTS = [
