@@ -1,10 +1,11 @@
+import { createHash } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Request } from 'autocannon'
 import { fillCompany } from './company.ts'
 import { type Figures, load, medianOf } from './load.ts'
-import { buildWorker, startApi, startBare } from './worker.ts'
+import { buildWorker, migrationStatements, startApi, startBare } from './worker.ts'
 
 const SIZES = [10_000, 200_000]
 const ROUNDS = 5
@@ -48,13 +49,14 @@ export async function run(): Promise<void> {
   }
 }
 
-/** Fills a company once and keeps it under `.bench/`; the benchmark works on a copy. */
+/** Fills a company once per schema and keeps it under `.bench/`; the benchmark works on a copy. */
 async function prepare(
   size: number,
   floorScript: string,
   directory: string,
 ): Promise<{ state: string; tokens: string[] }> {
-  const kept = join(import.meta.dirname, '../../.bench', String(size))
+  const schema = createHash('sha256').update(migrationStatements().join()).digest('hex').slice(0, 8)
+  const kept = join(import.meta.dirname, '../../.bench', `${size}-${schema}`)
   const tokensFile = join(kept, 'tokens.json')
   if (!existsSync(tokensFile)) {
     rmSync(kept, { recursive: true, force: true })
