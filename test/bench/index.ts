@@ -3,6 +3,7 @@ export {}
 /** `npm run bench [-- NAME …]`: each benchmark prints its figures beside a floor measured in the same run. */
 const BENCHMARKS: Record<string, () => Promise<{ run: () => Promise<void> }>> = {
   core: () => import('./core.ts'),
+  products: () => import('./products.ts'),
 }
 
 const names = process.argv.slice(2)
