@@ -9,9 +9,6 @@ const DATABASE_ID = 'bench'
 /** The API's key in benchmarks, for integrations that they store. */
 export const CREDENTIALS_KEY = btoa('0123456789abcdef0123456789abcdef')
 
-/** The API's key in benchmarks, for integrations that they store. */
-export const CREDENTIALS_KEY = btoa('0123456789abcdef0123456789abcdef')
-
 /** Builds the Worker as it is deployed, minified. */
 export function buildWorker(directory: string): string {
   execFileSync('wrangler', ['deploy', '--dry-run', '--outdir', directory], { stdio: ['ignore', 'ignore', 'inherit'] })
