@@ -68,7 +68,7 @@ export function text(min: number, max: number) {
 
 /** Text without the white space around it, of 1 to `max` characters. */
 export function trimmed(max: number) {
-  return z.string().trim().pipe(text(1, max)).meta({ minLength: 1, maxLength: max })
+  return z.string().trim().pipe(text(1, max)).meta({ minLength: 1, maxLength: max, pattern: '\\S' })
 }
 
 /** An id in a body: a positive integer up to 2^53 − 1. */

@@ -131,11 +131,12 @@ const fullOrder = z
 
 const changed = z.strictObject({ project, invoice: invoice.nullable() })
 
-const discountAmount = z
-  .number()
-  .min(0)
-  .max(DISCOUNT_MAX)
-  .refine((value) => Math.abs(value * 100 - Math.round(value * 100)) < 1e-4, 'must have at most 2 decimals')
+/** As written, or off by what binary arithmetic leaves behind (0.1 + 0.2). */
+function hasTwoDecimals(value: number): boolean {
+  return Math.abs(value - Math.round(value * 100) / 100) <= value * 4 * Number.EPSILON
+}
+
+const discountAmount = z.number().min(0).max(DISCOUNT_MAX).refine(hasTwoDecimals, 'must have at most 2 decimals')
 
 const writable = {
   description: text(0, 10_000).nullable().optional().describe('Also the private note of the accounting system.'),

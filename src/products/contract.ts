@@ -26,11 +26,13 @@ const catalogItem = z
   })
   .meta({ id: 'CatalogItem', description: 'An item of the company’s own catalogue.' })
 
+const SOURCE_OR_NOTHING = `\\s*(?:${SOURCES.join('|')})?\\s*`
+
 const include = text(0, 200)
   .transform((value) => value.split(',').map((name) => name.trim()))
   .transform((names) => names.filter((name) => name !== ''))
   .pipe(z.array(z.enum(SOURCES, `must be a comma list of ${SOURCES.join(', ')}`)))
-  .meta({ type: 'string' })
+  .meta({ type: 'string', pattern: `^${SOURCE_OR_NOTHING}(?:,${SOURCE_OR_NOTHING})*$` })
   .describe(`Comma list of the sources to ask: ${SOURCES.join(', ')}. Left out or blank: all.`)
 
 export const searchProducts = defineContract({
