@@ -19,7 +19,7 @@ export const supplierBStyleSchema = z
     style_image: imagePath,
     sustainable: z.boolean(),
   })
-  .describe('A style; what the supplier left out is null.')
+  .meta({ id: 'SupplierBStyle', description: 'A style; what the supplier left out is null.' })
 
 export type SupplierBStyle = z.infer<typeof supplierBStyleSchema>
 
@@ -42,7 +42,7 @@ const skuSchema = z
     sale_expiration: text.describe('Date as the supplier sends it.'),
     country_of_origin: text,
   })
-  .describe('One size of the colour.')
+  .meta({ id: 'SupplierBSku', description: 'One size of the colour.' })
 
 /** The SKUs of one colour of one style, as the API answers them. */
 export const supplierBColorGroupSchema = z
@@ -61,7 +61,10 @@ export const supplierBColorGroupSchema = z
     side_image: imagePath,
     skus: z.array(skuSchema).min(1).describe('In the order of their sizes.'),
   })
-  .describe('A colour of a style with its sizes; what the supplier left out is null.')
+  .meta({
+    id: 'SupplierBColorGroup',
+    description: 'A colour of a style with its sizes; what the supplier left out is null.',
+  })
 
 export type SupplierBColorGroup = z.infer<typeof supplierBColorGroupSchema>
 

@@ -35,7 +35,10 @@ export const supplierAVariantSchema = z
     front_image: imageUrl,
     back_image: imageUrl,
   })
-  .describe("A style in one colour and size, with the company's own prices; what the supplier left out is null.")
+  .meta({
+    id: 'SupplierAVariant',
+    description: "A style in one colour and size, with the company's own prices; what the supplier left out is null.",
+  })
 
 export type SupplierAVariant = z.infer<typeof supplierAVariantSchema>
 
@@ -50,7 +53,7 @@ export const supplierASummarySchema = z
     price_min: price.describe('Lowest regular price of one piece.'),
     price_max: price.describe('Highest regular price of one piece.'),
   })
-  .describe('The style in short.')
+  .meta({ id: 'SupplierASummary', description: 'The style in short.' })
 
 export type SupplierASummary = z.infer<typeof supplierASummarySchema>
 
