@@ -26,14 +26,15 @@ async function seed(company: number, word: string) {
   const rows: [string, Record<string, unknown>][] = [
     ['order_statuses', { id: 1, title: word, color: word, workflow_key: word, is_default: 1 }],
     ['taxes', { id: 1, name: word, rate: 5 }],
-    ...[1, 2].map((id): [string, Record<string, unknown>] => [
+    // The last has an email that the other company's client of another id has too.
+    ...[1, 2, word === 'ALPHA' ? 7 : 8].map((id): [string, Record<string, unknown>] => [
       'clients',
       {
         id,
         company_name: `${word} tee ${id}`,
         company_name_key: fold(`${word} tee ${id}`),
-        email: `${id}@x.example`,
-        email_key: fold(`${id}@x.example`),
+        email: `${Math.min(id, 7)}@x.example`,
+        email_key: fold(`${Math.min(id, 7)}@x.example`),
         phone: '5550100',
         phone_key: '5550100',
         phone_digits: '5550100',
@@ -125,6 +126,7 @@ const requests: Record<string, { path: string; body?: unknown }[]> = {
     { path: '/clients/1' },
     { path: '/clients/1%40x.example' },
     { path: '/clients/-?email=2@x.example' },
+    { path: '/clients/7%40x.example' },
   ],
   'GET /orders': [
     { path: '/orders' },
