@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { call, migrate, mintCompany, mintToken, sql, type TestCompany } from '../../support/app.ts'
 import { freshThreadId, sendText } from '../support.ts'
 
 let me: TestCompany
@@ -236,9 +236,10 @@ describe('the tie to the company', () => {
   })
 
   it('is not made by `true`, which SQLite takes for 1', async () => {
-    const first = await sql<{ id: number }>('SELECT id FROM companies ORDER BY id LIMIT 1')
-    expect(first).toEqual([{ id: 1 }])
-    expect(await seen(me, { client_data: { company_id: true } })).toBe(404)
+    const legacyId = freshThreadId()
+    await store(other, legacyId, { client_data: { company_id: true } })
+    expect(await sql('SELECT id FROM companies WHERE id = 1')).toEqual([{ id: 1 }])
+    expect((await call(await mintToken(1), 'GET', `/mail/threads/${legacyId}`)).status).toBe(404)
   })
 })
 
