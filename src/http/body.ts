@@ -17,7 +17,8 @@ const FIRST_BUFFER_BYTES = 65_536
  * @throws ApiError 415 for another media type, 413 over the limit, 400 for bytes that are not UTF-8
  */
 export async function readJsonText(request: Request, limitBytes: number): Promise<string> {
-  return new TextDecoder().decode(await readJsonBytes(request, limitBytes))
+  // The one mark that may stand first is cut off already.
+  return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(await readJsonBytes(request, limitBytes))
 }
 
 /** {@link readJsonText} as UTF-8, without a byte order mark. */

@@ -82,8 +82,9 @@ describe('a body', () => {
     expect(answer).toMatchObject({ status: 200, body: { client: { company_name: 'Ünï' } } })
   })
 
-  it('may begin with a byte order mark', async () => {
+  it('may begin with one byte order mark', async () => {
     expect((await post('\uFEFF{"company_name":"a"}')).status).toBe(200)
+    expectMalformed(await post('\uFEFF\uFEFF{"company_name":"a"}'))
   })
 
   it.each([[0xff], [0xc3, 0x28], [0xed, 0xa0, 0x80], [0xe2, 0x82]])(

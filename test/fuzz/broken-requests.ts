@@ -1,0 +1,396 @@
+import fc from 'fast-check'
+import { isObject, type JsonObject } from '../../src/docs/json.ts'
+import { isOpen, type Operation, type Parameter, propertiesOf, requiredOf, resolve, typesOf } from './description.ts'
+import { type Draft, writeObject } from './draft.ts'
+import { fits, isStrict } from './fits.ts'
+import { BAD_PATH, BODY_LIMIT_BYTES, IGNORES_UNKNOWN_QUERY } from './rules.ts'
+import { validRequest } from './valid-requests.ts'
+import { AWKWARD_NAMES } from './values.ts'
+
+type Change = (draft: Draft) => Draft
+type Mutation = fc.Arbitrary<Change>
+
+/** Valid requests with one thing broken, so that it is known how they must be refused. */
+export function brokenRequest(operation: Operation): fc.Arbitrary<Draft> {
+  const groups = [
+    ...operation.pathParameters.flatMap((parameter) => breakPath(operation, parameter)),
+    ...(operation.queryParameters.length > 0 ? breakQuery(operation) : []),
+    ...(operation.body ? breakBody(operation, operation.body) : []),
+    breakToken,
+    breakMethod(operation),
+  ]
+  return fc.tuple(validRequest(operation), fc.oneof(...groups)).map(([draft, change]) => change(draft))
+}
+
+function mark(kind: string, refusedWith: number, field: string | null, change: Partial<Draft>): Partial<Draft> {
+  return { ...change, kind, refusedWith: [refusedWith], field }
+}
+
+/* The path */
+
+function breakPath(operation: Operation, { name, schema }: Parameter): Mutation[] {
+  const misfits = misfitTexts(schema).filter((value) => value !== '' && !/^\.{1,2}$/.test(value))
+  const encoded = [...misfits.map(encodeURIComponent), ...ODD_ESCAPES.filter((value) => !fits(value, schema))]
+  if (schema.pattern === undefined && schema.enum === undefined) return []
+  return [
+    fc.constantFrom(...encoded).map((value) => (draft) => ({
+      ...draft,
+      ...mark('path does not fit', BAD_PATH[operation.id] ?? 404, null, { path: { ...draft.path, [name]: value } }),
+    })),
+  ]
+}
+
+/** Broken percent-encodings, and right ones of what hardly anything expects. */
+const ODD_ESCAPES = [
+  '%',
+  '%1',
+  '%ZZ',
+  '%E0%A4%A',
+  '%ff',
+  '%c0%ae%c0%ae',
+  '%ed%a0%80',
+  '%00',
+  '1%00',
+  '%2F',
+  '1%2f2',
+  '%252e',
+  '%0d%0a',
+]
+
+/** As lenient as can be: what cannot be decoded stays. */
+function decode(value: string): string {
+  try {
+    return decodeURIComponent(value)
+  } catch {
+    return value
+  }
+}
+
+/* The query */
+
+function breakQuery(operation: Operation): Mutation[] {
+  const parameters = operation.queryParameters
+  const replace =
+    (name: string, value: string): Change =>
+    (draft) => ({
+      ...draft,
+      ...mark(`query ${name} does not fit`, 400, name, {
+        query: [...draft.query.filter(([other]) => other !== name), [name, value]],
+      }),
+    })
+  const misfits = parameters.flatMap(({ name, schema }) => [
+    ...misfitTexts(schema).map((value) => replace(name, encodeURIComponent(value))),
+    ...ODD_ESCAPES.filter((value) => isStrict(schema) && !fits(value, schema) && !fits(decode(value), schema)).map(
+      (value) => replace(name, value),
+    ),
+  ])
+  const repeated = parameters.map(
+    ({ name }): Change =>
+      (draft) => {
+        const value = draft.query.find(([other]) => other === name)?.[1] ?? '1'
+        return {
+          ...draft,
+          ...mark(`query ${name} twice`, 400, name, { query: [...draft.query, [name, value], [name, value]] }),
+        }
+      },
+  )
+  const left = parameters
+    .filter(({ required }) => required)
+    .map(
+      ({ name }): Change =>
+        (draft) => ({
+          ...draft,
+          ...mark(`query ${name} left out`, 400, name, { query: draft.query.filter(([other]) => other !== name) }),
+        }),
+    )
+  const known = new Set(parameters.map(({ name }) => name))
+  const unknown = IGNORES_UNKNOWN_QUERY.includes(operation.id)
+    ? []
+    : AWKWARD_NAMES.filter((name) => name !== '' && !known.has(name)).map(
+        (name): Change =>
+          (draft) => ({
+            ...draft,
+            ...mark('unknown query parameter', 400, name, { query: [...draft.query, [name, '1']] }),
+          }),
+      )
+  return [misfits, repeated, left, unknown]
+    .filter((group) => group.length > 0)
+    .map((group) => fc.constantFrom(...group))
+}
+
+const TEXTS_OF_NO_USE = [
+  '',
+  ' ',
+  '0',
+  '-1',
+  '+1',
+  '01',
+  '1.0',
+  '1.5',
+  '1e1',
+  '0x1',
+  ' 1',
+  '1 ',
+  '１',
+  '١',
+  'NaN',
+  'Infinity',
+  'null',
+  'undefined',
+  'true',
+  '[object Object]',
+  '99999999999999999999',
+  '9'.repeat(5_000),
+  '2026-02-30',
+  '2025-02-29',
+  '2026-13-01',
+  '2026-00-10',
+  '20260101',
+  '2026-1-1',
+  '+12026-01-01',
+  '2026-01-01T00:00:00Z',
+  'nobody',
+  '@x.example',
+  'a@',
+  'a@b',
+  'a b@x.example',
+  'a@b@x.example',
+  '.a@x.example',
+  'a..b@x.example',
+  'ä@x.example',
+  '__proto__',
+  'constructor',
+  'toString',
+  '\u0000',
+  'a/b',
+  'a\\b',
+  'a b',
+  '...',
+  '🧵',
+]
+
+/** Texts that a schema of a parameter or string does not allow. */
+function misfitTexts(schema: JsonObject): string[] {
+  const max = Number(schema.maxLength ?? Number.POSITIVE_INFINITY)
+  const long = max <= 5_000 ? ['x'.repeat(max + 1), '🧵'.repeat(max + 1), 'é'.repeat(60_000 / 6)] : []
+  return [...TEXTS_OF_NO_USE, ...long].filter((value) => !fits(value, schema))
+}
+
+/* The body */
+
+function breakBody(operation: Operation, schema: JsonObject): Mutation[] {
+  const properties = propertiesOf(schema)
+  const misfits = properties.flatMap(([name, property]) =>
+    misfitValues(property).map((value): [string, string] => [name, value]),
+  )
+  const replaced = fc.constantFrom(...misfits).map(
+    ([name, value]): Change =>
+      (draft) => ({
+        ...draft,
+        ...mark(`body ${name} does not fit`, 400, name, {
+          members: [...(draft.members ?? []).filter(([other]) => other !== name), [name, value]],
+        }),
+      }),
+  )
+  const groups: Mutation[] = [replaced, notJson, notObject, notUtf8, mediaType, tooLarge(operation)]
+
+  const required = requiredOf(schema)
+  if (required.length > 0) {
+    groups.push(
+      fc.constantFrom(...required).map((name) => (draft) => ({
+        ...draft,
+        ...mark(`body ${name} left out`, 400, name, {
+          members: (draft.members ?? []).filter(([other]) => other !== name),
+        }),
+      })),
+    )
+  }
+  if (Number(schema.minProperties ?? 0) > 0) {
+    groups.push(fc.constant((draft) => ({ ...draft, ...mark('empty body object', 400, null, { members: [] }) })))
+  }
+  const names = AWKWARD_NAMES.filter((name) => !properties.some(([known]) => known === name))
+  if (!isOpen(schema)) {
+    groups.push(
+      fc.constantFrom(...names, 'x'.repeat(10_000)).map((name) => (draft) => ({
+        ...draft,
+        ...mark('unknown body field', 400, name, { members: [...(draft.members ?? []), [name, '1']] }),
+      })),
+    )
+  }
+  return groups
+}
+
+const VALUES_OF_EVERY_TYPE: readonly [type: string, json: string][] = [
+  ['null', 'null'],
+  ['boolean', 'true'],
+  ['boolean', 'false'],
+  ['number', '1.5'],
+  ['integer', '1'],
+  ['string', '"1"'],
+  ['string', '""'],
+  ['array', '[]'],
+  ['array', '["1"]'],
+  ['array', `${'['.repeat(20_000)}${']'.repeat(20_000)}`],
+  ['object', '{}'],
+  ['object', '{"__proto__":1}'],
+  ['object', '{"toString":1,"length":3}'],
+  ['object', `${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`],
+]
+
+const NUMBERS = [
+  '-1',
+  '-0.01',
+  '0',
+  '1.5',
+  '0.001',
+  '-1e-300',
+  '1e300',
+  '1e999',
+  '-1e999',
+  '9007199254740992',
+  '123456789012345678901234567890',
+  '1000000000',
+]
+
+/** JSON texts of values that a schema does not allow. */
+function misfitValues(schema: JsonObject): string[] {
+  const types = typesOf(schema)
+  if (!types) return []
+  const isAllowed = (type: string) => types.includes(type) || (type === 'integer' && types.includes('number'))
+  const result = VALUES_OF_EVERY_TYPE.filter(([type]) => !isAllowed(type)).map(([, value]) => value)
+  if (types.includes('string')) result.push(...misfitStrings(schema))
+  if (types.includes('integer') || types.includes('number')) {
+    result.push(...NUMBERS.filter((number) => !isWithin(Number(number), schema)))
+  }
+  if (types.includes('array') && isObject(schema.items)) {
+    const items = misfitValues(resolve(schema.items))
+    result.push(...items.flatMap((item) => [`[${item}]`, `[${item},${item}]`]))
+  }
+  return result
+}
+
+function misfitStrings(schema: JsonObject): string[] {
+  const surrogates =
+    schema.maxLength === undefined && !isStrict(schema) ? [] : ['"\\ud800"', '"a\\udc00\\ud800b"', '"a\\ud83e"']
+  return [...misfitTexts(schema).map((value) => JSON.stringify(value)), ...surrogates]
+}
+
+function isWithin(value: number, schema: JsonObject): boolean {
+  if (!Number.isFinite(value)) return false
+  if (schema.type !== 'number' && !Number.isInteger(value)) return false
+  return (
+    value >= Number(schema.minimum ?? Number.NEGATIVE_INFINITY) &&
+    value <= Number(schema.maximum ?? Number.POSITIVE_INFINITY)
+  )
+}
+
+const instead =
+  (kind: string, status: number, body: (text: string) => string | Uint8Array): Change =>
+  (draft) => ({
+    ...draft,
+    ...mark(kind, status, null, { body: body(writeObject(draft.members ?? [])) }),
+  })
+
+/** A beginning of a JSON object is never JSON; nor is any of these. */
+const notJson: Mutation = fc.oneof(
+  fc.nat().map((at) => instead('cut JSON', 400, (text) => text.slice(0, at % text.length))),
+  fc
+    .constantFrom<(text: string) => string>(
+      () => ' ',
+      (text) => `${text}x`,
+      (text) => text + text,
+      (text) => `${text},`,
+      (text) => text.replace(/}$/, ',}'),
+      (text) => text.replace('{', '{,'),
+      (text) => text.replace('{', '{x:1,').replace(',}', '}'),
+      (text) => text.replace('{', "{'x':1,").replace(',}', '}'),
+      (text) => text.replace('{', '{"x":NaN,').replace(',}', '}'),
+      (text) => text.replace('{', '{"x":01,').replace(',}', '}'),
+      (text) => text.replace('{', '{"x":.5,').replace(',}', '}'),
+      (text) => text.replace('{', '{"x":"\n",').replace(',}', '}'),
+      (text) => text.replace('{', '{"x":"\\u12",').replace(',}', '}'),
+      (text) => text.replace('{', '{"x":"\\x41",').replace(',}', '}'),
+      (text) => `/**/${text}`,
+      (text) => `\u00a0${text}`,
+      (text) => `)]}',\n${text}`,
+      (text) => `\ufeff\ufeff${text}`,
+      (text) => '['.repeat(100_000) + text,
+      (text) => `${text}\u0000`,
+    )
+    .map((change) => instead('not JSON', 400, change)),
+)
+
+const notObject: Mutation = fc
+  .constantFrom('null', '1', '"text"', 'true', '[]', '[{}]', '""', `${'['.repeat(100_000)}${']'.repeat(100_000)}`)
+  .map((body) => instead('no JSON object', 400, () => body))
+
+/** Bytes that are no UTF-8, within a string: Latin-1, a surrogate, an overlong slash, a cut character. */
+const notUtf8: Mutation = fc
+  .constantFrom([0xe9], [0xed, 0xa0, 0x80], [0xc0, 0xaf], [0xf0, 0x9f, 0xa7], [0xff, 0xfe])
+  .map((bytes) =>
+    instead('not UTF-8', 400, (text) =>
+      Buffer.concat([Buffer.from('{"x":"'), Buffer.from(bytes), Buffer.from(`",${text.slice(1)}`)]),
+    ),
+  )
+
+const mediaType: Mutation = fc
+  .constantFrom(
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/jsonx',
+    'application/json-patch+json',
+    'application/vnd.api+json',
+    'text/json',
+    'text/plain; application/json',
+    '',
+    null,
+  )
+  .map((type) => (draft) => {
+    const { 'content-type': _, ...headers } = draft.headers
+    return {
+      ...draft,
+      ...mark('other media type', 415, null, {
+        headers: type === null ? headers : { ...headers, 'content-type': type },
+      }),
+    }
+  })
+
+function tooLarge(operation: Operation): Mutation {
+  const limit = BODY_LIMIT_BYTES[operation.id] ?? 1_048_576
+  // Larger ones would take all the time.
+  if (limit > 2_000_000) return mediaType
+  return fc.constantFrom({}, { 'transfer-encoding': 'chunked' }).map((headers) => (draft) => ({
+    ...draft,
+    ...mark('body too large', 413, null, {
+      headers: { ...draft.headers, ...headers },
+      body: writeObject(draft.members ?? []).padEnd(limit + 1),
+    }),
+  }))
+}
+
+/* The rest */
+
+const breakToken: Mutation = fc
+  .constantFrom<Record<string, string>>(
+    {},
+    { authorization: '' },
+    { authorization: 'Bearer' },
+    { authorization: 'Basic dXNlcjpwYXNz' },
+    { authorization: `Bearer ${'0'.repeat(64)}` },
+    { authorization: `Bearer ${'z'.repeat(64)}` },
+    { authorization: `Bearer ${'0'.repeat(6_000)}` },
+    { 'x-api-key': '0'.repeat(64) },
+  )
+  .map((headers) => (draft) => ({
+    ...draft,
+    ...mark('no valid token', 401, null, { headers: { ...draft.headers, ...headers }, isAuthorized: false }),
+  }))
+
+function breakMethod({ methods }: Operation): Mutation {
+  const others = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].filter((method) => !methods.includes(method))
+  return fc.constantFrom(...others).map((method) => (draft) => ({
+    ...draft,
+    ...mark(`method ${method}`, 405, null, { method, ...(method === 'GET' && { members: null }) }),
+  }))
+}

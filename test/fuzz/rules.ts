@@ -1,0 +1,89 @@
+import fc from 'fast-check'
+import type { Json } from '../../src/docs/json.ts'
+
+/*
+ * What the description cannot say and the fuzzer must know, as data.
+ */
+
+/** Rules of the service beyond the schemas: a valid request may be refused with 400 if each of its issues is here. */
+export const RULES_BEYOND_SCHEMAS: readonly { operations: string[]; path: RegExp; message: RegExp; because: string }[] =
+  [
+    {
+      operations: ['createOrder', 'updateOrder'],
+      path: /^(client_id|status_id|tax_id)$/,
+      message: /is not of this company, or is deleted/,
+      because: 'it refers to a row, which must be the company’s',
+    },
+    {
+      operations: ['createOrder', 'updateOrder'],
+      path: /^discount_amount(_type)?$/,
+      message: /percentage must be at most 100|at most 2 decimals/,
+      because: 'it depends on another field or on what is stored; validators miscount multiples of 0.01',
+    },
+    {
+      operations: ['listOrders', 'readProduct'],
+      path: /^(client_id|status|id)$/,
+      message: /at most 9007199254740991/,
+      because: 'a query value is text, whose pattern cannot say how large the number is',
+    },
+    {
+      operations: ['readProduct'],
+      path: /^(style|sku|styleId|styleid|id)$/,
+      message: /is required|must not hold a comma|must not be dots only/,
+      because: 'it depends on the source in the path',
+    },
+    {
+      operations: ['presignUpload'],
+      path: /^fileName$/,
+      message: /must end in a name of/,
+      because: 'it counts behind the last slash, in normalised form and in bytes',
+    },
+  ]
+
+/** Operations that ignore query parameters which they do not know; any other with a query refuses them. */
+export const IGNORES_UNKNOWN_QUERY: readonly string[] = ['searchProducts', 'readProduct']
+
+/** The status of a path parameter that does not fit; 404 unless it is here. */
+export const BAD_PATH: Readonly<Record<string, number>> = {
+  putEmailThread: 400,
+  readEmailThread: 400,
+  readThreadContext: 400,
+}
+
+/** The bytes that a body may have; 1 MiB unless it is here. */
+export const BODY_LIMIT_BYTES: Readonly<Record<string, number>> = { putEmailThread: 26_214_400 }
+
+/** Rows of the sample company, and of those that the fuzzer makes. */
+const MANY = 200
+
+const email = fc.constantFrom('sales@shop.example', 'Sales@Shop.Example', 'other@shop.example')
+const threadId = fc.constantFrom('t1', 't2', 't3', 't:4=+-_.')
+
+/** Values of fields, by name, with which a request gets further than to the first lookup. The schema's own come too. */
+export const PREFERRED: Readonly<Record<string, fc.Arbitrary<Json>>> = {
+  client_id: fc.integer({ min: 1, max: MANY }),
+  status_id: fc.integer({ min: 1, max: 12 }),
+  tax_id: fc.constantFrom(0, 1, 2, 3, null),
+  discount_amount: fc.integer({ min: 0, max: 10_000 }).map((hundredths) => hundredths / 100),
+  account_email: email,
+  legacyThreadId: threadId,
+}
+
+/** The same for what stands in a path or query. */
+export const PREFERRED_TEXT: Readonly<Record<string, fc.Arbitrary<string>>> = {
+  id: fc.oneof(
+    fc.integer({ min: 1, max: MANY }).map(String),
+    fc.constantFrom('10', '11', '20', 'new@fuzz.example', 'NEW@FUZZ.EXAMPLE'),
+  ),
+  orderId: fc.integer({ min: 1, max: MANY }).map(String),
+  client_id: fc.integer({ min: 1, max: MANY }).map(String),
+  status: fc.integer({ min: 1, max: 12 }).map(String),
+  legacyThreadId: threadId,
+  account_email: email,
+  email: fc.constant('new@fuzz.example'),
+  style: fc.constantFrom('PC61', 'pc61 ', 'ST350', '1', 'nothing'),
+  styleId: fc.constantFrom('1', '2', '999999'),
+  sku: fc.constantFrom('B00010000', 'nothing'),
+  q: fc.constantFrom('cotton tee', 'PC61', 'crew', 'a', '555 01', '"'),
+  include: fc.constantFrom('local', 'local,lines', ' supplier_a , supplier_b', ''),
+}
