@@ -113,6 +113,39 @@ describe('a token', () => {
   })
 })
 
+describe('an Authorization header', () => {
+  const forms: [string, (token: string) => string][] = [
+    ['no token', () => 'Bearer'],
+    ['a blank token', () => 'Bearer '],
+    ['no scheme', (token) => token],
+    ['another scheme', (token) => `Token ${token}`],
+    ['a longer scheme', (token) => `Bearers ${token}`],
+    ['63 characters', (token) => `Bearer ${token.slice(1)}`],
+    ['65 characters', (token) => `Bearer ${token}0`],
+    ['a character that is not hexadecimal', (token) => `Bearer ${token.slice(1)}g`],
+    ['the token twice', (token) => `Bearer ${token} ${token}`],
+    ['two credentials', (token) => `Bearer ${token}, Bearer ${token}`],
+    ['a prefix', (token) => `Bearer crm_${token}`],
+    ['a space in between', (token) => `Bearer ${token.slice(0, 32)} ${token.slice(32)}`],
+    ['quotes', (token) => `Bearer "${token}"`],
+    ['no space', (token) => `Bearer${token}`],
+  ]
+
+  it.each(forms)('with %s is refused', async (_, form) => {
+    const { token } = await mintCompany()
+    const answer = await call(null, 'GET', '/clients', undefined, { authorization: form(token) })
+    expect(answer).toMatchObject({ status: 401, body: { error: { code: 'unauthenticated', details: null } } })
+    expect(answer.headers.get('www-authenticate')).toBe('Bearer')
+  })
+
+  it('counts, not a token in the address', async () => {
+    const { token } = await mintCompany()
+    for (const name of ['token', 'access_token', 'api_key']) {
+      expect((await call(null, 'GET', `/clients?${name}=${token}`)).status).toBe(401)
+    }
+  })
+})
+
 describe('last used', () => {
   it('is written after the answer, at most once a minute', async () => {
     const { token } = await mintCompany()

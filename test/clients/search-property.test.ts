@@ -150,7 +150,7 @@ describe('a search over random clients', () => {
         const counted = await sql('SELECT client_count FROM companies WHERE id = ?', company.id)
         expect(counted).toEqual([{ client_count: live }])
       }),
-      { numRuns: 15 },
+      { numRuns: 12 },
     )
   }, 60_000)
 })

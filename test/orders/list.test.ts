@@ -190,7 +190,7 @@ describe('totals of lists', () => {
         )
         expect(kept).toEqual(counted)
       }),
-      { numRuns: 20 },
+      { numRuns: 12 },
     )
   }, 60_000)
 })
