@@ -79,7 +79,7 @@ function wireText(name: string, schema: Parameter['schema']): fc.Arbitrary<strin
 }
 
 /** Every byte as `%xx`. */
-export function encodeAll(value: string): string {
+function encodeAll(value: string): string {
   return Array.from(Buffer.from(value), (byte) => `%${byte.toString(16).padStart(2, '0')}`).join('')
 }
 
