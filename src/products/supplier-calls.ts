@@ -22,6 +22,7 @@ export type Outcome<Item> = { entry: Entry<Item> } | { error: SupplierError }
  * `waitUntil` the call dies with the answer of its request and the others wait for ever.)
  */
 const inFlight = new Map<string, { outcome: Promise<Outcome<unknown>>; lostAt: number }>()
+const MAX_IN_FLIGHT = 1_000
 
 /** By company and supplier; a changed integration starts anew. Lost with the isolate, which costs a few calls. */
 const healths = new Map<string, { account: number; health: Health }>()
@@ -54,6 +55,8 @@ export function callOnce<Item>(
 
   const outcome = call(context, lookup, row)
   const flight = { outcome, lostAt: now + LOST_MS }
+  // Only calls that were lost with their request could fill it.
+  if (inFlight.size >= MAX_IN_FLIGHT) inFlight.clear()
   inFlight.set(id, flight)
   context.later(
     outcome.then(async (result) => {
