@@ -68,6 +68,8 @@ const clientKey = z.strictObject({
     .describe('The numeric id, or the email, percent-encoded. An email matches exactly, whatever its case.'),
 })
 
+const clientLookup = z.strictObject({ email: email.optional().describe('Look up by this email instead of the path.') })
+
 const one = z.strictObject({ client })
 
 export const listClients = defineContract({
@@ -118,7 +120,7 @@ export const readClient = defineContract({
   description:
     'Three lookups: a numeric id in the path; a percent-encoded email in the path; or the query `email` with any placeholder in the path (the query wins). Where several clients have the email, one that is not deleted comes first, then the lowest id. A soft-deleted client is still found.',
   params: clientKey,
-  query: z.strictObject({ email: email.optional().describe('Look up by this email instead of the path.') }),
+  query: clientLookup,
   answer: one,
   errors: ['not_found'],
   example: { params: { id: '42' }, answer: { client: exampleClient } },
@@ -132,8 +134,9 @@ export const updateClient = defineContract({
   permission: 'clients:write',
   summary: 'Update, soft-delete or restore a client',
   description:
-    'Changes only the fields that are sent; `null` clears one. `deleted: true` hides the client from the list, `deleted: false` brings it back. The path takes an id or an email, as reading does.',
+    'Changes only the fields that are sent; `null` clears one. `deleted: true` hides the client from the list, `deleted: false` brings it back. It is looked up as in reading: by id, by an email in the path, or by the query `email`.',
   params: clientKey,
+  query: clientLookup,
   body: clientChanges,
   answer: one,
   errors: ['not_found'],

@@ -17,13 +17,12 @@ export function mountClients(app: Hono<AppEnv>): void {
     client: presentClient(await queries.createClient(context, body)),
   }))
 
-  mount(app, contract.readClient, async ({ params, query }, { db, companyId }) => {
-    const key = query.email === undefined ? keyOf(params.id) : { email: query.email }
-    return one(await queries.findClient(db, companyId, key))
-  })
+  mount(app, contract.readClient, async ({ params, query }, { db, companyId }) =>
+    one(await queries.findClient(db, companyId, keyOf(params.id, query.email))),
+  )
 
-  mount(app, contract.updateClient, async ({ params, body }, context) =>
-    one(await queries.updateClient(context, keyOf(params.id), body)),
+  mount(app, contract.updateClient, async ({ params, query, body }, context) =>
+    one(await queries.updateClient(context, keyOf(params.id, query.email), body)),
   )
 }
 
@@ -32,8 +31,9 @@ function one(row: Parameters<typeof presentClient>[0] | undefined) {
   return { client: presentClient(row) }
 }
 
-/** A path names a client by id or by email; anything else can be no client. */
-function keyOf(segment: string): queries.ClientKey {
+/** The query's email names a client before the path does, by id or by email; anything else can be no client. */
+function keyOf(segment: string, email: string | undefined): queries.ClientKey {
+  if (email !== undefined) return { email }
   const id = parseId(segment)
   if (id !== null) return { id }
   if (segment.includes('@')) return { email: segment.trim() }

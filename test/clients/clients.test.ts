@@ -130,6 +130,12 @@ describe('looking a client up', () => {
       '/clients/by-email?email=%20look%2Bup%40x.example%20',
     ]) {
       expect((await company.call('GET', path)).body, path).toEqual({ client })
+      expect((await company.call('PATCH', path, { phone: path })).body.client, path).toMatchObject({
+        id: client.id,
+        phone: path,
+      })
+      await company.call('PATCH', path, { phone: null })
+      client.updated_at = (await company.call('GET', path)).body.client.updated_at
     }
   })
 
@@ -155,6 +161,7 @@ describe('looking a client up', () => {
   })
 
   it('answers 400 for a query email that is none, 404 for one that nobody has', async () => {
+    expect(issuesOf(await company.call('PATCH', '/clients/1?email=nobody', { phone: '1' }))).toEqual(['email'])
     expect(issuesOf(await company.call('GET', '/clients/1?email=nobody'))).toEqual(['email'])
     expect(issuesOf(await company.call('GET', '/clients/1?email='))).toEqual(['email'])
     expect((await company.call('GET', '/clients/1?email=nobody@x.example')).status).toBe(404)
