@@ -1,0 +1,150 @@
+import { env } from 'cloudflare:workers'
+import { mintCompany, sql, type TestCompany } from './app.ts'
+
+/** What another company must never get to see stands in every text of a company. */
+export interface FilledCompany extends TestCompany {
+  marker: string
+  ids: Ids
+}
+
+export interface Ids {
+  client: number
+  deletedClient: number
+  status: number
+  tax: number
+  order: number
+  doomedOrder: number
+  invoice: number
+  item: number
+  payment: number
+  artwork: number
+  catalogItem: number
+  email: string
+  mailbox: string
+  thread: string
+  context: string
+}
+
+/** @param numberOf gives the n-th id of the company */
+export function makeIds(numberOf: (n: number) => number, texts: string): Ids {
+  return {
+    client: numberOf(1),
+    deletedClient: numberOf(2),
+    status: numberOf(3),
+    tax: numberOf(4),
+    order: numberOf(5),
+    doomedOrder: numberOf(6),
+    invoice: numberOf(7),
+    item: numberOf(9),
+    payment: numberOf(10),
+    artwork: numberOf(11),
+    catalogItem: numberOf(12),
+    email: `client@${texts}.example`,
+    mailbox: `mailbox@${texts}.example`,
+    thread: `thread-${texts}`,
+    context: `context-${texts}`,
+  }
+}
+
+/**
+ * A company with a row of everything, under ids of its own.
+ *
+ * @param marker upper-case letters that stand in every text it keeps, but not in its ids and addresses
+ */
+export async function fillCompany(marker: string, ids: Ids): Promise<FilledCompany> {
+  const company = await mintCompany()
+  const insert = (table: string, row: Record<string, unknown>) =>
+    env.DB.prepare(
+      `INSERT INTO ${table} (company_id, ${Object.keys(row).join(', ')}) VALUES (${company.id}, ${Object.keys(row)
+        .map(() => '?')
+        .join(', ')})`,
+    ).bind(...Object.values(row))
+  const times = { created_at: 0, updated_at: 0 }
+  const text = `${marker} text`
+  const client = { company_name: text, company_name_key: text.toUpperCase(), ...times }
+  const order = { client_id: ids.client, order_status_id: ids.status, created_date: '2026-01-31', ...times }
+
+  await env.DB.batch([
+    env.DB.prepare('UPDATE companies SET name = ? WHERE id = ?').bind(text, company.id),
+    insert('clients', { ...client, id: ids.client, email: ids.email, email_key: ids.email.toUpperCase() }),
+    insert('clients', { ...client, id: ids.deletedClient, deleted: 1 }),
+    insert('order_statuses', { id: ids.status, title: text, color: marker, workflow_key: marker }),
+    insert('taxes', { id: ids.tax, name: text, rate: 5 }),
+    insert('orders', { ...order, id: ids.order, title: text, description: text }),
+    insert('orders', { ...order, id: ids.doomedOrder, title: text, description: text }),
+    insert('invoices', { id: ids.invoice, order_id: ids.order, number: `${marker}-1`, tax_id: ids.tax, ...times }),
+    insert('invoice_items', {
+      id: ids.item,
+      invoice_id: ids.invoice,
+      title: text,
+      quantity: 2,
+      unit_price_cents: 950,
+      search_text: text.toUpperCase(),
+    }),
+    insert('payments', { id: ids.payment, invoice_id: ids.invoice, amount_cents: 100, note: text }),
+    insert('artworks', { id: ids.artwork, order_id: ids.order, name: text, placements: JSON.stringify([text]) }),
+    insert('catalog_items', { id: ids.catalogItem, title: text, search_text: text.toUpperCase() }),
+    insert('thread_contexts', {
+      thread_id: ids.context,
+      legacy_thread_id: ids.thread,
+      sender_email: `${marker}@x.example`,
+      client_id: String(ids.client),
+      client_data: JSON.stringify({ id: ids.client, name: text, company_id: company.id }),
+      clients_data: JSON.stringify([{ id: ids.client, name: text }]),
+      orders_data: JSON.stringify([{ id: ids.order, title: text }]),
+      selected_order_id: String(ids.order),
+      fetched_at: 0,
+      updated_at: 0,
+    }),
+  ])
+  await env.FILES.put(`orders/${company.id}/${ids.order}/email/${ids.thread}/${marker}.png`, marker)
+  const thread = {
+    account_email: ids.mailbox,
+    subject: text,
+    // Large enough to stand in segments of its own.
+    messages: [{ body_plain: text.repeat(15_000) }],
+    labels: [text],
+  }
+  const answer = await company.call('PUT', `/mail/email-threads/${ids.thread}`, thread)
+  if (answer.status !== 200) throw new Error(`The thread was not stored: ${answer.status}`)
+  return { ...company, marker, ids }
+}
+
+/** Integrations that would be noticed if they were used: their credentials cannot be read. */
+export async function giveIntegrations({ id }: FilledCompany): Promise<void> {
+  await sql(
+    `INSERT INTO integrations (company_id, kind, enabled, base_url, credentials, updated_at)
+     SELECT ?, value, 1, 'http://127.0.0.1:9', 'unreadable', 0
+     FROM json_each('["supplier_a", "supplier_b", "accounting_sync", "storage"]')`,
+    id,
+  )
+}
+
+type Rows = Record<string, Record<string, unknown>[]>
+
+/** Everything that the database holds but what every request leaves: last use and the audit. */
+export async function dump(): Promise<Rows> {
+  const tables = await sql<{ name: string }>(
+    `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '%\\_fts%' ESCAPE '\\'
+       AND name NOT LIKE '\\_cf%' ESCAPE '\\' AND name NOT LIKE 'd1\\_%' ESCAPE '\\' AND name <> 'audit_log' ORDER BY name`,
+  )
+  const results = await env.DB.batch<Record<string, unknown>>(
+    tables.map(({ name }) => env.DB.prepare(`SELECT * FROM ${name} ORDER BY 1, 2`)),
+  )
+  return Object.fromEntries(
+    tables.map(({ name }, index) => [name, (results[index]?.results ?? []).map(({ last_used_at, ...row }) => row)]),
+  )
+}
+
+/** The rows of one company. */
+export function rowsOf(all: Rows, companyId: number): Rows {
+  const threads = new Set((all.email_threads ?? []).filter((row) => row.company_id === companyId).map(({ id }) => id))
+  const isOwn = (table: string, row: Record<string, unknown>) => {
+    if (table === 'companies') return row.id === companyId
+    if (table === 'email_thread_segments') return threads.has(row.thread_id)
+    return row.company_id === companyId
+  }
+  return Object.fromEntries(
+    Object.entries(all).map(([table, rows]) => [table, rows.filter((row) => isOwn(table, row))]),
+  )
+}
