@@ -41,13 +41,12 @@ export async function cacheKey(companyId: number, supplier: string, lookup: stri
 
 /** What is cached, or null: also when the cache fails or is slow. Never throws. */
 export async function readEntry<Item>(kv: KVNamespace, key: string): Promise<Entry<Item> | null> {
-  const kept = recent.get(key)
-  // Keys tell the lookup, and a lookup has one type of items.
-  if (kept && Date.now() - kept.entry.fetchedAt < RECENT_MS) return kept.entry as Entry<Item>
+  const known = recentEntry<Item>(key)
+  if (known) return known
   try {
     const { value, metadata } = await withDeadline(kv.getWithMetadata<Item[]>(key, 'json'), PATIENCE_MS)
-    const known = metadataSchema.safeParse(metadata)
-    return Array.isArray(value) && known.success ? { items: value, ...known.data } : null
+    const parsed = metadataSchema.safeParse(metadata)
+    return Array.isArray(value) && parsed.success ? { items: value, ...parsed.data } : null
   } catch {
     return null
   }
@@ -73,6 +72,13 @@ const recent = new Map<string, { entry: Entry<unknown>; sizeCharacters: number }
 const RECENT_MS = 60_000
 const RECENT_CHARACTERS = 4_000_000
 let recentCharacters = 0
+
+/** What this isolate wrote within the last minute, or null. */
+export function recentEntry<Item>(key: string): Entry<Item> | null {
+  const kept = recent.get(key)
+  // Keys tell the lookup, and a lookup has one type of items.
+  return kept && Date.now() - kept.entry.fetchedAt < RECENT_MS ? (kept.entry as Entry<Item>) : null
+}
 
 function remember(key: string, entry: Entry<unknown>, sizeCharacters: number): void {
   forget(key)

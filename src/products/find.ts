@@ -1,6 +1,6 @@
 import type { RequestContext } from '../http/context.ts'
 import { withDeadline } from '../http/deadline.ts'
-import { cacheKey, type Entry, freshnessOf, readEntry } from './cache.ts'
+import { cacheKey, type Entry, freshnessOf, readEntry, recentEntry } from './cache.ts'
 import { hasFewCalls } from './health.ts'
 import type { Lookup } from './lookups.ts'
 import type { IntegrationRow } from './queries.ts'
@@ -39,7 +39,9 @@ export async function finishLookup<Item>(
   row: IntegrationRow | 'unknown',
   options: { until: number; sparing: boolean },
 ): Promise<Found<Item>> {
-  const { key, entry } = await cached
+  const { key, entry: read } = await cached
+  // A call that was under way while the cache was read may have ended since.
+  const entry = recentEntry<Item>(key) ?? read
   const now = Date.now()
   if (entry && (row === 'unknown' || entry.account === row.updatedAt)) {
     const { items, fetchedAt } = entry

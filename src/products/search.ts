@@ -38,7 +38,8 @@ export async function searchProducts(
   query: { q?: string | undefined; include?: Source[] | undefined },
 ): Promise<SearchAnswer> {
   const until = Date.now() + SEARCH_MS
-  const q = query.q?.trim() ?? ''
+  // Nothing can be found by control characters: with nothing beside them the text is blank.
+  const q = (query.q ?? '').replaceAll(/\p{Cc}/gu, ' ').trim()
   const included = new Set(query.include?.length ? query.include : SOURCES)
   const isAsked = (source: Source) => included.has(source) && (source === 'local' || q !== '')
 

@@ -9,7 +9,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-const HANG_MS = 12_000
+const HANG_MS = 15_000
 
 const BOMB = `<!DOCTYPE l [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><l>&b;&b;</l>`
 const HTML = '<!doctype html><html><body><h1>Sorry</h1></body></html>'
@@ -124,7 +124,7 @@ describe.each(names)('%s', (name) => {
     await scopeOf(shop, name).spoil({ delayMs: HANG_MS, times: -1 })
     const start = performance.now()
     const answer = await search(shop, q)
-    expect(performance.now() - start).toBeLessThan(2_000)
+    expect(performance.now() - start).toBeLessThan(3_500)
     expect(answer.sources[name]).toBe('stale')
     expect(itemsOf(answer)).toEqual(itemsOf(warm))
   })
@@ -178,7 +178,7 @@ describe('the database', () => {
     const warm = await search(shop, 'PC61', { include: 'supplier_a,local' })
     const start = performance.now()
     const answer = await search(shop, 'PC61', {}, withBatch(batch))
-    expect(performance.now() - start).toBeLessThan(5_000)
+    expect(performance.now() - start).toBeLessThan(6_000)
     expect(answer.sources).toEqual({ local: 'failed', lines: 'failed', supplier_a: 'stale', supplier_b: 'failed' })
     expect(answer).toMatchObject({ local_items: [], invoice_lines: [], supplier_b_styles: [] })
     expect(answer.supplier_a).toEqual(warm.supplier_a)
@@ -193,8 +193,8 @@ describe('the database', () => {
 })
 
 describe('what hangs', () => {
-  const SEARCH_LIMIT_MS = 5_000
-  const INFO_LIMIT_MS = 11_500
+  const SEARCH_LIMIT_MS = 6_000
+  const INFO_LIMIT_MS = 13_000
 
   async function timed<T>(work: Promise<T>): Promise<{ result: T; ms: number }> {
     const start = performance.now()
@@ -202,7 +202,7 @@ describe('what hangs', () => {
     return { result, ms: performance.now() - start }
   }
 
-  it('is waited for no longer than the limit of the search', { timeout: 20_000 }, async () => {
+  it('is waited for no longer than the limit of the search', async () => {
     const shops = await Promise.all(names.map(() => mintShop()))
     await Promise.all(
       names.map(async (name, i) => {
@@ -218,7 +218,7 @@ describe('what hangs', () => {
     )
   })
 
-  it('is waited for no longer than the limit of product info', { timeout: 20_000 }, async () => {
+  it('is waited for no longer than the limit of product info', async () => {
     await Promise.all(
       names.map(async (name) => {
         const shop = await mintShop()
@@ -230,7 +230,7 @@ describe('what hangs', () => {
     )
   })
 
-  it('costs no more than its limit while the other supplier refuses', { timeout: 20_000 }, async () => {
+  it('costs no more than its limit while the other supplier refuses', async () => {
     const shop = await mintShop()
     await addItem(shop, { title: 'PC61' })
     await shop.a.spoil({ delayMs: HANG_MS, times: -1 })

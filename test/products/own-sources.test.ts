@@ -82,7 +82,12 @@ describe('the text', () => {
   })
 
   it('that is blank or left out gives the newest items and no lines', async () => {
-    for (const path of ['/products/search', '/products/search?q=', '/products/search?q=%20%09']) {
+    for (const path of [
+      '/products/search',
+      '/products/search?q=',
+      '/products/search?q=%20%09',
+      '/products/search?q=%00%1f',
+    ]) {
       const { status, body } = await get(company, path)
       expect(status).toBe(200)
       expect(idsOf(body.local_items)).toEqual([6, 5, 4, 3, 2, 1])

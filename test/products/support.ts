@@ -9,6 +9,9 @@ import { CREDENTIALS as CREDENTIALS_B } from '../simulators/supplier-b-catalogue
 import { type Answer, mintCompany, request, send, sql, type TestCompany } from '../support/app.ts'
 import { SupplierScope } from './suppliers/support.ts'
 
+// These tests wait for real servers, on machines that may be busy.
+vi.setConfig({ testTimeout: 20_000 })
+
 export const MINUTE_MS = 60_000
 export const HOUR_MS = 60 * MINUTE_MS
 
@@ -138,7 +141,7 @@ export function travel(ms: number): void {
 
 /** Waits for work behind an answer: until a supplier has been called so often. */
 export async function untilCalls(scope: SupplierScope, count: number): Promise<void> {
-  await vi.waitFor(async () => expect(await scope.calls()).toHaveLength(count), { timeout: 5_000, interval: 20 })
+  await vi.waitFor(async () => expect(await scope.calls()).toHaveLength(count), { timeout: 10_000, interval: 20 })
 }
 
 /** The Worker's bindings, some methods of one replaced. */
