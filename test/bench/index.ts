@@ -3,6 +3,7 @@ export {}
 /** `npm run bench [-- NAME …]`: each benchmark prints its figures beside a floor measured in the same run. */
 const BENCHMARKS: Record<string, () => Promise<{ run: () => Promise<void> }>> = {
   core: () => import('./core.ts'),
+  mail: () => import('./mail.ts'),
   products: () => import('./products.ts'),
 }
 

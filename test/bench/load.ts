@@ -7,7 +7,7 @@ export interface Figures {
   requestsPerSecond: number
 }
 
-const CONNECTIONS = 8
+export const CONNECTIONS = 8
 
 /**
  * Loads one address for some seconds over 8 connections and takes each answer's time as it comes (autocannon's own
@@ -43,6 +43,7 @@ export function medianOf(runs: Figures[]): Figures {
   return middle
 }
 
-function quantile(sorted: number[], share: number): number {
+/** @param sorted ascending */
+export function quantile(sorted: number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
 }

@@ -50,6 +50,13 @@ export function makeThread(bytes: number): MailThread {
   }
 }
 
+/** 20 MiB in one message, of characters in no order: the worst that the Worker may meet. */
+export function makeIncompressibleThread(): object {
+  const random = randomNumbers(7)
+  const characters = Array.from({ length: 20 * 1_048_576 }, () => String.fromCharCode(35 + Math.floor(random() * 57)))
+  return { labels: [], account_email: 'sales@shop.example', messages: [{ text: characters.join('') }] }
+}
+
 function makeMessage(random: () => number, index: number, quoted: string): Message {
   const paragraphs = Array.from({ length: 3 + Math.floor(random() * 12) }, () => sentence(random))
   const html = paragraphs

@@ -1,50 +1,126 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { Agent, request } from 'node:http'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { Agent, request as httpRequest } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { makeThread } from './mail-thread.ts'
+import type { Request } from 'autocannon'
+import { HeapWatch } from './heap.ts'
+import { CONNECTIONS, type Figures, load, medianOf, quantile } from './load.ts'
+import { makeIncompressibleThread, makeThread } from './mail-thread.ts'
+import { childrenNamed, forgetPeakMemory, peakMemoryBytes } from './memory.ts'
 import { buildWorker, migrationStatements, type Running, startApi, startBare } from './worker.ts'
 
-/** How much of each size, and how often it is sent in a round. */
+/** Large threads are sent one at a time: eight at once are more than one isolate may hold. */
 const SIZES = [
-  { name: '150 KB', bytes: 150_000, requests: 120 },
-  { name: '1 MB', bytes: 1_000_000, requests: 40 },
-  { name: '5 MB', bytes: 5_000_000, requests: 12 },
-  { name: '20 MB', bytes: 20_000_000, requests: 6 },
+  { name: '150 KB', bytes: 150_000, connections: 1, seconds: 3 },
+  { name: '150 KB', bytes: 150_000, connections: CONNECTIONS, seconds: 3 },
+  { name: '1 MB', bytes: 1_000_000, connections: CONNECTIONS, seconds: 3 },
+  { name: '5 MB', bytes: 5_000_000, connections: 1, seconds: 3 },
+  { name: '20 MB', bytes: 20_000_000, connections: 1, seconds: 4 },
 ]
 const ROUNDS = 3
+const WARM_UP_SECONDS = 1
 
 /** How much of the floor's p50 each work may take. */
 const TARGETS = { PUT: 3, 'PUT unchanged': 1.5, GET: 2 } as const
 type Work = keyof typeof TARGETS
+const WORKS = Object.keys(TARGETS) as Work[]
 
-/** A token may make 300 requests a minute. */
-const TOKENS = 40
+/** A token may make 300 requests a minute, so the load goes round many of them. */
+const TOKENS = 150
+
+/** What a Worker may hold. */
+const MEMORY_LIMIT_MB = 128
 
 /** The floor: the body read, parsed and answered, and nothing kept. */
 const FLOOR = 'export default { async fetch(request) { return Response.json(await request.json()) } }'
 
-/** Whole email threads, one request after another, against a Worker in the same run that only parses and answers. */
+const MAILBOX = 'sales@shop.example'
+
+/** Whole email threads, against a Worker in the same run that only parses and answers them. */
 export async function run(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'bench-mail-'))
-  const script = buildWorker(join(directory, 'build'))
-  const before = workerdProcesses()
+  try {
+    const script = buildWorker(join(directory, 'build'))
+    await measureTimes(script, directory)
+    await measureHeap(script, directory)
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+async function measureTimes(script: string, directory: string): Promise<void> {
+  const before = childrenNamed('workerd')
   const floor = await startBare(FLOOR, join(directory, 'floor'))
-  const floorPid = newProcess(before)
+  const floorPids = childrenNamed('workerd').filter((pid) => !before.includes(pid))
   const api = await startApi(script, join(directory, 'api'))
-  const apiPid = newProcess([...before, floorPid])
+  const apiPids = childrenNamed('workerd').filter((pid) => !before.includes(pid) && !floorPids.includes(pid))
   try {
     const tokens = await prepare(api)
-    console.log(`email threads, one request at a time: p50/p99 in ms of ${ROUNDS} alternating rounds`)
     console.log(
-      '  size    work              API p50     p99   floor p50     p99   ratio  target   peak MB   floor   stored/sent',
+      `email threads: median of ${ROUNDS} alternating rounds, p50/p99 in ms; memory is the peak of the whole simulated platform`,
     )
-    for (const size of SIZES) await measureSize(size, api, apiPid, floor, floorPid, tokens)
+    console.log(
+      '  size     at once  work            API p50      p99   floor p50      p99   ratio  target        API MB  floor MB   stored/sent',
+    )
+    for (const size of SIZES) {
+      for (const work of WORKS) {
+        const next = requestsOf(work, size.bytes, tokens)
+        const bare = { method: 'POST', path: '/', body: JSON.stringify(makeThread(size.bytes)) }
+        const drive = size.connections === 1 ? loadSingly : load
+        await drive(floor.url, () => bare, WARM_UP_SECONDS)
+        await drive(api.url, next, WARM_UP_SECONDS)
+        for (const pid of [...apiPids, ...floorPids]) forgetPeakMemory(pid)
+        const runs: { api: Figures; floor: Figures }[] = []
+        for (let round = 0; round < ROUNDS; round++) {
+          runs.push({
+            floor: await drive(floor.url, () => bare, size.seconds),
+            api: await drive(api.url, next, size.seconds),
+          })
+        }
+        const figures = { api: medianOf(runs.map((run) => run.api)), floor: medianOf(runs.map((run) => run.floor)) }
+        const ratio = figures.api.p50 / figures.floor.p50
+        const target = `${String(TARGETS[work]).padStart(5)}${ratio > TARGETS[work] ? '  over' : '      '}`
+        const memory = [apiPids, floorPids].map((pids) => column(Math.max(...pids.map(peakMemoryBytes)) / 1e6))
+        const stored = work === 'PUT' ? ((await storedBytes(api)) / bare.body.length).toFixed(3) : ''
+        console.log(
+          `  ${size.name.padEnd(8)} ${String(size.connections).padStart(7)}  ${work.padEnd(13)} ${column(figures.api.p50)} ${column(figures.api.p99)}    ${column(figures.floor.p50)} ${column(figures.floor.p99)}   ${ratio.toFixed(2).padStart(5)}   ${target}   ${memory.join('  ')}   ${stored.padStart(11)}`,
+        )
+      }
+    }
   } finally {
     await api.worker.dispose()
     await floor.worker.dispose()
-    rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+/** What the Worker itself holds at most, of what counts against its limit. */
+async function measureHeap(script: string, directory: string): Promise<void> {
+  const api = await startApi(script, join(directory, 'heap'), { inspectorPort: 0 })
+  const watch = await HeapWatch.of(api.worker)
+  try {
+    const tokens = await prepare(api)
+    console.log(`\nheap and buffers of the Worker at their peak, in MB (limit ${MEMORY_LIMIT_MB}):`)
+    const threads = {
+      '20 MB of HTML mail': makeThread(20_000_000),
+      '20 MiB that do not compress': makeIncompressibleThread(),
+    }
+    for (const [name, thread] of Object.entries(threads)) {
+      const body = JSON.stringify(thread)
+      for (const work of WORKS) {
+        const next = requestsOf(work, body.length, tokens, body)
+        if (work !== 'PUT') await sendOnce(api.url, next())
+        await watch.begin()
+        await sendOnce(api.url, next())
+        const peakMb = (await watch.end()) / 1e6
+        console.log(
+          `  ${name.padEnd(28)} ${work.padEnd(13)} ${column(peakMb)}${peakMb > MEMORY_LIMIT_MB ? '  over' : ''}`,
+        )
+      }
+    }
+  } finally {
+    watch.close()
+    await api.worker.dispose()
   }
 }
 
@@ -52,84 +128,36 @@ async function prepare(api: Running): Promise<string[]> {
   const db = await api.worker.getD1Database('DB')
   for (const statement of migrationStatements()) await db.prepare(statement).run()
   const tokens = Array.from({ length: TOKENS }, () => randomBytes(32).toString('hex'))
+  const hashes = tokens.map((token) => createHash('sha256').update(token).digest('hex'))
   await db.batch([
     db.prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (1, 0, 'Bench', 0, 0)"),
-    ...tokens.map((token) =>
-      db
-        .prepare(
-          `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at)
-           VALUES (1, ?, 'bench', '["mail:read","mail:write"]', 0)`,
-        )
-        .bind(createHash('sha256').update(token).digest('hex')),
-    ),
+    db
+      .prepare(
+        `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at)
+         SELECT 1, value, 'bench', '["mail:read","mail:write"]', 0 FROM json_each(?)`,
+      )
+      .bind(JSON.stringify(hashes)),
   ])
-  for (const token of tokens) await send(api.url, 'GET', '/api/v1/mail/threads/none', token)
+  for (const token of tokens) {
+    await fetch(`${api.url}/api/v1/mail/threads/none`, { headers: { authorization: `Bearer ${token}` } })
+  }
   return tokens
 }
 
-async function measureSize(
-  size: (typeof SIZES)[number],
-  api: Running,
-  apiPid: number,
-  floor: Running,
-  floorPid: number,
-  tokens: string[],
-): Promise<void> {
-  const thread = makeThread(size.bytes)
-  const path = `/api/v1/mail/email-threads/${size.bytes}`
-  let turn = 0
-  const token = () => tokens[turn++ % tokens.length] ?? ''
-  const same = Buffer.from(JSON.stringify(thread))
-  // Another id at the end of the JSON makes other content of the same length.
-  const changed = () => Buffer.from(JSON.stringify({ ...thread, labels: [String(1_000_000 + turn++)] }))
-  const works: Record<Work, () => Promise<number>> = {
-    PUT: () => send(api.url, 'PUT', path, token(), changed()),
-    'PUT unchanged': () => send(api.url, 'PUT', path, token(), same),
-    GET: () => send(api.url, 'GET', `${path}?account_email=sales@shop.example`, token()),
-  }
-  const bare = () => send(floor.url, 'POST', '/', '', same)
+let turn = 0
 
-  for (const work of Object.keys(works) as Work[]) {
-    if (work === 'PUT unchanged') await works[work]()
-    for (let i = 0; i < 3; i++) await Promise.all([works[work](), bare()])
-    forgetPeak(apiPid)
-    forgetPeak(floorPid)
-    const times: { api: number[]; floor: number[] } = { api: [], floor: [] }
-    for (let round = 0; round < ROUNDS; round++) {
-      for (let i = 0; i < size.requests; i++) times.floor.push(await bare())
-      for (let i = 0; i < size.requests; i++) times.api.push(await works[work]())
-    }
-    const ratio = quantile(times.api, 0.5) / quantile(times.floor, 0.5)
-    const figures = [times.api, times.floor].map(
-      (list) => `${column(quantile(list, 0.5))} ${column(quantile(list, 0.99))}`,
-    )
-    const stored = work === 'PUT' ? ((await storedBytes(api)) / same.length).toFixed(3) : ''
-    console.log(
-      `  ${size.name.padEnd(7)} ${work.padEnd(15)} ${figures.join('  ')}   ${ratio.toFixed(2).padStart(5)}  ${String(TARGETS[work]).padStart(5)}${ratio > TARGETS[work] ? ' over' : '     '} ${column(peakMb(apiPid))} ${column(peakMb(floorPid))}   ${stored}`,
-    )
-  }
-}
-
-const agent = new Agent({ keepAlive: true })
-
-/** @returns milliseconds until the last byte of the answer */
-function send(url: string, method: string, path: string, token: string, body?: Buffer): Promise<number> {
-  const start = performance.now()
-  return new Promise((resolve, reject) => {
-    const headers = {
-      authorization: `Bearer ${token}`,
-      ...(body && { 'content-type': 'application/json', 'content-length': body.length }),
-    }
-    const sent = request(`${url}${path}`, { method, headers, agent }, (response) => {
-      response.on('data', () => {})
-      response.on('end', () => {
-        const isExpected = response.statusCode === 200 || path.endsWith('/none')
-        if (isExpected) resolve(performance.now() - start)
-        else reject(new Error(`${method} ${path}: ${response.statusCode}`))
-      })
-    })
-    sent.on('error', reject)
-    sent.end(body)
+/** Makes the requests of a work; a PUT has other content each time, of the same length. */
+function requestsOf(work: Work, bytes: number, tokens: string[], text?: string): () => Request {
+  const path = `/api/v1/mail/email-threads/${bytes}`
+  const token = () => ({ authorization: `Bearer ${tokens[turn++ % tokens.length]}` })
+  if (work === 'GET') return () => ({ method: 'GET', path: `${path}?account_email=${MAILBOX}`, headers: token() })
+  const same = text ?? JSON.stringify(makeThread(bytes))
+  const [start, end] = [`{"labels":["`, `"],${same.slice(1).replace(/"labels":\[[^\]]*\],/, '')}`]
+  return () => ({
+    method: 'PUT',
+    path,
+    headers: { ...token(), 'content-type': 'application/json' },
+    body: start + (work === 'PUT' ? String(1_000_000 + turn++) : 'INBOX') + end,
   })
 }
 
@@ -144,40 +172,38 @@ async function storedBytes(api: Running): Promise<number> {
   return sum?.bytes ?? 0
 }
 
-/** The workerd processes that this process started: each is a whole simulated platform, its database included. */
-function workerdProcesses(): number[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-    .filter((pid) => {
-      try {
-        const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-        return /^Name:\s+workerd$/m.test(status) && new RegExp(`^PPid:\\s+${process.pid}$`, 'm').test(status)
-      } catch {
-        return false
-      }
+const agent = new Agent({ keepAlive: true })
+
+/** As {@link load}, one request after another. */
+async function loadSingly(url: string, next: () => Request, seconds: number): Promise<Figures> {
+  const times: number[] = []
+  const start = performance.now()
+  while (performance.now() - start < seconds * 1_000 || times.length < 3) times.push(await sendOnce(url, next()))
+  times.sort((a, b) => a - b)
+  return {
+    p50: quantile(times, 0.5),
+    p99: quantile(times, 0.99),
+    requestsPerSecond: times.length / ((performance.now() - start) / 1_000),
+  }
+}
+
+/** @returns milliseconds until the last byte of the answer */
+function sendOnce(url: string, { method, path, headers, body }: Request): Promise<number> {
+  const bytes = body === undefined ? undefined : Buffer.from(body)
+  const start = performance.now()
+  return new Promise((resolve, reject) => {
+    const options = { method, agent, headers: { ...headers, ...(bytes && { 'content-length': bytes.length }) } }
+    const sent = httpRequest(`${url}${path}`, options, (response) => {
+      response.on('data', () => {})
+      response.on('end', () => {
+        if (response.statusCode === 200) resolve(performance.now() - start)
+        else reject(new Error(`${method} ${path}: ${response.statusCode}`))
+      })
+      response.on('error', reject)
     })
-}
-
-function newProcess(known: number[]): number {
-  const pid = workerdProcesses().find((each) => !known.includes(each))
-  if (pid === undefined) throw new Error('No workerd was started.')
-  return pid
-}
-
-function forgetPeak(pid: number): void {
-  writeFileSync(`/proc/${pid}/clear_refs`, '5')
-}
-
-/** The most memory that the process held since {@link forgetPeak}, in MB. */
-function peakMb(pid: number): number {
-  const kib = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
-  return (Number(kib) * 1024) / 1_000_000
-}
-
-function quantile(times: number[], share: number): number {
-  const sorted = times.toSorted((a, b) => a - b)
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+    sent.on('error', reject)
+    sent.end(bytes)
+  })
 }
 
 function column(value: number): string {

@@ -16,8 +16,13 @@ export function buildWorker(directory: string): string {
 }
 
 /** The API as a process of its own on the given data. */
-export function startApi(scriptPath: string, stateDir: string): Promise<Running> {
+export function startApi(
+  scriptPath: string,
+  stateDir: string,
+  options: { inspectorPort?: number } = {},
+): Promise<Running> {
   return start(stateDir, {
+    ...options,
     modules: [{ type: 'ESModule', path: scriptPath }],
     modulesRoot: '/',
     compatibilityFlags: ['nodejs_compat'],
