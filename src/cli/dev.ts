@@ -7,6 +7,7 @@ import { CommandError, readCommandLine, runCommand } from './command.ts'
 import { readPlace } from './database.ts'
 import { readDevRecord, removeDevRecord, writeDevRecord } from './dev-record.ts'
 import { prepareSample, type Sample, startOutside } from './dev-sample.ts'
+import { startSchedule } from './dev-schedule.ts'
 import { openDevTransport } from './dev-transport.ts'
 import { spawnWrangler } from './wrangler.ts'
 
@@ -63,6 +64,7 @@ async function serve(url: string, state: string, sample: Sample, stopAsked: Prom
     if (outcome === 'serving') {
       writeDevRecord(state, url)
       announce(url, sample)
+      startSchedule(url)
     }
     const end = await Promise.race([ended, stopAsked])
     if (typeof end === 'number') process.exitCode = end
