@@ -52,7 +52,7 @@ describe('who imports what', () => {
   })
 
   it('Drizzle: db/, the tokens and the queries', () => {
-    const allowed = /^(db\/\w+|auth\/tokens|.+\/queries)\.ts$/
+    const allowed = /^(db\/\w+|auth\/tokens|.+\/(\w+-)?queries)\.ts$/
     expect(importers(/^drizzle-orm(\/|$)/).filter((path) => !allowed.test(path))).toEqual([])
   })
 

@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { client } from '../clients/contract.ts'
 import { amount, date, dateTime, defineContract, id, idText, text, trimmed } from '../http/contract.ts'
 import { pageOf, pageQuery } from '../http/pagination.ts'
+import { exampleInvoice, exampleOrder, exampleProject } from './examples.ts'
 
 const DISCOUNT_MAX = 999_999_999.99
 
@@ -195,105 +196,6 @@ const orderChanges = z
 
 export type NewOrder = z.output<typeof newOrder>
 export type OrderFields = z.output<typeof orderChanges>
-
-const exampleProject = {
-  id: 1207,
-  title: 'Regatta shirts 2026',
-  client_id: 42,
-  description: 'Navy, two-colour front print',
-  start_date: '2026-03-02',
-  deadline: '2026-03-20',
-  order_status_id: 3,
-  client_notes: null,
-  created_date: '2026-03-02',
-  created_at: '2026-03-02T09:40:00.000Z',
-  updated_at: '2026-03-02T09:40:00.000Z',
-  deleted: false,
-}
-
-const exampleInvoice = {
-  id: 1180,
-  project_id: 1207,
-  number: '2044',
-  due_date: '2026-03-20',
-  tax_id: 1,
-  tax_exempt: false,
-  tax_exempt_reason: null,
-  discount_amount: 10,
-  discount_amount_type: 'percentage',
-  discount_type: 'before_tax',
-  subtotal: 570,
-  discount_total: 57,
-  tax_total: 42.32,
-  total: 555.32,
-  amount_paid: 100,
-  balance_due: 455.32,
-  deleted: false,
-}
-
-const exampleOrder = {
-  project: exampleProject,
-  invoice: exampleInvoice,
-  invoice_items: [
-    {
-      id: 5310,
-      invoice_id: 1180,
-      title: 'Heavy cotton tee, navy',
-      description: null,
-      quantity: 60,
-      unit_price: 9.5,
-      total: 570,
-      taxable: true,
-      supplier: 'supplier_a',
-      style: 'PC61',
-      color: 'Navy',
-      size: 'L',
-      sku: null,
-      position: 1,
-      deleted: false,
-    },
-  ],
-  payments: [
-    { id: 901, invoice_id: 1180, amount: 100, method: 'card', paid_at: '2026-03-03T12:00:00.000Z', note: null },
-  ],
-  client: {
-    id: 42,
-    company_name: 'Harbor Rowing Club',
-    first_name: 'Ines',
-    last_name: 'Duarte',
-    email: 'ines@harbor-rowing.example',
-    website: null,
-    phone: null,
-    accounting_sync_enabled: false,
-    tax_exempt: false,
-    tax_exempt_reason: null,
-    deleted: false,
-    created_at: '2026-03-02T09:30:00.000Z',
-    updated_at: '2026-03-02T09:30:00.000Z',
-  },
-  tax: { id: 1, name: 'State sales tax', rate: 8.25 },
-  order_status: {
-    id: 3,
-    title: 'In production',
-    color: '#2563eb',
-    workflow_key: 'production',
-    position: 3,
-    is_default: false,
-  },
-  artworks: [
-    {
-      id: 77,
-      project_id: 1207,
-      name: 'Oar crest',
-      print_method: 'screen print',
-      placements: ['front'],
-      colors: ['white', 'red'],
-      preview_url: null,
-      status: 'approved',
-    },
-  ],
-  accounting: { status: 'synced', last_error: null, synced_at: '2026-03-02T09:40:02.000Z' },
-}
 
 const orderKey = z.strictObject({ id: idText.describe('The id of the order (project).') })
 

@@ -3,12 +3,13 @@ import type { AppEnv } from '../http/context.ts'
 import { mount } from '../http/endpoint.ts'
 import { notFound } from '../http/errors.ts'
 import * as contract from './contract.ts'
+import { listOrders } from './list-queries.ts'
 import { presentChange, presentOrder, presentProject } from './present.ts'
 import * as queries from './queries.ts'
 
 export function mountOrders(app: Hono<AppEnv>): void {
   mount(app, contract.listOrders, async ({ query: { page, per_page, ...filter } }, { db, companyId }) => {
-    const { rows, total } = await queries.listOrders(db, companyId, { page, per_page }, filter)
+    const { rows, total } = await listOrders(db, companyId, { page, per_page }, filter)
     return { data: rows.map(presentProject), pagination: { page, per_page, total } }
   })
 
