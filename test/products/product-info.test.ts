@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { OTHER_CREDENTIALS as OTHER_A } from '../simulators/supplier-a-catalogue.ts'
 import { OTHER_CREDENTIALS as OTHER_B } from '../simulators/supplier-b-catalogue.ts'
-import { migrate, mintCompany } from '../support/app.ts'
+import { migrate, mintCompany, sql } from '../support/app.ts'
 import { get, mintShop, type Shop, search, setEnabled } from './support.ts'
 
 let shop: Shop
@@ -158,6 +158,8 @@ describe('the integration', () => {
 describe('prices', () => {
   it('are each company’s own, whoever asked first', async () => {
     const rival = await mintShop({ credentials: { supplier_a: OTHER_A, supplier_b: OTHER_B } })
+    // As one seed of both would leave them: nothing but the company tells them apart.
+    await sql('UPDATE integrations SET updated_at = 1')
     for (const path of ['/products/supplier_a?style=PC61', '/products/supplier_b?styleId=1']) {
       const [ours, theirs] = [await get(shop, path), await get(rival, path)]
       expect(theirs.body.products).toHaveLength(ours.body.products.length)
