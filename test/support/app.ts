@@ -117,6 +117,10 @@ export async function call(...input: Parameters<typeof request>): Promise<Answer
 export async function send(sent: Request, options: { env?: Env; limiterFailed?: boolean } = {}): Promise<Answer> {
   const response = options.env ? await fetchWith(sent, options.env) : await exports.default.fetch(sent)
   await expectConforms(sent, response, options)
+  return bodyOf(response)
+}
+
+export async function bodyOf(response: Response): Promise<Answer> {
   const text = await response.text()
   return { status: response.status, headers: response.headers, body: text === '' ? null : JSON.parse(text) }
 }

@@ -2,6 +2,7 @@ import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { app } from '../../src/app.ts'
 import type { Env } from '../../src/env.ts'
+import { wrapBindings } from './wrap-bindings.ts'
 
 /** One wait for the network: what was asked, and after how many waits of the same request it could begin. */
 export interface Hop {
@@ -29,10 +30,14 @@ const HOP_MS = 15
 export async function measureHops(sent: Request, bindings: Env = env): Promise<Measured> {
   const counter = new Counter()
   const context = createExecutionContext()
+  const counted = wrapBindings(bindings, (name, work) =>
+    // The rate limiting binding answers from its own machine: no network.
+    name.endsWith('.limit') ? work() : counter.track(name, work),
+  )
   const fetchBefore = globalThis.fetch
   globalThis.fetch = (...input) => counter.track('fetch', () => fetchBefore(...input))
   try {
-    const response = await app.fetch(sent, counter.wrap(bindings), context)
+    const response = await app.fetch(sent, counted, context)
     const hops = counter.ended()
     const whole = new Response([204, 304].includes(response.status) ? null : await response.arrayBuffer(), response)
     await waitOnExecutionContext(context)
@@ -42,21 +47,9 @@ export async function measureHops(sent: Request, bindings: Env = env): Promise<M
   }
 }
 
-type Callable = (...input: unknown[]) => unknown
-
-/** Methods that reach the network; every other one of a binding is called as it is. */
-const HOPS: Record<string, readonly string[]> = {
-  database: ['batch', 'exec', 'dump'],
-  statement: ['all', 'raw', 'run', 'first'],
-  kv: ['get', 'getWithMetadata', 'put', 'delete', 'list'],
-  bucket: ['get', 'head', 'put', 'delete', 'list', 'createMultipartUpload'],
-  service: ['fetch'],
-}
-
 class Counter {
   private readonly hops: (Hop & { ended: boolean })[] = []
   private deepestEnded = 0
-  private readonly targets = new WeakMap<object, object>()
 
   ended(): Hop[] {
     return this.hops.filter((hop) => hop.ended).map(({ name, depth }) => ({ name, depth }))
@@ -72,81 +65,5 @@ class Counter {
       hop.ended = true
       this.deepestEnded = Math.max(this.deepestEnded, hop.depth)
     }
-  }
-
-  wrap(bindings: Env): Env {
-    const wrapped = Object.entries(bindings).map(([name, binding]) => [name, this.wrapBinding(name, binding)])
-    return Object.fromEntries(wrapped)
-  }
-
-  private wrapBinding(name: string, binding: unknown): unknown {
-    if (typeof binding !== 'object' || binding === null) return binding
-    if ('withSession' in binding) return this.proxy(name, binding, 'database')
-    if ('getWithMetadata' in binding) return this.proxy(name, binding, 'kv')
-    if ('createMultipartUpload' in binding) return this.proxy(name, binding, 'bucket')
-    if ('idFromName' in binding) return this.wrapNamespace(name, binding)
-    // The rate limiting binding answers from its own machine: no network.
-    if ('limit' in binding || !('fetch' in binding)) return binding
-    return this.proxy(name, binding, 'service')
-  }
-
-  private proxy(name: string, target: object, kind: keyof typeof HOPS): object {
-    const wrapped = new Proxy(target, {
-      get: (_, key) => {
-        const member: unknown = Reflect.get(target, key)
-        if (typeof member !== 'function' || typeof key !== 'string') return member
-        const call: Callable = member.bind(target)
-        if (HOPS[kind]?.includes(key)) {
-          return (...input: unknown[]) =>
-            this.track(`${name}.${key}`, async () => call(...input.map((value) => this.unwrap(value))))
-        }
-        return (...input: unknown[]) => this.wrapMade(name, key, call(...input))
-      },
-    })
-    this.targets.set(wrapped, target)
-    return wrapped
-  }
-
-  /** Sessions and statements reach the network later. */
-  private wrapMade(name: string, key: string, made: unknown): unknown {
-    if (typeof made !== 'object' || made === null) return made
-    if (key === 'withSession') return this.proxy(name, made, 'database')
-    if (key === 'prepare' || key === 'bind') return this.proxy(name, made, 'statement')
-    return made
-  }
-
-  /** The real statements of a batch. */
-  private unwrap(value: unknown): unknown {
-    if (Array.isArray(value)) return value.map((each) => this.unwrap(each))
-    return typeof value === 'object' && value !== null ? (this.targets.get(value) ?? value) : value
-  }
-
-  private wrapNamespace(name: string, namespace: object): object {
-    return new Proxy(namespace, {
-      get: (_, key) => {
-        const member: unknown = Reflect.get(namespace, key)
-        if (typeof member !== 'function') return member
-        const call: Callable = member.bind(namespace)
-        return key === 'get' || key === 'getByName'
-          ? (...input: unknown[]) => this.wrapStub(name, call(...input))
-          : call
-      },
-    })
-  }
-
-  /** Whatever is called on an object goes over the network. */
-  private wrapStub(name: string, stub: unknown): unknown {
-    if (typeof stub !== 'object' || stub === null) return stub
-    return new Proxy(stub, {
-      get: (_, key) =>
-        key === 'then'
-          ? undefined
-          : (...input: unknown[]) =>
-              this.track(`${name}.${String(key)}`, async () => {
-                const member: unknown = Reflect.get(stub, key)
-                if (typeof member !== 'function') throw new TypeError(`The object has no method ${String(key)}.`)
-                return Reflect.apply(member, stub, input)
-              }),
-    })
   }
 }

@@ -1,0 +1,105 @@
+import type { Env } from '../../src/env.ts'
+
+/** Does something around each call of a binding that reaches the outside. `name` is such as `DB.batch`. */
+export type Around = (name: string, work: () => Promise<unknown>) => Promise<unknown>
+
+type Callable = (...input: unknown[]) => unknown
+
+/** Methods that reach the outside; every other one of a binding is called as it is. */
+const CALLS = {
+  database: ['batch', 'exec', 'dump'],
+  statement: ['all', 'raw', 'run', 'first'],
+  kv: ['get', 'getWithMetadata', 'put', 'delete', 'list'],
+  bucket: ['get', 'head', 'put', 'delete', 'list', 'createMultipartUpload'],
+  service: ['fetch'],
+  counter: ['limit'],
+} satisfies Record<string, readonly string[]>
+
+type Kind = keyof typeof CALLS
+
+/** The same bindings, each call of which goes through `around`. */
+export function wrapBindings(bindings: Env, around: Around): Env {
+  const wrapper = new Wrapper(around)
+  const wrapped = Object.entries(bindings).map(([name, binding]) => [name, wrapper.wrap(name, binding)])
+  return Object.fromEntries(wrapped)
+}
+
+class Wrapper {
+  private readonly around: Around
+  private readonly targets = new WeakMap<object, object>()
+
+  constructor(around: Around) {
+    this.around = around
+  }
+
+  wrap(name: string, binding: unknown): unknown {
+    if (typeof binding !== 'object' || binding === null) return binding
+    if ('withSession' in binding) return this.proxy(name, binding, 'database')
+    if ('getWithMetadata' in binding) return this.proxy(name, binding, 'kv')
+    if ('createMultipartUpload' in binding) return this.proxy(name, binding, 'bucket')
+    if ('idFromName' in binding) return this.wrapNamespace(name, binding)
+    if ('limit' in binding) return this.proxy(name, binding, 'counter')
+    return 'fetch' in binding ? this.proxy(name, binding, 'service') : binding
+  }
+
+  private proxy(name: string, target: object, kind: Kind): object {
+    const calls: readonly string[] = CALLS[kind]
+    const wrapped = new Proxy(target, {
+      get: (_, key) => {
+        const member: unknown = Reflect.get(target, key)
+        if (typeof member !== 'function' || typeof key !== 'string') return member
+        const call: Callable = member.bind(target)
+        if (calls.includes(key)) {
+          return (...input: unknown[]) =>
+            this.around(`${name}.${key}`, async () => call(...input.map((value) => this.unwrap(value))))
+        }
+        return (...input: unknown[]) => this.wrapMade(name, key, call(...input))
+      },
+    })
+    this.targets.set(wrapped, target)
+    return wrapped
+  }
+
+  /** Sessions and statements reach the outside later. */
+  private wrapMade(name: string, key: string, made: unknown): unknown {
+    if (typeof made !== 'object' || made === null) return made
+    if (key === 'withSession') return this.proxy(name, made, 'database')
+    if (key === 'prepare' || key === 'bind') return this.proxy(name, made, 'statement')
+    return made
+  }
+
+  /** The real statements of a batch. */
+  private unwrap(value: unknown): unknown {
+    if (Array.isArray(value)) return value.map((each) => this.unwrap(each))
+    return typeof value === 'object' && value !== null ? (this.targets.get(value) ?? value) : value
+  }
+
+  private wrapNamespace(name: string, namespace: object): object {
+    return new Proxy(namespace, {
+      get: (_, key) => {
+        const member: unknown = Reflect.get(namespace, key)
+        if (typeof member !== 'function') return member
+        const call: Callable = member.bind(namespace)
+        return key === 'get' || key === 'getByName'
+          ? (...input: unknown[]) => this.wrapStub(name, call(...input))
+          : call
+      },
+    })
+  }
+
+  /** Whatever is called on an object goes over the network. */
+  private wrapStub(name: string, stub: unknown): unknown {
+    if (typeof stub !== 'object' || stub === null) return stub
+    return new Proxy(stub, {
+      get: (_, key) =>
+        key === 'then'
+          ? undefined
+          : (...input: unknown[]) =>
+              this.around(`${name}.${String(key)}`, async () => {
+                const member: unknown = Reflect.get(stub, key)
+                if (typeof member !== 'function') throw new TypeError(`The object has no method ${String(key)}.`)
+                return Reflect.apply(member, stub, input)
+              }),
+    })
+  }
+}
