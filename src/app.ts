@@ -7,6 +7,7 @@ import { databaseMessage } from './db/client.ts'
 import { mountUploadRelay } from './files/routes.ts'
 import type { AppEnv } from './http/context.ts'
 import type { Contract } from './http/contract.ts'
+import { BUDGET_MS, DeadlineError, withDeadline } from './http/deadline.ts'
 import { honoPath } from './http/endpoint.ts'
 import { ApiError, errorResponse, invalid, notFound } from './http/errors.ts'
 import { log } from './http/log.ts'
@@ -71,7 +72,7 @@ const api = new Hono<AppEnv>({ strict: false })
 /** The published description is a static asset; it needs no token. */
 api.get('/openapi.json', async (c) => {
   c.set('operation', 'openapi')
-  return c.env.ASSETS.fetch(new URL('/openapi.json', c.req.url))
+  return withDeadline(c.env.ASSETS.fetch(new URL('/openapi.json', c.req.url)), BUDGET_MS.assets)
 })
 api.all('/openapi.json', allow(['GET', 'HEAD']))
 
@@ -126,12 +127,13 @@ function toResponse(thrown: unknown, requestId: string): Response {
   )
 }
 
-/** What may be logged of a failure: never its message, which can hold values; D1's own words name columns only. */
+/** What may be logged of a failure: never a message that can hold values; D1's own words name columns only. */
 function describe(thrown: unknown): string {
   if (!(thrown instanceof Error)) return typeof thrown
   const words = databaseMessage(thrown)
+  const isHarmless = words.startsWith('D1_') || thrown instanceof DeadlineError
   // The stack begins with the message, whose own lines could look like frames.
   const stack = (thrown.stack ?? '').replace(thrown.message, '')
   const frames = stack.split('\n').filter((line) => line.trimStart().startsWith('at '))
-  return [thrown.name, words.startsWith('D1_') ? words : '', ...frames.slice(0, 6)].filter(Boolean).join(' | ')
+  return [thrown.name, isHarmless ? words : '', ...frames.slice(0, 6)].filter(Boolean).join(' | ')
 }

@@ -1,6 +1,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import { databaseFor } from '../db/client.ts'
 import type { Env } from '../env.ts'
+import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log } from '../http/log.ts'
 import { type Connection, openConnection, versionOf } from './connection.ts'
 import { deliverNext } from './deliver-order.ts'
@@ -98,7 +99,7 @@ export class AccountingDelivery extends DurableObject<Env> {
 export async function wakeDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, companyId: number): Promise<void> {
   try {
     const { ACCOUNTING_DELIVERY: objects } = env
-    await objects.get(objects.idFromName(String(companyId))).wake(companyId)
+    await withDeadline(objects.get(objects.idFromName(String(companyId))).wake(companyId), BUDGET_MS.afterwards)
   } catch (error) {
     log('accounting_wake_failed', { company_id: companyId, error: error instanceof Error ? error.name : typeof error })
   }

@@ -3,7 +3,9 @@ import { wakeDelivery } from '../accounting/delivery.ts'
 import { databaseFor } from '../db/client.ts'
 import { deploymentStorage } from '../files/r2-storage.ts'
 import type { AppEnv } from '../http/context.ts'
+import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError } from '../http/errors.ts'
+import { log } from '../http/log.ts'
 import { cachedToken, hashToken, hasSeenToken, loadToken, touchToken } from './tokens.ts'
 
 const BEARER = /^Bearer +([0-9a-f]{64})$/i
@@ -22,7 +24,7 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
 
   const hash = await hashToken(secret)
   const address = c.req.header('cf-connecting-ip') ?? 'unknown'
-  const token = cachedToken(hash, now) ?? (await lookUp(c.env, hash, address, now))
+  const token = cachedToken(hash, now) ?? (await lookUp(c.env, hash, address, now, c.var.requestId))
 
   const db = databaseFor(c.env.DB, token.companyId, c.req.header('x-bookmark'))
   c.set('token', token)
@@ -47,16 +49,26 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
   c.header('Server-Timing', `db;dur=${db.waitedMs()}`)
 }
 
-async function lookUp(env: AppEnv['Bindings'], hash: string, address: string, now: number) {
+async function lookUp(env: AppEnv['Bindings'], hash: string, address: string, now: number, requestId: string) {
   const blockedUntil = guessers.get(address) ?? 0
   if (now < blockedUntil && !hasSeenToken(hash)) throw tooManyGuesses(blockedUntil, now)
   const token = await loadToken(env.DB, hash, now)
   if (token) return token
-  const { success } = await env.AUTH_FAILURES.limit({ key: address })
-  if (success) throw unauthenticated()
+  if (await mayGuess(env.AUTH_FAILURES, address, requestId)) throw unauthenticated()
   if (guessers.size > 1_000) guessers.clear()
   guessers.set(address, now + FAILURE_WINDOW_MS)
   throw tooManyGuesses(now + FAILURE_WINDOW_MS, now)
+}
+
+/** Whether the address may go on sending unknown tokens: also while nobody counts them. */
+async function mayGuess(failures: RateLimit, address: string, requestId: string): Promise<boolean> {
+  try {
+    const { success } = await withDeadline(failures.limit({ key: address }), BUDGET_MS.limiter)
+    return success
+  } catch (error) {
+    log('guess_limiter_failed', { request_id: requestId, reason: error instanceof Error ? error.name : typeof error })
+    return true
+  }
 }
 
 function unauthenticated(): ApiError {

@@ -1,5 +1,6 @@
 import { and, eq, isNull, lt, or } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
+import { askDatabase } from '../db/client.ts'
 import { apiTokens, companies } from '../db/schema.ts'
 import { isPermission, type Permission } from './permissions.ts'
 
@@ -50,7 +51,7 @@ export function hasSeenToken(hash: string): boolean {
 
 /** Looks a token up at the primary. Null when there is none, or it was revoked or has expired. */
 export async function loadToken(binding: D1Database, hash: string, now: number): Promise<Token | null> {
-  const [row] = await drizzle(binding)
+  const query = drizzle(binding)
     .select({
       id: apiTokens.id,
       companyId: apiTokens.companyId,
@@ -63,6 +64,7 @@ export async function loadToken(binding: D1Database, hash: string, now: number):
     .from(apiTokens)
     .innerJoin(companies, eq(companies.id, apiTokens.companyId))
     .where(and(eq(apiTokens.tokenHash, hash), isNull(apiTokens.revokedAt)))
+  const [row] = await askDatabase(async () => query, true)
   if (!row) {
     cache.delete(hash)
     return null
@@ -79,7 +81,7 @@ export async function touchToken(binding: D1Database, token: Token, now: number)
   const entry = cache.get(token.hash)
   if (entry && now - entry.lastUsedWrittenAt < LAST_USED_EVERY_MS) return
   if (entry) entry.lastUsedWrittenAt = now
-  await drizzle(binding)
+  const query = drizzle(binding)
     .update(apiTokens)
     .set({ lastUsedAt: now })
     .where(
@@ -88,6 +90,7 @@ export async function touchToken(binding: D1Database, token: Token, now: number)
         or(isNull(apiTokens.lastUsedAt), lt(apiTokens.lastUsedAt, now - LAST_USED_EVERY_MS + 1)),
       ),
     )
+  await askDatabase(async () => query, true)
 }
 
 function usable(token: Token, now: number): Token | null {

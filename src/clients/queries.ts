@@ -90,7 +90,9 @@ export async function createClient(context: RequestContext, fields: ClientFields
 export async function updateClient(context: RequestContext, key: ClientKey, fields: ClientFields) {
   const { db, companyId, now } = context
   const isThis = isClient(companyId, key)
-  const [, [row]] = await db.write([
+  // A change of the email, or of `deleted`, can make an email name another client the second time.
+  const write = 'id' in key ? db.writeRepeatably : db.write
+  const [, [row]] = await write([
     auditEntry(
       context,
       'client.update',

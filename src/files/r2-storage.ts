@@ -1,4 +1,5 @@
 import type { Env } from '../env.ts'
+import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { presignPut } from './presign.ts'
 import { localEndpoint, toRelay } from './relay.ts'
 import type { FileStorage } from './storage.ts'
@@ -24,7 +25,9 @@ export function deploymentStorage(env: Env, requestUrl: string, now: number): Fi
       return isRelayed ? toRelay(url) : url
     },
     async list(prefix, cursor) {
-      const page = await env.FILES.list({ prefix, ...(cursor !== undefined && { cursor }) })
+      const ask = () => env.FILES.list({ prefix, ...(cursor !== undefined && { cursor }) })
+      // Listing changes nothing: asked again whatever went wrong.
+      const page = await withDeadline(ask().catch(ask), BUDGET_MS.storage)
       return {
         files: page.objects.map(({ key, size, uploaded }) => ({ key, sizeBytes: size, changedAt: uploaded.getTime() })),
         cursor: page.truncated ? page.cursor : null,

@@ -1,3 +1,4 @@
+import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError } from '../http/errors.ts'
 import { encodeStrictly } from './keys.ts'
 import { readObjectList } from './object-list.ts'
@@ -5,7 +6,6 @@ import { addressOf, type Bucket, presignPut, signGet } from './presign.ts'
 import type { FilePage, FileStorage } from './storage.ts'
 
 const PAGE_SIZE = 1_000
-const TIMEOUT_MS = 10_000
 
 /** A page of the longest keys, each byte of them percent-encoded, has about 3.5 MB. */
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024
@@ -52,7 +52,7 @@ async function fetchPage(bucket: Bucket, url: string, now: number): Promise<File
     throw unavailable(`It answered ${response.status}.`)
   }
   try {
-    return readObjectList(await readText(response))
+    return readObjectList(await withDeadline(readText(response), BUDGET_MS.storage))
   } catch {
     throw unavailable('It answered something that is no list of objects.')
   }
@@ -61,7 +61,7 @@ async function fetchPage(bucket: Bucket, url: string, now: number): Promise<File
 /** Never follows a redirect: the request is signed for one host. */
 async function fetchOnce(url: string, headers: Headers): Promise<Response> {
   try {
-    return await fetch(url, { headers, redirect: 'manual', signal: AbortSignal.timeout(TIMEOUT_MS) })
+    return await fetch(url, { headers, redirect: 'manual', signal: AbortSignal.timeout(BUDGET_MS.storage) })
   } catch {
     throw unavailable()
   }

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { bodyBudgetMs, DeadlineError, withDeadline } from './deadline.ts'
 import { ApiError, invalid } from './errors.ts'
 
 /** The limit of a JSON body where a contract names none. */
@@ -15,6 +16,7 @@ const FIRST_BUFFER_BYTES = 65_536
  * Reads a JSON body as text. The limit is counted on the bytes that arrive; what is over it is never held.
  *
  * @throws ApiError 415 for another media type, 413 over the limit, 400 for bytes that are not UTF-8
+ *   or come too slowly
  */
 export async function readJsonText(request: Request, limitBytes: number): Promise<string> {
   // The one mark that may stand first is cut off already.
@@ -41,12 +43,14 @@ async function readAll(
   limitBytes: number,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const reader = body.getReader({ mode: 'byob' })
+  const startedAt = Date.now()
   let buffer = new ArrayBuffer(expectedBytes + 1)
   let length = 0
   for (;;) {
     if (length === buffer.byteLength) buffer = buffer.transfer(Math.min(length * 2, limitBytes + 1))
     const room = Math.min(READ_BYTES, buffer.byteLength - length)
-    const { value, done } = await reader.read(new Uint8Array(buffer, length, room))
+    const read = reader.read(new Uint8Array(buffer, length, room))
+    const { value, done } = await withDeadline(read, startedAt + bodyBudgetMs(length) - Date.now()).catch(giveUp)
     if (!value) break
     // Reading hands the buffer over and gives it back.
     buffer = value.buffer
@@ -58,6 +62,12 @@ async function readAll(
     if (done) break
   }
   return new Uint8Array(buffer, 0, length)
+}
+
+/** A body that stops coming is the caller's fault. What else ends it is not, and nobody is left to be told. */
+function giveUp(error: unknown): never {
+  if (error instanceof DeadlineError) throw invalid([{ path: '', message: 'the body did not arrive in time' }])
+  throw error
 }
 
 function tooLarge(limitBytes: number): ApiError {

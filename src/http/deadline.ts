@@ -1,15 +1,59 @@
 /**
- * The promise's outcome, or a `TimeoutError` after `ms` milliseconds. The work itself is not stopped: bindings know no
- * cancellation.
+ * How long a request waits for each thing that it needs, in milliseconds. Bindings end a call that hangs late or never,
+ * so every wait has its end here; suppliers have theirs in `products/`, since the contract tells it.
+ */
+export const BUDGET_MS = {
+  /** One batch, with its repetition. */
+  database: 10_000,
+  /** Then the request goes on without it. */
+  limiter: 2_000,
+  /** The same. */
+  cache: 1_000,
+  /** One page of a listing. */
+  storage: 10_000,
+  /** The published description. */
+  assets: 5_000,
+  /** A body that sends nothing at all; see {@link bodyBudgetMs}. */
+  body: 10_000,
+  /** Everything that a handler does. */
+  handler: 30_000,
+  /** A step of what goes on after the answer. */
+  afterwards: 10_000,
+} as const
+
+/** Bodies that come more slowly than this on the whole, after the first seconds, are given up. */
+const SLOWEST_BYTES_PER_MS = 32
+
+/** How long a body may take, of which so many bytes have come. A large one takes long only while it comes. */
+export function bodyBudgetMs(receivedBytes: number): number {
+  return BUDGET_MS.body + receivedBytes / SLOWEST_BYTES_PER_MS
+}
+
+/** What took longer than its budget; its message holds nothing of the request. */
+export class DeadlineError extends Error {
+  override readonly name = 'DeadlineError'
+
+  constructor(ms: number) {
+    super(`No answer within ${ms} ms.`)
+  }
+}
+
+/**
+ * The promise's outcome, or a {@link DeadlineError} after `ms` milliseconds. The work itself is not stopped: bindings
+ * know no cancellation.
  */
 export async function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | null = null
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new DOMException(`No answer within ${ms} ms.`, 'TimeoutError')), ms)
+    timer = setTimeout(() => reject(new DeadlineError(ms)), ms)
   })
   try {
     return await Promise.race([work, late])
   } finally {
     clearTimeout(timer)
   }
+}
+
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
 }

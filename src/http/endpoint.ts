@@ -5,6 +5,7 @@ import { waitForLimit } from '../rate-limit/middleware.ts'
 import { BODY_LIMIT_BYTES, readJsonBytes, readJsonText } from './body.ts'
 import type { AppEnv, RequestContext } from './context.ts'
 import type { Answer, Contract, Input } from './contract.ts'
+import { BUDGET_MS, withDeadline } from './deadline.ts'
 import { ApiError, invalid, notFound } from './errors.ts'
 
 type Handler<C extends Contract> = (input: Input<C>, context: RequestContext) => Promise<Answer<C> | Response>
@@ -20,7 +21,7 @@ export function mount<C extends Contract>(app: Hono<AppEnv>, contract: C, handle
   else if (contract.body) steps.push(limitBody(limitBytes), validate('json', contract.body))
 
   app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
-    const answer = await handle(validated<C>(c), c.var.context)
+    const answer = await withDeadline(handle(validated<C>(c), c.var.context), BUDGET_MS.handler)
     return answer instanceof Response ? answer : c.json(answer as object, 200, { 'Cache-Control': 'private, no-store' })
   })
 }

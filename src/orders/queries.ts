@@ -91,7 +91,7 @@ export async function updateOrder(
   const isThis = sql`company_id = ${companyId} AND id = ${id} AND deleted = 0`
   const ok = sql`${allOf(checks)} AND EXISTS (SELECT 1 FROM orders WHERE ${isThis})`
 
-  const [, , notices, , core, items, paid, arts, [verdict]] = await db.write([
+  const [, , notices, , core, items, paid, arts, [verdict]] = await db.writeRepeatably([
     db.orm
       .update(orders)
       .set({ ...projectColumns(body), updatedAt: now })

@@ -1,8 +1,5 @@
 import * as z from 'zod'
-import { withDeadline } from '../http/deadline.ts'
-
-/** How long the cache may take before a request goes on without it. */
-const PATIENCE_MS = 1_000
+import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 
 /** Part of every key: raise it when the stored form changes. */
 const FORM = 1
@@ -44,7 +41,7 @@ export async function readEntry<Item>(kv: KVNamespace, key: string): Promise<Ent
   const known = recentEntry<Item>(key)
   if (known) return known
   try {
-    const { value, metadata } = await withDeadline(kv.getWithMetadata<Item[]>(key, 'json'), PATIENCE_MS)
+    const { value, metadata } = await withDeadline(kv.getWithMetadata<Item[]>(key, 'json'), BUDGET_MS.cache)
     const parsed = metadataSchema.safeParse(metadata)
     return Array.isArray(value) && parsed.success ? { items: value, ...parsed.data } : null
   } catch {
@@ -61,7 +58,8 @@ export async function writeEntry<Item>(
 ): Promise<void> {
   const text = JSON.stringify(items)
   remember(key, { items, ...metadata }, text.length)
-  await kv.put(key, text, { metadata, expirationTtl: Math.ceil(lifetime.keptMs / 1000) }).catch(() => undefined)
+  const put = kv.put(key, text, { metadata, expirationTtl: Math.ceil(lifetime.keptMs / 1000) })
+  await withDeadline(put, BUDGET_MS.afterwards).catch(() => undefined)
 }
 
 /**

@@ -1,12 +1,9 @@
 import type { MiddlewareHandler } from 'hono'
 import type { AppEnv } from '../http/context.ts'
-import { withDeadline } from '../http/deadline.ts'
+import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError, errorResponse } from '../http/errors.ts'
 import { log } from '../http/log.ts'
 import { LIMIT, secondsUntil, type Verdict, WINDOW_MS } from './window.ts'
-
-/** How long a request waits for its limiter before it is let through. */
-const PATIENCE_MS = 2_000
 
 /** Tokens that were refused, and until when: this isolate refuses them by itself, at no cost to the object. */
 const refused = new Map<string, number>()
@@ -61,7 +58,7 @@ export const waitForLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
 async function ask(env: AppEnv['Bindings'], hash: string, requestId: string): Promise<Verdict | null> {
   try {
     const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hash))
-    return await withDeadline(limiter.take(), PATIENCE_MS)
+    return await withDeadline(limiter.take(), BUDGET_MS.limiter)
   } catch (error) {
     const reason = error instanceof Error ? error.name : 'unknown'
     log('limiter_failed', { request_id: requestId, reason })

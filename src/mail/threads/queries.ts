@@ -86,7 +86,7 @@ export async function touchThread(
 ): Promise<ThreadRow | undefined> {
   if (TEXT_FIELDS.some((field) => isLarge(input.texts[field]))) return undefined
   const { db, companyId } = context
-  const [[row]] = await db.write([
+  const [[row]] = await db.writeRepeatably([
     db.orm
       .update(emailThreads)
       .set({ ...columnsOf(context, input), revision: sql`${emailThreads.revision} + 1` })
@@ -118,7 +118,7 @@ export async function writeThread(
   const sent = TEXT_FIELDS.filter((field) => input.texts[field] !== undefined)
   const columns = columnsOf(context, input)
 
-  const [, , [row], segments] = await db.write([
+  const [, , [row], segments] = await db.writeRepeatably([
     auditEntry(context, 'email_thread.write', sql`coalesce(${id}, ${newId})`, sql`NOT ${isStored}`),
     db.orm.delete(emailThreadSegments).where(
       sql`thread_id = ${id} AND (field IN (SELECT value FROM json_each(${JSON.stringify(sent)}))
