@@ -1,0 +1,206 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { BUDGET_MS } from '../../src/http/deadline.ts'
+import { migrate, request } from '../support/app.ts'
+import { endpoints, exampleOf } from '../support/endpoints.ts'
+import { linesOf } from '../support/log.ts'
+import { type Call, type Fault, lasts, MODES, type Mode, type Outcome, run } from './run.ts'
+import {
+  BINDINGS,
+  EMAIL,
+  normalise,
+  openShop,
+  prepareSequences,
+  rowsOf,
+  type Shop,
+  THREAD,
+  withoutCounts,
+} from './shop.ts'
+
+/*
+ * Every binding, at every call of every endpoint, in every way of going wrong. An endpoint joins by its contract's
+ * example; what more there is to its calls stands in `MORE`.
+ */
+let injected = 0
+
+beforeAll(async () => {
+  await migrate()
+  await prepareSequences()
+})
+afterAll(() => console.log(`${injected} faults injected`))
+
+interface Sent {
+  method: string
+  path: string
+  body?: unknown
+  /** A request that is sent before, and goes well. */
+  before?: Sent
+  /** A write that is not repeated after a passing failure, because it could then change or answer something else. */
+  isOnce?: boolean
+  changesNothing?: boolean
+  /** What a database that does not answer makes of it; else 500. */
+  withoutDatabase?: (body: { sources?: unknown }) => void
+  /** The n-th `DB.batch` is only a hint. */
+  hint?: number
+  /** The caller's token is unknown. */
+  isStranger?: true
+}
+
+const putThread = (size: number): Sent => ({
+  method: 'PUT',
+  path: `/mail/email-threads/${THREAD}`,
+  body: { account_email: 'sales@shop.example', subject: 'A', messages: [{ id: '1', body_plain: 'x'.repeat(size) }] },
+})
+
+const failedSources = (body: { sources?: unknown }) =>
+  expect(body.sources).toMatchObject({ local: 'failed', lines: 'failed' })
+
+const MORE: [string, Sent][] = [
+  [
+    'PATCH a client by its email',
+    { method: 'PATCH', path: `/clients/${EMAIL}`, body: { deleted: true }, isOnce: true },
+  ],
+  ['search at both suppliers', { method: 'GET', path: '/products/search?q=PC61', withoutDatabase: failedSources }],
+  ['read styles of supplier_b', { method: 'GET', path: '/products/supplier_b?styleId=40' }],
+  ['read a line', { method: 'GET', path: '/products/invoice_item?id=87' }],
+  ['PUT a large thread', { ...putThread(300_000), hint: 1 }],
+  ['PUT a thread that is stored already', { ...putThread(9), before: putThread(9) }],
+  ['be a stranger', { method: 'GET', path: '/clients', isStranger: true }],
+]
+
+const FROM_CONTRACTS = endpoints.map(([name, contract]): [string, Sent] => {
+  const sent: Sent = {
+    method: contract.method,
+    ...exampleOf(contract),
+    changesNothing: contract.changesNothing === true,
+  }
+  if (contract.method === 'POST' || contract.method === 'DELETE') sent.isOnce = true
+  if (name === 'GET /mail/email-threads/{legacyThreadId}') sent.before = putThread(9)
+  if (name === 'GET /products/search') sent.withoutDatabase = failedSources
+  return [name, sent]
+})
+
+/** Calls without which a request goes on. */
+const OPTIONAL = /^(RATE_LIMITER|ACCOUNTING_DELIVERY|CACHE|AUTH_FAILURES)\.|^DB\.run$/
+/** Those that go on after the answer. */
+const BEHIND = /^ACCOUNTING_DELIVERY\.|^CACHE\.put|^DB\.run$/
+/** Looking up the token. */
+const isLookUp = ({ name }: Call) => name === 'DB.raw'
+
+function isRead({ method, changesNothing }: Sent): boolean {
+  return method === 'GET' || changesNothing === true
+}
+
+function modesOf({ name }: Call): Mode[] {
+  const isDatabase = name.startsWith('DB.')
+  return MODES.filter((mode) => isDatabase || !['is overloaded', 'loses its answer', 'never answers'].includes(mode))
+}
+
+function goesWell(sent: Sent, fault: Fault): boolean {
+  const { name, mode } = fault
+  if (OPTIONAL.test(name) || mode === 'is slow') return true
+  if (name === 'DB.batch' && fault.ordinal === sent.hint) return !lasts(mode)
+  const isPassing = mode === 'fails once' || mode === 'loses its answer'
+  return isPassing && (isLookUp(fault) || isRead(sent) || !sent.isOnce)
+}
+
+/** How long the request may wait for a call that hangs. */
+function limitMs({ name }: Fault, sent: Sent): number {
+  if (BEHIND.test(name)) return 0
+  if (name.startsWith('CACHE.')) return BUDGET_MS.cache
+  if (name.startsWith('RATE_LIMITER.') || name.startsWith('AUTH_FAILURES.')) return BUDGET_MS.limiter
+  return BUDGET_MS.database * (sent.hint === undefined ? 1 : 2)
+}
+
+interface Result extends Outcome {
+  shop: Shop
+  rows: string[]
+}
+
+async function attempt(sent: Sent, shop: Shop, fault?: Fault): Promise<Result> {
+  if (sent.before) await run(toRequest(sent.before, shop), BINDINGS)
+  const outcome = await run(toRequest(sent, shop), BINDINGS, fault)
+  return { ...outcome, shop, rows: await rowsOf(shop) }
+}
+
+/** Shops that are alike, one for each attempt. */
+function openShops(sent: Sent, count: number): Promise<Shop[]> {
+  return Promise.all(Array.from({ length: count }, () => openShop(sent.path.includes('/files'))))
+}
+
+function toRequest({ method, path, body, isStranger }: Sent, { token }: Shop): Request {
+  const announced = body === undefined ? {} : { 'content-length': String(JSON.stringify(body).length) }
+  return request(isStranger ? '0'.repeat(64) : token, method, path, body, announced)
+}
+
+function bodyText({ answer, shop }: Result): string {
+  return normalise(JSON.stringify(answer.body), shop)
+}
+
+describe.each([...FROM_CONTRACTS, ...MORE])('%s', (_, sent) => {
+  it('survives what it can and fails whole', { timeout: 60_000 }, async () => {
+    const [untouched, first] = await openShops(sent, 2)
+    if (!untouched || !first) throw new Error('There are no shops.')
+    if (sent.before) await run(toRequest(sent.before, untouched), BINDINGS)
+    const before = await rowsOf(untouched)
+    const well = await attempt(sent, first)
+    expect(well.answer.status, JSON.stringify(well.answer.body)).toBe(sent.isStranger ? 401 : 200)
+    if (isRead(sent)) expect(well.rows).toEqual(before)
+    else expect(well.rows).not.toEqual(before)
+
+    const faults = well.calls.flatMap((call) => modesOf(call).map((mode): Fault => ({ ...call, mode })))
+    const shops = await openShops(sent, faults.length)
+    const problems: string[] = []
+    for (const fault of faults) {
+      const shop = shops.pop()
+      if (!shop) throw new Error('There are too few shops.')
+      try {
+        check(sent, fault, await attempt(sent, shop, fault), well, before)
+        injected += 1
+      } catch (error) {
+        problems.push(`${fault.name} ${fault.ordinal} ${fault.mode}: ${error instanceof Error ? error.message : error}`)
+      }
+    }
+    expect(problems.join('\n\n')).toBe('')
+  })
+})
+
+function check(sent: Sent, fault: Fault, result: Result, well: Result, before: string[]): void {
+  const { mode, name } = fault
+  const { answer, calls, waitedMs, endedMs } = result
+  expect(calls, 'the fault was met').toContainEqual({ name, ordinal: fault.ordinal })
+  expectInTime(sent, fault, waitedMs, endedMs)
+  const logged = linesOf(answer.headers.get('x-request-id'))
+  expect(logged.filter(({ event }) => event === 'request')).toMatchObject([{ status: answer.status }])
+
+  if (mode === 'is overloaded') {
+    expect(calls.filter((call) => call.name === name)).toHaveLength(
+      well.calls.filter((call) => call.name === name).length,
+    )
+  }
+  if (goesWell(sent, fault)) {
+    expect(answer.status, bodyText(result)).toBe(well.answer.status)
+    expect(bodyText(result)).toBe(bodyText(well))
+    if (mode === 'loses its answer') expect(withoutCounts(result.rows)).toEqual(withoutCounts(well.rows))
+    else expect(result.rows).toEqual(well.rows)
+    return
+  }
+  const isDatabaseBatch = name === 'DB.batch'
+  if (isDatabaseBatch && sent.withoutDatabase) {
+    expect(answer.status).toBe(200)
+    sent.withoutDatabase(answer.body)
+    return
+  }
+  expect(answer.status).toBe(500)
+  expect(answer.body.error.code).toBe('internal_error')
+  expect(logged.some(({ event }) => event === 'failure')).toBe(true)
+  // Carried out, and only its answer lost.
+  const isDone = isDatabaseBatch && (mode === 'loses its answer' || mode === 'never answers')
+  expect(result.rows).toEqual(isDone ? well.rows : before)
+}
+
+function expectInTime(sent: Sent, fault: Fault, waitedMs: number, endedMs: number): void {
+  const { mode } = fault
+  if (mode !== 'hangs' && mode !== 'never answers') return
+  expect(waitedMs).toBeLessThanOrEqual(limitMs(fault, sent))
+  expect(endedMs).toBeLessThanOrEqual(limitMs(fault, sent) + BUDGET_MS.afterwards)
+}

@@ -1,0 +1,170 @@
+import { env } from 'cloudflare:workers'
+import { inject } from 'vitest'
+import { encryptCredentials } from '../../src/auth/credentials.ts'
+import { fold, searchText } from '../../src/db/search.ts'
+import type { Env } from '../../src/env.ts'
+import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../simulators/supplier-a-catalogue.ts'
+import { CREDENTIALS as CREDENTIALS_B } from '../simulators/supplier-b-catalogue.ts'
+import { freshId, mintToken, sql } from '../support/app.ts'
+
+/** What the examples of the contracts name. */
+export const CLIENT = 42
+export const EMAIL = 'ines@harbor-rowing.example'
+export const ORDERS = [87, 1207]
+export const THREAD = '18c2f0a9b7d3e411'
+
+/** Ids that are given out begin above it. */
+const FIRST_NEW_ID = 1_000_000
+
+export interface Shop {
+  id: number
+  token: string
+}
+
+/** Bindings whose objects are played: the limiter allows, deliveries are only called for. */
+export const BINDINGS: Env = {
+  ...env,
+  ...({
+    RATE_LIMITER: namespaceOf({
+      take: async () => ({ allowed: true, remaining: 299, resetAt: Date.now() + 60_000 }),
+    }),
+    ACCOUNTING_DELIVERY: namespaceOf({ wake: async () => undefined }),
+    // Only these methods of a namespace are used.
+  } as unknown as Pick<Env, 'RATE_LIMITER' | 'ACCOUNTING_DELIVERY'>),
+  // An upload is signed for it; nothing is sent.
+  STORAGE_ENDPOINT: 'https://storage.test',
+}
+
+function namespaceOf(stub: object) {
+  return { idFromName: (name: string) => name, get: () => stub }
+}
+
+export async function prepareSequences(): Promise<void> {
+  await sql('UPDATE sequences SET value = ?', FIRST_NEW_ID)
+}
+
+/** A company that has what the examples name; any two are alike but for their own id. */
+export async function openShop(hasFile: boolean): Promise<Shop> {
+  const id = freshId()
+  const scope = crypto.randomUUID()
+  const keys = env.CREDENTIALS_KEY
+  const integrations = [
+    ['supplier_a', `${inject('supplierAUrl')}/t/${scope}${ENDPOINT_PATH}`, CREDENTIALS_A],
+    ['supplier_b', `${inject('supplierBUrl')}/t/${scope}`, CREDENTIALS_B],
+    ['accounting_sync', 'http://127.0.0.1:9', {}],
+  ] as const
+  const sealed = await Promise.all(
+    integrations.map(async ([kind, url, credentials]) => [
+      kind,
+      url,
+      await encryptCredentials(keys, id, kind, credentials),
+    ]),
+  )
+  const name = 'Harbor Rowing Club'
+  const insert = (table: string, row: Record<string, unknown>) => {
+    const all = { company_id: id, ...row }
+    const names = Object.keys(all)
+    return env.DB.prepare(`INSERT INTO ${table} (${names}) VALUES (${names.map(() => '?')})`).bind(
+      ...Object.values(all),
+    )
+  }
+  await env.DB.batch([
+    env.DB.prepare(
+      `INSERT INTO companies (id, slot, name, accounting_sync_enabled, created_at, updated_at)
+       SELECT ?1, coalesce(max(slot) + 1, 0), 'Shop', 1, 0, 0 FROM companies`,
+    ).bind(id),
+    insert('order_statuses', { id: 3, title: 'New', is_default: 1 }),
+    insert('taxes', { id: 1, name: 'State', rate: 8.25 }),
+    insert('clients', {
+      id: CLIENT,
+      company_name: name,
+      company_name_key: fold(name),
+      email: EMAIL,
+      email_key: fold(EMAIL),
+      created_at: 0,
+      updated_at: 0,
+    }),
+    ...ORDERS.flatMap((order, i) => [
+      insert('orders', {
+        id: order,
+        title: 'Regatta',
+        client_id: CLIENT,
+        order_status_id: 3,
+        created_date: '2026-03-01',
+        created_at: 0,
+        updated_at: 0,
+      }),
+      insert('invoices', { id: order, order_id: order, number: String(i), tax_id: 1, created_at: 0, updated_at: 0 }),
+      insert('invoice_items', {
+        id: order,
+        invoice_id: order,
+        title: 'cotton tee',
+        quantity: 12,
+        unit_price_cents: 950,
+        search_text: searchText(['cotton tee']),
+      }),
+    ]),
+    insert('catalog_items', { id: 1, title: 'cotton tee', price_cents: 950, search_text: searchText(['cotton tee']) }),
+    insert('thread_contexts', {
+      thread_id: THREAD,
+      legacy_thread_id: THREAD,
+      client_id: String(CLIENT),
+      fetched_at: 0,
+      updated_at: 0,
+    }),
+    ...sealed.map(([kind, base_url, credentials]) =>
+      insert('integrations', { kind, enabled: 1, base_url, credentials, updated_at: 1 }),
+    ),
+  ])
+  if (hasFile) await env.FILES.put(`orders/${id}/${ORDERS[0]}/email/${THREAD}/logo.png`, 'logo')
+  return { id, token: await mintToken(id) }
+}
+
+/** Tables, and what of their rows is told apart from others or counts writes. */
+const LEFT_OUT: Record<string, string[]> = {
+  api_tokens: ['id', 'token_hash', 'last_used_at'],
+  integrations: ['base_url', 'credentials'],
+  companies: ['slot'],
+  accounting_outbox: ['id'],
+  audit_log: ['id', 'token_id'],
+}
+
+/** Everything that the database has of a shop, in a form that is equal for equal shops. */
+export async function rowsOf(shop: Shop): Promise<string[]> {
+  const tables = await env.DB.prepare(
+    `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND sql NOT LIKE 'CREATE VIRTUAL%'`,
+  ).all<{ name: string }>()
+  const reads: [string, string][] = [
+    ...tables.results.map(({ name }): [string, string] => [name, 'company_id = ?']),
+    ['companies', 'id = ?'],
+    ['email_thread_segments', 'thread_id IN (SELECT id FROM email_threads WHERE company_id = ?)'],
+  ]
+  const found = await env.DB.batch<Record<string, unknown>>(
+    reads.map(([table, where]) => env.DB.prepare(`SELECT * FROM ${table} WHERE ${where}`).bind(shop.id)),
+  )
+  return reads
+    .flatMap(([table], i) =>
+      (found[i]?.results ?? []).map((row) => {
+        const { company_id, ...rest } = row
+        const kept = Object.entries(rest).filter(([column]) => !LEFT_OUT[table]?.includes(column))
+        if (table === 'companies') kept.splice(0, 1)
+        return `${table} ${normalise(JSON.stringify(Object.fromEntries(kept)), shop)}`
+      }),
+    )
+    .sort()
+}
+
+/** Rows without what a write that was carried out twice leaves twice. */
+export function withoutCounts(rows: string[]): string[] {
+  return [...new Set(rows.map((row) => row.replaceAll(/"(content_)?revision":\d+,?/g, '')))]
+}
+
+/** Text without what tells a shop, a made id or a signature. */
+export function normalise(text: string, shop: Shop): string {
+  return text
+    .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'UUID')
+    .replaceAll(/"lastChanged":"[^"]+"/g, '"lastChanged":"TIME"')
+    .replaceAll(/X-Amz-Signature=[0-9a-f]+/g, 'X-Amz-Signature=')
+    .replaceAll(`orders/${shop.id}/`, 'orders/COMPANY/')
+    .replaceAll(/\b1\d{6}(?:\.0)?\b/g, 'NEW')
+}
