@@ -10,16 +10,16 @@ import { AWKWARD_NAMES } from './values.ts'
 type Change = (draft: Draft) => Draft
 type Mutation = fc.Arbitrary<Change>
 
-/** Valid requests with one thing broken, so that it is known how they must be refused. */
-export function brokenRequest(operation: Operation): fc.Arbitrary<Draft> {
-  const groups = [
+/** Valid requests with one thing broken, so that it is known how they must be refused: an arbitrary for each way. */
+export function brokenRequests(operation: Operation): fc.Arbitrary<Draft>[] {
+  const ways = [
     ...operation.pathParameters.flatMap((parameter) => breakPath(operation, parameter)),
     ...(operation.queryParameters.length > 0 ? breakQuery(operation) : []),
     ...(operation.body ? breakBody(operation, operation.body) : []),
     breakToken,
     breakMethod(operation),
   ]
-  return fc.tuple(validRequest(operation), fc.oneof(...groups)).map(([draft, change]) => change(draft))
+  return ways.map((way) => fc.tuple(validRequest(operation), way).map(([draft, change]) => change(draft)))
 }
 
 function mark(kind: string, refusedWith: number, field: string | null, change: Partial<Draft>): Partial<Draft> {
@@ -192,7 +192,7 @@ function breakBody(operation: Operation, schema: JsonObject): Mutation[] {
         }),
       }),
   )
-  const groups: Mutation[] = [replaced, notJson, notObject, notUtf8, mediaType, tooLarge(operation)]
+  const groups: Mutation[] = [replaced, notJson, notObject, notUtf8, mediaType, ...tooLarge(operation)]
 
   const required = requiredOf(schema)
   if (required.length > 0) {
@@ -356,17 +356,19 @@ const mediaType: Mutation = fc
     }
   })
 
-function tooLarge(operation: Operation): Mutation {
+function tooLarge(operation: Operation): Mutation[] {
   const limit = BODY_LIMIT_BYTES[operation.id] ?? 1_048_576
   // Larger ones would take all the time.
-  if (limit > 2_000_000) return mediaType
-  return fc.constantFrom({}, { 'transfer-encoding': 'chunked' }).map((headers) => (draft) => ({
-    ...draft,
-    ...mark('body too large', 413, null, {
-      headers: { ...draft.headers, ...headers },
-      body: writeObject(draft.members ?? []).padEnd(limit + 1),
-    }),
-  }))
+  if (limit > 2_000_000) return []
+  return [
+    fc.constantFrom({}, { 'transfer-encoding': 'chunked' }).map((headers) => (draft) => ({
+      ...draft,
+      ...mark('body too large', 413, null, {
+        headers: { ...draft.headers, ...headers },
+        body: writeObject(draft.members ?? []).padEnd(limit + 1),
+      }),
+    })),
+  ]
 }
 
 /* The rest */

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
-import { brokenRequest } from './broken-requests.ts'
-import { type Operation, operations } from './description.ts'
+import { brokenRequests } from './broken-requests.ts'
+import { operations } from './description.ts'
 import { type Draft, toCurl, toWire } from './draft.ts'
 import { judge } from './oracles.ts'
 import { closeConnections, sendWire } from './send.ts'
@@ -9,6 +9,8 @@ import { type LogLine, type Served, serve } from './server.ts'
 import { validRequest } from './valid-requests.ts'
 
 const AT_ONCE = 8
+/** There are about eight ways to break a request: each has this part of the requests that valid ones have. */
+const BROKEN_SHARE = 5
 /** In a row, so that most requests meet a token and a limiter that are warm; fewer than a token may make in a minute. */
 const REQUESTS_PER_TOKEN = 200
 /** How long a log line may take from the Worker to here. */
@@ -21,7 +23,7 @@ export interface Options {
   /** Goes on with further rounds for so long; one round where it is 0. */
   seconds: number
   tokens: number
-  /** Requests of one property before the next has its turn. */
+  /** Valid requests of one operation before the next has its turn. */
   runs: number
 }
 
@@ -33,8 +35,8 @@ export interface Report {
 }
 
 interface Property {
-  operation: Operation
   name: string
+  runs: number
   requests: fc.Arbitrary<Draft>
   hasFailed: boolean
 }
@@ -69,9 +71,16 @@ class Fuzzer {
   }
 
   async run(): Promise<Report> {
+    const { runs } = this.options
+    const brokenRuns = Math.ceil(runs / BROKEN_SHARE)
     const properties = operations.flatMap((operation): Property[] => [
-      { operation, name: `${operation.id}, valid`, requests: validRequest(operation), hasFailed: false },
-      { operation, name: `${operation.id}, broken`, requests: brokenRequest(operation), hasFailed: false },
+      { name: `${operation.id}, valid`, requests: validRequest(operation), runs, hasFailed: false },
+      ...brokenRequests(operation).map((requests) => ({
+        name: `${operation.id}, broken`,
+        requests,
+        runs: brokenRuns,
+        hasFailed: false,
+      })),
     ])
     const end = Date.now() + this.options.seconds * 1_000
     let round = 0
@@ -93,7 +102,7 @@ class Fuzzer {
         const problems = await this.attempt(draft)
         if (problems.length > 0) throw new Error(problems.join('\n'))
       }),
-      { seed, numRuns: this.options.runs, interruptAfterTimeLimit: SHRINK_MS, markInterruptAsFailure: false },
+      { seed, numRuns: property.runs, interruptAfterTimeLimit: SHRINK_MS, markInterruptAsFailure: false },
     )
     if (!outcome.failed) return
     property.hasFailed = true

@@ -4,11 +4,12 @@ import { fuzz } from '../fuzz/run.ts'
 
 /** A fixed seed, so that what fails here fails again; `npm run fuzz` goes on for longer with another one each time. */
 const SEED = 20_261
-const RUNS = 6
+const RUNS = 10
 
 it('answers requests made from its description as the description says', async () => {
   const { counts, statuses, failures } = await fuzz({ seed: SEED, seconds: 0, tokens: 10, runs: RUNS })
   expect(failures.join('\n\n')).toBe('')
-  expect(counts).toEqual({ valid: operations.length * RUNS, broken: operations.length * RUNS })
+  expect(counts.valid).toBe(operations.length * RUNS)
+  expect(counts.broken).toBeGreaterThan(operations.length * RUNS)
   expect(Object.keys(statuses)).toEqual(expect.arrayContaining(['200', '400', '401', '404', '405']))
 })
