@@ -35,8 +35,8 @@ export interface IntegrationRow {
 }
 
 /**
- * The sources that are wanted of the database, and the company's supplier integrations, in one round trip. Blank `q`:
- * the newest catalogue items and no lines.
+ * The sources that are wanted of the database, and the company's supplier integrations, in one round trip. A blank `q`
+ * filters nothing.
  */
 export async function searchOwn(
   db: Database,
@@ -46,7 +46,7 @@ export async function searchOwn(
 ): Promise<{ items: CatalogItemRow[]; lines: InvoiceItemRow[]; suppliers: IntegrationRow[] }> {
   const [items, lines, suppliers] = await db.read([
     wanted.local ? findItems(db, company, q) : db.orm.select().from(catalogItems).where(NONE),
-    wanted.lines && q !== '' ? findLines(db, company, q) : db.orm.select().from(invoiceItems).where(NONE),
+    wanted.lines ? findLines(db, company, q) : db.orm.select().from(invoiceItems).where(NONE),
     supplierIntegrations(db, company.companyId),
   ])
   return { items, lines, suppliers }

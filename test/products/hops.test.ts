@@ -33,6 +33,8 @@ describe('network waits, the token known', () => {
 
   it('search has two when both suppliers must be asked, side by side', async () => {
     const shop = await mintShop()
+    // Slow enough that neither ends before the other begins, so that depth counts what waits for what.
+    for (const supplier of [shop.a, shop.b]) await supplier.spoil({ delayMs: 700 })
     const { depth, names } = await hopsOf(shop, '/products/search?q=PC61')
     expect(names).toEqual([...WARM, 'fetch', 'fetch'].sort())
     expect(depth).toBe(2)
