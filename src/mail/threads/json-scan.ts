@@ -35,13 +35,17 @@ const LOWER_U = 0x75
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 
-/** What a byte may be: part of a string as it stands, a digit, a hexadecimal digit, an escape's letter, white space. */
-const PLAIN = 1
-const DIGIT = 2
-const HEX = 4
-const ESCAPE = 8
-const SPACE = 16
+/** What a byte may be: a digit, a hexadecimal digit, an escape's letter, white space. */
+const DIGIT = 1
+const HEX = 2
+const ESCAPE = 4
+const SPACE = 8
 const CLASS = classify()
+
+/** 1 for what may stand in a string as it is. */
+const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
+  byte >= 0x20 && byte !== QUOTE && byte !== BACKSLASH ? 1 : 0,
+)
 
 /**
  * Finds the values of the named members of a JSON object without building any: time is linear in the bytes (about 1 GB
@@ -165,7 +169,8 @@ function skipName(bytes: Uint8Array, at: number): number {
 function skipString(bytes: Uint8Array, start: number): number {
   let at = expect(bytes, start, QUOTE)
   for (;;) {
-    while (is(bytes, at, PLAIN)) at++
+    // Nearly all bytes of a thread pass here. Behind the last one stands 0, which is not plain.
+    while (IS_PLAIN[bytes[at] ?? 0] === 1) at++
     if (bytes[at] !== BACKSLASH) return expect(bytes, at, QUOTE)
     if (bytes[at + 1] === LOWER_U) {
       for (let digit = at + 2; digit < at + 6; digit++) if (!is(bytes, digit, HEX)) throw new JsonError()
@@ -251,7 +256,6 @@ function classify(): Uint8Array {
   const add = (characters: string, which: number) => {
     for (const byte of new TextEncoder().encode(characters)) classes[byte] = (classes[byte] ?? 0) | which
   }
-  for (let byte = 0x20; byte < 256; byte++) if (byte !== QUOTE && byte !== BACKSLASH) classes[byte] = PLAIN
   add('0123456789', DIGIT)
   add('0123456789abcdefABCDEF', HEX)
   add('"\\/bfnrt', ESCAPE)

@@ -1,0 +1,113 @@
+import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { freshThreadId } from '../support.ts'
+
+export let me: TestCompany
+export let other: TestCompany
+export let third: TestCompany
+
+/** Ids by whose they are. `both` is mine and the other's, `nobody` is nobody's. */
+interface Ids {
+  mine: number
+  theirs: number
+  both: number
+  third: number
+  nobody: number
+  deleted: number
+}
+
+export let clients: Ids
+export let orders: Ids
+
+/** Three companies of which two share a client and an order. */
+export async function makeCompanies(): Promise<void> {
+  ;[me, other, third] = [await mintCompany(), await mintCompany(), await mintCompany()]
+  const base = me.id * 1_000
+  clients = { mine: base + 1, theirs: base + 2, both: base + 3, third: base + 4, nobody: base + 5, deleted: base + 6 }
+  orders = {
+    mine: base + 11,
+    theirs: base + 12,
+    both: base + 13,
+    third: base + 14,
+    nobody: base + 15,
+    deleted: base + 16,
+  }
+  for (const [company, owned] of [
+    [me, ['mine', 'both', 'deleted']],
+    [other, ['theirs', 'both']],
+    [third, ['third']],
+  ] as const) {
+    for (const name of owned) {
+      const deleted = name === 'deleted' ? 1 : 0
+      await sql(
+        "INSERT INTO clients (company_id, id, company_name, company_name_key, deleted, created_at, updated_at) VALUES (?, ?, 'c', 'C', ?, 0, 0)",
+        company.id,
+        clients[name],
+        deleted,
+      )
+      await sql(
+        "INSERT INTO orders (company_id, id, title, client_id, created_date, created_at, updated_at, deleted) VALUES (?, ?, 'o', ?, '2026-01-01', 0, 0, ?)",
+        company.id,
+        orders[name],
+        clients[name],
+        deleted,
+      )
+    }
+  }
+}
+
+export const JSON_COLUMNS = [
+  'client_data',
+  'clients_data',
+  'orders_data',
+  'participant_emails',
+  'participants_data',
+] as const
+
+export interface Context {
+  client_id?: unknown
+  client_data?: unknown
+  clients_data?: unknown
+  orders_data?: unknown
+  selected_order_id?: unknown
+  participant_emails?: unknown
+  participants_data?: unknown
+  sender_email?: string
+  updated_at?: number
+}
+
+/** Stores a context as a seed of `writer` does; JSON columns are given as values, or as text that is stored as it is. */
+export async function store(writer: TestCompany, legacyId: string, context: Context, asText = false): Promise<string> {
+  const threadId = `thread-f:${crypto.randomUUID()}`
+  const columns: Record<string, unknown> = {
+    company_id: writer.id,
+    thread_id: threadId,
+    legacy_thread_id: legacyId,
+    fetched_at: 1_767_225_600_000,
+    updated_at: 1_767_225_600_000,
+    ...context,
+  }
+  for (const column of JSON_COLUMNS) {
+    if (columns[column] !== undefined && !asText) columns[column] = JSON.stringify(columns[column])
+  }
+  const names = Object.keys(columns)
+  await sql(
+    `INSERT INTO thread_contexts (${names}) VALUES (${names.map(() => '?')})`,
+    ...Object.values(columns).map((value) => value ?? null),
+  )
+  return threadId
+}
+
+export async function read(reader: TestCompany, legacyId: string) {
+  const { status, body } = await reader.call('GET', `/mail/threads/${legacyId}`)
+  return status === 200 ? body : status
+}
+
+/** What `me` gets of a context that `writer` stored. */
+export async function seen(writer: TestCompany, context: Context, asText = false) {
+  const legacyId = freshThreadId()
+  await store(writer, legacyId, context, asText)
+  return read(me, legacyId)
+}
+
+/** A tie that leaves the rest of the context alone. */
+export const tied = () => ({ participants_data: [{ company_id: me.id }] })
