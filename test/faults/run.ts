@@ -102,6 +102,7 @@ export async function run(sent: Request, bindings: Env, fault?: Fault): Promise<
 
 /** So often the event loop turns before nothing is taken to be under way. */
 const IDLE_TURNS = 4
+const FOREVER_TURNS = 200
 
 class Run {
   private readonly fault: Fault | undefined
@@ -150,22 +151,30 @@ class Run {
     return isSpoilt ? BEHAVIOURS[fault.mode].act(real) : real()
   }
 
-  /** The promise's outcome, the clock being moved from timer to timer. */
-  private async drive<T>(work: Promise<T>): Promise<T> {
-    let isDone = false
-    const done = work.finally(() => {
-      isDone = true
-    })
-    done.catch(() => undefined)
-    for (let idleTurns = 0; !isDone; ) {
-      await scheduler.wait(1)
-      idleTurns = this.underWay === 0 ? idleTurns + 1 : 0
-      if (idleTurns < IDLE_TURNS) continue
-      if (vi.getTimerCount() > 0) {
-        idleTurns = 0
-        vi.advanceTimersToNextTimer()
-      } else if (idleTurns > 200) throw new Error('It would wait for ever.')
-    }
-    return done
+  private drive<T>(work: Promise<T>): Promise<T> {
+    return drive(work, () => this.underWay > 0)
   }
+}
+
+/**
+ * The promise's outcome, the fake clock being moved from timer to timer.
+ *
+ * @param isBusy whether something real is under way, which must not be overtaken
+ */
+export async function drive<T>(work: Promise<T>, isBusy: () => boolean = () => false): Promise<T> {
+  let isDone = false
+  const done = work.finally(() => {
+    isDone = true
+  })
+  done.catch(() => undefined)
+  for (let idleTurns = 0; !isDone; ) {
+    await scheduler.wait(1)
+    idleTurns = isBusy() ? 0 : idleTurns + 1
+    if (idleTurns < IDLE_TURNS) continue
+    if (vi.getTimerCount() > 0) {
+      idleTurns = 0
+      vi.advanceTimersToNextTimer()
+    } else if (idleTurns > FOREVER_TURNS) throw new Error('It would wait for ever.')
+  }
+  return done
 }

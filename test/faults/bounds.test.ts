@@ -1,0 +1,101 @@
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { s3Storage } from '../../src/files/s3-storage.ts'
+import { BUDGET_MS } from '../../src/http/deadline.ts'
+import { migrate } from '../support/app.ts'
+import { endpoints, exampleOf } from '../support/endpoints.ts'
+import { drive, MODES, run } from './run.ts'
+import { BINDINGS, openShop, prepareSequences, rowsOf, type Shop, THREAD } from './shop.ts'
+
+/* What has no end by itself, and no binding in the matrix. */
+
+let shop: Shop
+
+beforeAll(async () => {
+  await migrate()
+  await prepareSequences()
+  shop = await openShop(false)
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+/** A body that sends `bytes` every `everyMs`, `times` over, and then nothing; it ends only when it is told to. */
+function drip(bytes: Uint8Array, everyMs: number, times: number, ends = false): ReadableStream<Uint8Array> {
+  let left = times
+  return new ReadableStream({
+    type: 'bytes',
+    async pull(controller) {
+      if (left-- > 0) {
+        await new Promise((resolve) => setTimeout(resolve, everyMs))
+        controller.enqueue(bytes.slice())
+      } else if (ends) controller.close()
+      else await new Promise(() => undefined)
+    },
+  })
+}
+
+function send(method: string, path: string, body: ReadableStream<Uint8Array>) {
+  const headers = { authorization: `Bearer ${shop.token}`, 'content-type': 'application/json' }
+  return run(new Request(`https://api.test/api/v1${path}`, { method, headers, body }), BINDINGS)
+}
+
+const withBody = endpoints.filter(([, contract]) => contract.body)
+
+describe('a body that does not end', () => {
+  const ONE = new TextEncoder().encode(' ')
+
+  it.each(withBody)('is given up by %s, and nothing is written', async (_, contract) => {
+    const before = await rowsOf(shop)
+    for (const body of [drip(ONE, 0, 0), drip(ONE, 0, 1), drip(ONE, 1_000, 10_000)]) {
+      const { answer, waitedMs } = await send(contract.method, exampleOf(contract).path, body)
+      expect(answer).toMatchObject({ status: 400, body: { error: { details: { issues: [{ path: '' }] } } } })
+      expect(answer.body.error.message).toContain('in time')
+      expect(waitedMs).toBeGreaterThan(BUDGET_MS.body - 1)
+      expect(waitedMs).toBeLessThanOrEqual(BUDGET_MS.body + 1)
+    }
+    expect(await rowsOf(shop)).toEqual(before)
+  })
+
+  it('is refused for its size as soon as it is over it', async () => {
+    const { answer, waitedMs } = await send('POST', '/clients', drip(new Uint8Array(65_536).fill(32), 100, 10_000))
+    expect(answer.status).toBe(413)
+    expect(waitedMs).toBeLessThan(2_000)
+  })
+
+  it('may take long as long as it comes', async () => {
+    const text = JSON.stringify({ account_email: 'a@x.example', messages: [{ id: 'x'.repeat(2_000_000) }] })
+    const bytes = new TextEncoder().encode(text)
+    const piece = bytes.subarray(0, Math.ceil(bytes.length / 20))
+    // The pieces need not make JSON: what counts is that all of them are read.
+    const { answer, waitedMs } = await send('PUT', `/mail/email-threads/${THREAD}`, drip(piece, 2_000, 20, true))
+    expect(waitedMs).toBe(40_000)
+    expect(answer.body.error.message).not.toContain('in time')
+  })
+})
+
+describe('the published description', () => {
+  const sent = () => new Request('https://api.test/api/v1/openapi.json')
+  const bindings = { ...BINDINGS, ASSETS: { fetch: async () => Response.json({}) } as unknown as Fetcher }
+
+  it.each(MODES)('answers in time when its storage %s', async (mode) => {
+    const { answer, waitedMs } = await run(sent(), bindings, { name: 'ASSETS.fetch', ordinal: 1, mode })
+    expect(answer.status).toBe(mode === 'is slow' ? 200 : 500)
+    expect(waitedMs).toBeLessThanOrEqual(BUDGET_MS.assets)
+  })
+})
+
+describe('a company’s own storage', () => {
+  it('that stops in the middle of its answer is given up', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] })
+    const start = Date.now()
+    const fetching = vi.spyOn(globalThis, 'fetch')
+    fetching.mockImplementation(async () => new Response(drip(new Uint8Array([60]), 0, 1)))
+    const bucket = { endpoint: 'https://s3.test', name: 'b', region: 'auto', accessKeyId: 'a', secretAccessKey: 's' }
+    try {
+      await expect(drive(s3Storage(bucket, start).list('orders/1/'))).rejects.toMatchObject({ kind: 'upstream_failed' })
+    } finally {
+      fetching.mockRestore()
+    }
+    expect(Date.now() - start).toBe(BUDGET_MS.storage)
+  })
+})
