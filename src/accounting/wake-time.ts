@@ -1,7 +1,7 @@
 import type { Queue } from './queries.ts'
 
 /** Whether the company's integration cannot go on until somebody changes it. */
-export function isStopped({ integration, connection }: Pick<Queue, 'integration' | 'connection'>): boolean {
+function isStopped({ integration, connection }: Pick<Queue, 'integration' | 'connection'>): boolean {
   return integration !== null && connection !== null && connection.stoppedFor === integration.updatedAt
 }
 
