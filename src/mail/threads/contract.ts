@@ -3,7 +3,7 @@ import { dateTime, defineContract } from '../../http/contract.ts'
 import { threadParams } from '../thread-key.ts'
 
 /** 25 MiB: at least 20 MiB of messages, whatever stands around them. */
-export const BODY_LIMIT_BYTES = 26_214_400
+const BODY_LIMIT_BYTES = 26_214_400
 
 export const accountEmail = z
   .email()

@@ -86,4 +86,16 @@ describe('network waits, token warm', () => {
     const refused = await measureHops(request(token, 'PUT', threadPath('a%20b'), body))
     expect([refused.response.status, refused.hops]).toEqual([400, [LIMIT]])
   })
+
+  it('of a PUT over the limit: the rate check, then none at all', async () => {
+    const flooder = await mintCompany()
+    const put = () => measureHops(request(flooder.token, 'PUT', threadPath(freshThreadId()), JSON.stringify({})))
+    for (let sent = 0; sent < 300; sent += 50) {
+      await Promise.all(Array.from({ length: 50 }, () => flooder.call('GET', '/mail/threads/abc')))
+    }
+    const refused = await put()
+    expect([refused.response.status, refused.hops.at(-1)?.depth]).toEqual([429, 1])
+    const again = await put()
+    expect([again.response.status, again.hops]).toEqual([429, []])
+  })
 })
