@@ -43,10 +43,8 @@ export class DeadlineError extends Error {
  * know no cancellation.
  */
 export async function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | null = null
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new DeadlineError(ms)), ms)
-  })
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new DeadlineError(ms)), ms)
   try {
     return await Promise.race([work, late])
   } finally {
