@@ -1,5 +1,9 @@
+import { evictDurableObject } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { MAX_ATTEMPTS } from '../../src/accounting/decisions.ts'
+import { loadOrder, recordStep } from '../../src/accounting/queries.ts'
+import { databaseFor } from '../../src/db/client.ts'
 import { makeFault, SPOILT } from '../simulators/accounting-data.ts'
 import { migrate, sql } from '../support/app.ts'
 import { logLines } from '../support/log.ts'
@@ -162,6 +166,21 @@ describe('a call that fails', () => {
     await shop.deliver()
     expect(await shop.changes()).toEqual(['customer', 'create', 'update'])
     expect(await shop.invoices()).toMatchObject([{ PrivateNote: 'again' }])
+  })
+
+  it('is dead, and may have been applied: a deletion still finds the invoice and voids it', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.world.spoil({ match: INVOICE_POST, times: MAX_ATTEMPTS, apply: true, destroy: true })
+    for (let tries = 1; tries <= MAX_ATTEMPTS; tries++) {
+      await shop.passTime()
+      await shop.deliver()
+    }
+    expect(await shop.standing(id)).toMatchObject({ status: 'dead' })
+    await shop.call('DELETE', `/orders/${id}`)
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.changes()).toEqual(['customer', 'create', 'void'])
+    expect(await shop.open()).toEqual([])
   })
 
   it.each([
@@ -363,6 +382,19 @@ describe('the connection', () => {
     expect(realms['2002']?.changes.map((change) => change.operation)).toEqual(['customer', 'create'])
   })
 
+  it('keeps rotated tokens through a restart', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    for (const description of ['a', 'b']) {
+      await evictDurableObject(shop.object)
+      await shop.world.steer({ action: 'expire_access' })
+      await shop.call('PATCH', `/orders/${id}`, { description })
+      expect(await shop.deliver()).toBeNull()
+    }
+    expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'update'])
+  })
+
   it('is stopped, and says so, when the credentials cannot be read', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
@@ -401,5 +433,20 @@ describe('the connection', () => {
     for (const { name } of tables) seen.push(JSON.stringify(await sql(`SELECT * FROM "${name}"`)))
     expect(seen.join('\n')).toContain('invalid_grant')
     for (const secret of secrets) expect(seen.join('\n').includes(secret), secret).toBe(false)
+  })
+})
+
+describe('a step that was overtaken', () => {
+  it('leaves the notice as the later one stored it', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.world.spoil({ match: INVOICE_POST, ...SPOILT.broken })
+    await shop.deliver()
+    const db = databaseFor(env.DB, shop.company.id)
+    const [sent] = (await loadOrder(db, shop.company.id, id)).notices
+    if (!sent) throw new Error('There is no notice.')
+    const late = { ...sent, requestId: 'another' }
+    await recordStep(db, shop.company.id, late, { notice: { state: 'dead' } }, Date.now())
+    expect(await shop.open()).toMatchObject([{ state: 'sent', request_id: sent.requestId }])
   })
 })
