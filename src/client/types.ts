@@ -157,10 +157,16 @@ export interface FullOrder {
   invoice: Invoice | null
   invoice_items: InvoiceItem[]
   payments: Payment[]
-  client: Client | null
+  client: Client
   tax: Tax | null
   order_status: OrderStatus | null
   artworks: Artwork[]
+  /** How the order stands with the company's accounting system. */
+  accounting: {
+    status: 'not_synced' | 'pending' | 'synced' | 'parked' | 'dead'
+    last_error: string | null
+    synced_at: string | null
+  }
 }
 
 export type OrderAnswer = Pick<FullOrder, 'project' | 'invoice'>
