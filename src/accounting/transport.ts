@@ -6,6 +6,9 @@ export const TIMEOUT_MS = 15_000
 const LARGEST_ANSWER_BYTES = 4 * 1024 * 1024
 const LONGEST_MESSAGE = 300
 
+/** No word for people: a token that was given before, say, or a secret in base64. */
+const OPAQUE_WORD = /(?=[\w.~+/=%-]*\d)[\w.~+/=%-]{24,}/g
+
 const WORDS: Record<Extract<Failure, { kind: 'no_answer' }>['reason'], string> = {
   timeout: 'The accounting system did not answer in time.',
   network: 'The accounting system could not be reached.',
@@ -121,5 +124,6 @@ async function readCapped(response: Response): Promise<string> {
 
 function blotSecrets(text: string, secrets: readonly string[]): string {
   const forms = secrets.filter(Boolean).flatMap((secret) => [secret, encodeURIComponent(secret)])
-  return forms.reduce((blotted, secret) => blotted.replaceAll(secret, '[secret]'), text)
+  const blotted = forms.reduce((rest, secret) => rest.replaceAll(secret, '[secret]'), text)
+  return blotted.replaceAll(OPAQUE_WORD, '[secret]')
 }
