@@ -1,0 +1,382 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { cp, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseEnv } from 'node:util'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import type { SeedInput } from '../../src/cli/seed-file.ts'
+import { PROJECT_ROOT, spawnWrangler } from '../../src/cli/wrangler.ts'
+import { credentialsFor, startAccounting } from '../simulators/accounting.ts'
+import type { Fault, Simulator } from '../simulators/kit.ts'
+import { startS3 } from '../simulators/s3.ts'
+import { S3_KEYS, S3_REGION } from '../simulators/s3-keys.ts'
+import { ENDPOINT_PATH, CREDENTIALS as SUPPLIER_A, startSupplierA } from '../simulators/supplier-a.ts'
+import { CREDENTIALS as SUPPLIER_B, startSupplierB } from '../simulators/supplier-b.ts'
+import { makeStateFolder, runCommand, smallShop } from './cli-support.ts'
+import { findSecrets, formsOf, readFolder, type Text, textOf } from './secret-scan.ts'
+
+/*
+ * Everything is done once, well and badly, with outside systems that send back what they were sent; then whatever was
+ * logged, answered or stored is searched for every secret that was used, in every form.
+ */
+const READY_MS = 60_000
+const REALM = '4711'
+const BUCKET = 'own-bucket'
+/** As the accounting system gives them: long. */
+const ACCOUNTING = { ...credentialsFor(REALM), refresh_token: `refresh-${REALM}-${randomUUID()}` }
+const THREAD = '18c2f0a9b7d3e4f1'
+/** Of the company whose outside systems refuse it. */
+const WRONG = {
+  password: 'refused-password-1',
+  apiKey: 'refused-key-2',
+  clientSecret: 'refused-client-secret-3',
+  refreshToken: 'refresh-4712-refused-4',
+  storageSecret: 'refused/storage+secret-5',
+}
+
+let state: string
+let outside: Record<'supplierA' | 'supplierB' | 'accounting' | 's3', Simulator>
+const secrets: Record<string, string> = {}
+const answers: Text[] = []
+let output = ''
+let commands = ''
+
+beforeAll(async () => {
+  state = await makeStateFolder()
+  await cp(inject('emptyState'), state, { recursive: true })
+  const [supplierA, supplierB, accounting, s3] = await Promise.all([
+    startSupplierA(),
+    startSupplierB(),
+    startAccounting(),
+    startS3(),
+  ])
+  outside = { supplierA, supplierB, accounting, s3 }
+  await collectSecrets()
+  for (const [id, shop] of [shopThatWorks(), shopThatIsRefused()].entries()) await seed(id, shop)
+  secrets['token 1'] = await mintToken(1)
+  secrets['token 2'] = await mintToken(2)
+  secrets['revoked token'] = await mintToken(1)
+  const listed = await runCommand('tokens', 'list', '--state', state)
+  commands += listed.stdout + listed.stderr
+  secrets['unknown token'] = randomBytes(32).toString('hex')
+  await useEverything()
+}, 120_000)
+
+afterAll(async () => {
+  await Promise.all(Object.values(outside ?? {}).map((simulator) => simulator.close()))
+  await rm(state, { recursive: true, force: true })
+}, 30_000)
+
+async function collectSecrets(): Promise<void> {
+  const settings = parseEnv(await readFile(join(PROJECT_ROOT, '.dev.vars'), 'utf8'))
+  const { client_secret, refresh_token } = ACCOUNTING
+  Object.assign(secrets, {
+    CREDENTIALS_KEY: settings.CREDENTIALS_KEY,
+    'CREDENTIALS_KEY, decoded': Buffer.from(settings.CREDENTIALS_KEY ?? '', 'base64').toString(),
+    STORAGE_SECRET_ACCESS_KEY: settings.STORAGE_SECRET_ACCESS_KEY,
+    'password of supplier_a': SUPPLIER_A.password,
+    'key of supplier_b': SUPPLIER_B.api_key,
+    'client secret': client_secret,
+    'first refresh token': refresh_token,
+    'secret of the storage': S3_KEYS.secret_access_key,
+    ...Object.fromEntries(Object.entries(WRONG).map(([name, secret]) => [`refused ${name}`, secret])),
+  })
+}
+
+function shopThatWorks(): SeedInput {
+  return {
+    ...smallShop(1),
+    company: { id: 1, name: 'Shop 1', accounting_sync_enabled: true },
+    integrations: {
+      supplier_a: { base_url: `${outside.supplierA.url}/t/a${ENDPOINT_PATH}`, credentials: { ...SUPPLIER_A } },
+      supplier_b: { base_url: `${outside.supplierB.url}/t/b`, credentials: { ...SUPPLIER_B } },
+      accounting_sync: { base_url: `${outside.accounting.url}/t/x`, credentials: { ...ACCOUNTING } },
+      storage: {
+        endpoint: `${outside.s3.url}/t/${BUCKET}`,
+        bucket: BUCKET,
+        region: S3_REGION,
+        credentials: S3_KEYS,
+      },
+    },
+  }
+}
+
+function shopThatIsRefused(): SeedInput {
+  return {
+    ...smallShop(2),
+    company: { id: 2, name: 'Shop 2', accounting_sync_enabled: true },
+    integrations: {
+      supplier_a: {
+        base_url: `${outside.supplierA.url}/t/a2${ENDPOINT_PATH}`,
+        credentials: { ...SUPPLIER_A, password: WRONG.password },
+      },
+      supplier_b: { base_url: `${outside.supplierB.url}/t/b2`, credentials: { ...SUPPLIER_B, api_key: WRONG.apiKey } },
+      accounting_sync: {
+        base_url: `${outside.accounting.url}/t/x2`,
+        credentials: {
+          ...credentialsFor('4712'),
+          client_secret: WRONG.clientSecret,
+          refresh_token: WRONG.refreshToken,
+        },
+      },
+      storage: {
+        endpoint: `${outside.s3.url}/t/${BUCKET}-2`,
+        bucket: `${BUCKET}-2`,
+        region: S3_REGION,
+        credentials: { ...S3_KEYS, secret_access_key: WRONG.storageSecret },
+      },
+    },
+  }
+}
+
+async function seed(index: number, shop: SeedInput): Promise<void> {
+  const file = `${state}-shop-${index}.json`
+  try {
+    await writeFile(file, JSON.stringify(shop))
+    const { code, stdout, stderr } = await runCommand('seed', file, '--state', state)
+    commands += stdout + stderr
+    expect(code, stderr).toBe(0)
+  } finally {
+    await rm(file, { force: true })
+  }
+}
+
+async function mintToken(company: number): Promise<string> {
+  const created = await runCommand('tokens', 'create', '--company', String(company), '--name', 'it', '--state', state)
+  expect(created.code, created.stderr).toBe(0)
+  // Printed once, alone on standard output: anywhere else it is a leak.
+  commands += created.stderr
+  return created.stdout.trim()
+}
+
+/** Serves the state, its log whole, and does everything. */
+async function useEverything(): Promise<void> {
+  const port = await findFreePort()
+  const args = ['--persist-to', state, '--log-level', 'log', '--show-interactive-dev-session=false']
+  const wrangler = spawnWrangler(['dev', '--ip', '127.0.0.1', '--port', String(port), '--inspector-port', '0', ...args])
+  for (const stream of [wrangler.stdout, wrangler.stderr]) {
+    stream?.setEncoding('utf8').on('data', (text: string) => {
+      output += text
+    })
+  }
+  const ended = once(wrangler, 'close')
+  const url = `http://127.0.0.1:${port}/api/v1`
+  try {
+    await untilReady(url)
+    await revoke()
+    await useApi(url)
+    await deliverNotices(url)
+    // Lines on their way.
+    await sleep(500)
+  } finally {
+    wrangler.kill('SIGTERM')
+    await ended
+  }
+}
+
+async function findFreePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  return typeof address === 'object' && address ? address.port : 0
+}
+
+async function untilReady(url: string): Promise<void> {
+  for (const end = Date.now() + READY_MS; Date.now() < end; await sleep(100)) {
+    const response = await fetch(`${url}/openapi.json`).catch(() => null)
+    await response?.body?.cancel()
+    if (response?.ok) return
+  }
+  throw new Error(`Nothing serves ${url}: ${output}`)
+}
+
+async function revoke(): Promise<void> {
+  const [file = ''] = databaseFiles()
+  const database = new DatabaseSync(file)
+  database.prepare('UPDATE api_tokens SET revoked_at = 1 WHERE id = (SELECT max(id) FROM api_tokens)').run()
+  database.close()
+}
+
+function databaseFiles(): string[] {
+  const folder = 'v3/d1/miniflare-D1DatabaseObject'
+  return [...readFolder(join(state, folder))]
+    .map(({ place }) => place)
+    .filter((place) => /^[0-9a-f]+\.sqlite$/.test(place))
+    .map((place) => join(state, folder, place))
+}
+
+async function send(
+  url: string,
+  method: string,
+  path: string,
+  authorization: string | null,
+  body?: unknown,
+): Promise<{ status: number; text: string }> {
+  const response = await fetch(url + path, {
+    method,
+    headers: {
+      ...(authorization !== null && { authorization }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+    },
+    ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  })
+  const text = await response.text()
+  answers.push(textOf(`answer to ${method} ${path.slice(0, 60)}`, `${JSON.stringify([...response.headers])}\n${text}`))
+  return { status: response.status, text }
+}
+
+async function useApi(url: string): Promise<void> {
+  const message = { account_email: 'box@x.example', messages: [{ id: '1', body_plain: 'Hello' }] }
+  const requests: [string, string, unknown?][] = [
+    ['GET', '/clients?q=tee'],
+    ['POST', '/clients', { company_name: 'Acme' }],
+    ['GET', '/clients/1'],
+    ['PATCH', '/clients/1', { phone: '5' }],
+    ['GET', '/orders'],
+    ['POST', '/orders', { title: 'Shirts', client_id: 1 }],
+    ['GET', '/orders/1'],
+    ['PATCH', '/orders/1', { title: 'Other shirts' }],
+    ['GET', '/products/search?q=PC61'],
+    ['GET', '/products/supplier_a?style=PC61'],
+    ['GET', '/products/supplier_b?styleId=40'],
+    ['GET', '/products/invoice_item?id=1'],
+    ['GET', `/mail/threads/${THREAD}`],
+    ['PUT', `/mail/email-threads/${THREAD}`, message],
+    ['GET', `/mail/email-threads/${THREAD}?account_email=box@x.example`],
+    ['POST', '/orders/1/files/presign', { fileName: 'a.png', size: 1, legacyThreadId: THREAD }],
+    ['GET', '/orders/1/files'],
+    ['POST', '/clients', '{'],
+    ['POST', '/clients', { company_name: 5 }],
+    ['GET', '/nowhere'],
+    ['DELETE', '/clients/1'],
+    ['DELETE', '/orders/2'],
+  ]
+  for (const name of ['token 1', 'token 2', 'revoked token', 'unknown token']) {
+    for (const [method, path, body] of requests) await send(url, method, path, `Bearer ${secrets[name]}`, body)
+  }
+  const token = secrets['token 1'] ?? ''
+  for (const authorization of [null, token, `Basic ${token}`, `Bearer ${token} ${token}`, `Bearer ${token}0`]) {
+    await send(url, 'GET', '/clients', authorization)
+  }
+  // A value that is refused is not told again.
+  await send(url, 'POST', '/clients', `Bearer ${token}`, { company_name: 'A', email: token, tax_exempt: token })
+  await send(url, 'POST', '/orders', `Bearer ${token}`, { title: 'A', client_id: 1, discount_amount_type: token })
+  await sendBack(url)
+}
+
+/** What each outside system was told last, it answers: as an error, and as something else. */
+async function sendBack(url: string): Promise<void> {
+  const authorization = `Bearer ${secrets['token 1']}`
+  const echo = Object.values(secrets).join(' | ')
+  const faults: Fault[] = [500, 400, 403, 200].map((status) => ({ status, body: echo, headers: { 'x-echo': 'yes' } }))
+  for (const [i, fault] of faults.entries()) {
+    await spoil(`${outside.supplierA.url}/t/a`, [fault])
+    await send(url, 'GET', `/products/supplier_a?style=K50${i}`, authorization)
+    await spoil(`${outside.supplierB.url}/t/b`, [fault])
+    await send(url, 'GET', `/products/supplier_b?styleId=${i + 1}`, authorization)
+    await spoil(`${outside.s3.url}/t/${BUCKET}`, [fault])
+    await send(url, 'GET', '/orders/1/files', authorization)
+  }
+}
+
+async function spoil(scope: string, faults: Fault[]): Promise<void> {
+  await fetch(`${scope}/__simulator`, { method: 'PUT', body: JSON.stringify(faults) })
+}
+
+/** Notices that arrive, with tokens that rotate twice, and one whose refusal repeats every token. */
+async function deliverNotices(url: string): Promise<void> {
+  const scope = `${outside.accounting.url}/t/x`
+  const authorization = `Bearer ${secrets['token 1']}`
+  const change = async (title: string, until: (state: { status: string }) => boolean) => {
+    await send(url, 'PATCH', '/orders/1', authorization, { title })
+    for (const end = Date.now() + 15_000; Date.now() < end; await sleep(100)) {
+      const { accounting } = JSON.parse((await send(url, 'GET', '/orders/1', authorization)).text)
+      if (until(accounting)) return
+    }
+    throw new Error(`The notice of '${title}' was not dealt with.\n${output.slice(-2_000)}`)
+  }
+  await change('first', ({ status }) => status === 'synced')
+  await collectTokens(scope)
+  await fetch(`${scope}/__books`, { method: 'POST', body: JSON.stringify({ action: 'expire_access' }) })
+  await change('second', ({ status }) => status === 'synced')
+  await collectTokens(scope)
+
+  // It can tell what it was ever told: the client's secret and every token.
+  const told = Object.entries(secrets).filter(
+    ([name]) => name === 'client secret' || /accounting|refresh token$/.test(name),
+  )
+  for (const [name, secret] of told) {
+    const Message = `No ${secret} ${encodeURIComponent(secret)} ${Buffer.from(`id:${secret}`).toString('base64')} here`
+    const body = JSON.stringify({ Fault: { Error: [{ Message, code: '6240' }], type: 'ValidationFault' } })
+    await spoil(scope, [{ match: 'POST .*invoice', status: 400, body }])
+    await change(name, ({ status }) => status !== 'synced' && status !== 'pending')
+  }
+}
+
+/** Everything that the simulator gave out or was shown. */
+async function collectTokens(scope: string): Promise<void> {
+  const seen = await (await fetch(`${scope}/__simulator`)).json()
+  const { calls, state: known } = seen as {
+    calls: { headers: Record<string, string>; body: string }[]
+    state: { grants: Record<string, string>; accessTokens: Record<string, unknown> }
+  }
+  const shown = calls.flatMap(({ headers, body }) => [
+    headers.authorization?.replace(/^\w+ /, '') ?? '',
+    new URLSearchParams(body).get('refresh_token') ?? '',
+  ])
+  const given = [...Object.values(known.grants), ...Object.keys(known.accessTokens)]
+  for (const token of new Set([...shown, ...given])) {
+    if (token && !Object.values(secrets).includes(token)) secrets[`accounting ${Object.keys(secrets).length}`] = token
+  }
+}
+
+describe('the search for secrets', () => {
+  it('finds one in any form, anywhere in a text', () => {
+    const secret = 'p&ss<word>"1\'/+é'
+    const around = ['', 'a', 'ab', 'abc'].flatMap((before) => ['', 'z', 'yz'].map((after) => before + secret + after))
+    const written = around.flatMap((text) => [
+      text,
+      JSON.stringify(text),
+      encodeURIComponent(text),
+      Buffer.from(text).toString('base64'),
+      Buffer.from(text).toString('base64url'),
+      Buffer.from(text).toString('hex'),
+      `${new URLSearchParams({ text })}`.replaceAll("'", '%27'),
+    ])
+    for (const text of written) expect(findSecrets({ secret }, [textOf('it', text)]), text).not.toEqual([])
+    expect(findSecrets({ secret }, [textOf('it', 'p&ss<word>')])).toEqual([])
+  })
+
+  it('knows every secret that was used', () => {
+    const names = Object.keys(secrets)
+    expect(names.filter((name) => name.startsWith('accounting')).length).toBeGreaterThanOrEqual(5)
+    expect(names.length).toBeGreaterThanOrEqual(20)
+    for (const [name, secret] of Object.entries(secrets)) expect(formsOf(secret).length, name).toBeGreaterThan(3)
+    console.log(`${names.length} secrets in ${names.flatMap((name) => formsOf(secrets[name] ?? '')).length} forms`)
+  })
+
+  it('saw what was done: answers, the log, the database, the cache and the objects', () => {
+    expect(answers.length).toBeGreaterThan(100)
+    expect(output.match(/"event":"request"/g)?.length).toBeGreaterThan(100)
+    expect(output).toContain('"event":"supplier_failed"')
+    const stored = [...readFolder(state)]
+    const holds = (folder: string, text: string) =>
+      stored.some(({ place, latin1 }) => place.startsWith(`v3/${folder}`) && latin1.includes(text))
+    expect(holds('d1', 'Other shirts')).toBe(true)
+    expect(holds('d1', '(6240): No [secret] [secret] [secret] here')).toBe(true)
+    expect(holds('kv', 'PC61')).toBe(true)
+    expect(holds('do', 'window')).toBe(true)
+  })
+})
+
+describe('no secret stands', () => {
+  it('in an answer', () => expect(findSecrets(secrets, answers)).toEqual([]))
+  it('in the log', () => expect(findSecrets(secrets, [textOf('log', output)])).toEqual([]))
+  it('in what the commands say', () => expect(findSecrets(secrets, [textOf('commands', commands)])).toEqual([]))
+  it('in the database, the cache, the objects or any other file', () =>
+    expect(findSecrets(secrets, readFolder(state))).toEqual([]))
+})
