@@ -129,13 +129,15 @@ const LEFT_OUT: Record<string, string[]> = {
   audit_log: ['id', 'token_id'],
 }
 
+let tables: Promise<{ name: string }[]> | undefined
+
 /** Everything that the database has of a shop, in a form that is equal for equal shops. */
 export async function rowsOf(shop: Shop): Promise<string[]> {
-  const tables = await env.DB.prepare(
+  tables ??= sql(
     `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND sql NOT LIKE 'CREATE VIRTUAL%'`,
-  ).all<{ name: string }>()
+  )
   const reads: [string, string][] = [
-    ...tables.results.map(({ name }): [string, string] => [name, 'company_id = ?']),
+    ...(await tables).map(({ name }): [string, string] => [name, 'company_id = ?']),
     ['companies', 'id = ?'],
     ['email_thread_segments', 'thread_id IN (SELECT id FROM email_threads WHERE company_id = ?)'],
   ]
