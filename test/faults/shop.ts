@@ -8,9 +8,9 @@ import { CREDENTIALS as CREDENTIALS_B } from '../simulators/supplier-b-catalogue
 import { freshId, mintToken, sql } from '../support/app.ts'
 
 /** What the examples of the contracts name. */
-export const CLIENT = 42
+const CLIENT = 42
 export const EMAIL = 'ines@harbor-rowing.example'
-export const ORDERS = [87, 1207]
+const ORDERS = [87, 1207]
 export const THREAD = '18c2f0a9b7d3e411'
 
 /** Ids that are given out begin above it. */

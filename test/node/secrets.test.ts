@@ -1,44 +1,31 @@
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { cp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseEnv } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import type { SeedInput } from '../../src/cli/seed-file.ts'
 import { PROJECT_ROOT, spawnWrangler } from '../../src/cli/wrangler.ts'
-import { credentialsFor, startAccounting } from '../simulators/accounting.ts'
-import type { Fault, Simulator } from '../simulators/kit.ts'
+import { startAccounting } from '../simulators/accounting.ts'
+import type { Fault } from '../simulators/kit.ts'
 import { startS3 } from '../simulators/s3.ts'
-import { S3_KEYS, S3_REGION } from '../simulators/s3-keys.ts'
-import { ENDPOINT_PATH, CREDENTIALS as SUPPLIER_A, startSupplierA } from '../simulators/supplier-a.ts'
+import { S3_KEYS } from '../simulators/s3-keys.ts'
+import { CREDENTIALS as SUPPLIER_A, startSupplierA } from '../simulators/supplier-a.ts'
 import { CREDENTIALS as SUPPLIER_B, startSupplierB } from '../simulators/supplier-b.ts'
-import { makeStateFolder, runCommand, smallShop } from './cli-support.ts'
+import { makeStateFolder, runCommand, runSql } from './cli-support.ts'
 import { findSecrets, formsOf, readFolder, type Text, textOf } from './secret-scan.ts'
+import { ACCOUNTING, BUCKET, type Outside, REQUESTS, shopThatIsRefused, shopThatWorks, WRONG } from './secret-shops.ts'
 
 /*
  * Everything is done once, well and badly, with outside systems that send back what they were sent; then whatever was
  * logged, answered or stored is searched for every secret that was used, in every form.
  */
 const READY_MS = 60_000
-const REALM = '4711'
-const BUCKET = 'own-bucket'
-/** As the accounting system gives them: long. */
-const ACCOUNTING = { ...credentialsFor(REALM), refresh_token: `refresh-${REALM}-${randomUUID()}` }
-const THREAD = '18c2f0a9b7d3e4f1'
-/** Of the company whose outside systems refuse it. */
-const WRONG = {
-  password: 'refused-password-1',
-  apiKey: 'refused-key-2',
-  clientSecret: 'refused-client-secret-3',
-  refreshToken: 'refresh-4712-refused-4',
-  storageSecret: 'refused/storage+secret-5',
-}
 
 let state: string
-let outside: Record<'supplierA' | 'supplierB' | 'accounting' | 's3', Simulator>
+let outside: Outside
 const secrets: Record<string, string> = {}
 const answers: Text[] = []
 let output = ''
@@ -55,7 +42,7 @@ beforeAll(async () => {
   ])
   outside = { supplierA, supplierB, accounting, s3 }
   await collectSecrets()
-  for (const [id, shop] of [shopThatWorks(), shopThatIsRefused()].entries()) await seed(id, shop)
+  for (const [id, shop] of [shopThatWorks(outside), shopThatIsRefused(outside)].entries()) await seed(id, shop)
   secrets['token 1'] = await mintToken(1)
   secrets['token 2'] = await mintToken(2)
   secrets['revoked token'] = await mintToken(1)
@@ -84,52 +71,6 @@ async function collectSecrets(): Promise<void> {
     'secret of the storage': S3_KEYS.secret_access_key,
     ...Object.fromEntries(Object.entries(WRONG).map(([name, secret]) => [`refused ${name}`, secret])),
   })
-}
-
-function shopThatWorks(): SeedInput {
-  return {
-    ...smallShop(1),
-    company: { id: 1, name: 'Shop 1', accounting_sync_enabled: true },
-    integrations: {
-      supplier_a: { base_url: `${outside.supplierA.url}/t/a${ENDPOINT_PATH}`, credentials: { ...SUPPLIER_A } },
-      supplier_b: { base_url: `${outside.supplierB.url}/t/b`, credentials: { ...SUPPLIER_B } },
-      accounting_sync: { base_url: `${outside.accounting.url}/t/x`, credentials: { ...ACCOUNTING } },
-      storage: {
-        endpoint: `${outside.s3.url}/t/${BUCKET}`,
-        bucket: BUCKET,
-        region: S3_REGION,
-        credentials: S3_KEYS,
-      },
-    },
-  }
-}
-
-function shopThatIsRefused(): SeedInput {
-  return {
-    ...smallShop(2),
-    company: { id: 2, name: 'Shop 2', accounting_sync_enabled: true },
-    integrations: {
-      supplier_a: {
-        base_url: `${outside.supplierA.url}/t/a2${ENDPOINT_PATH}`,
-        credentials: { ...SUPPLIER_A, password: WRONG.password },
-      },
-      supplier_b: { base_url: `${outside.supplierB.url}/t/b2`, credentials: { ...SUPPLIER_B, api_key: WRONG.apiKey } },
-      accounting_sync: {
-        base_url: `${outside.accounting.url}/t/x2`,
-        credentials: {
-          ...credentialsFor('4712'),
-          client_secret: WRONG.clientSecret,
-          refresh_token: WRONG.refreshToken,
-        },
-      },
-      storage: {
-        endpoint: `${outside.s3.url}/t/${BUCKET}-2`,
-        bucket: `${BUCKET}-2`,
-        region: S3_REGION,
-        credentials: { ...S3_KEYS, secret_access_key: WRONG.storageSecret },
-      },
-    },
-  }
 }
 
 async function seed(index: number, shop: SeedInput): Promise<void> {
@@ -166,7 +107,7 @@ async function useEverything(): Promise<void> {
   const url = `http://127.0.0.1:${port}/api/v1`
   try {
     await untilReady(url)
-    await revoke()
+    runSql(state, 'UPDATE api_tokens SET revoked_at = 1 WHERE id = (SELECT max(id) FROM api_tokens)')
     await useApi(url)
     await deliverNotices(url)
     // Lines on their way.
@@ -194,21 +135,6 @@ async function untilReady(url: string): Promise<void> {
   throw new Error(`Nothing serves ${url}: ${output}`)
 }
 
-async function revoke(): Promise<void> {
-  const [file = ''] = databaseFiles()
-  const database = new DatabaseSync(file)
-  database.prepare('UPDATE api_tokens SET revoked_at = 1 WHERE id = (SELECT max(id) FROM api_tokens)').run()
-  database.close()
-}
-
-function databaseFiles(): string[] {
-  const folder = 'v3/d1/miniflare-D1DatabaseObject'
-  return [...readFolder(join(state, folder))]
-    .map(({ place }) => place)
-    .filter((place) => /^[0-9a-f]+\.sqlite$/.test(place))
-    .map((place) => join(state, folder, place))
-}
-
 async function send(
   url: string,
   method: string,
@@ -225,38 +151,15 @@ async function send(
     ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
   })
   const text = await response.text()
-  answers.push(textOf(`answer to ${method} ${path.slice(0, 60)}`, `${JSON.stringify([...response.headers])}\n${text}`))
+  answers.push(
+    textOf(`answer ${response.status} to ${method} ${path}`, `${JSON.stringify([...response.headers])}\n${text}`),
+  )
   return { status: response.status, text }
 }
 
 async function useApi(url: string): Promise<void> {
-  const message = { account_email: 'box@x.example', messages: [{ id: '1', body_plain: 'Hello' }] }
-  const requests: [string, string, unknown?][] = [
-    ['GET', '/clients?q=tee'],
-    ['POST', '/clients', { company_name: 'Acme' }],
-    ['GET', '/clients/1'],
-    ['PATCH', '/clients/1', { phone: '5' }],
-    ['GET', '/orders'],
-    ['POST', '/orders', { title: 'Shirts', client_id: 1 }],
-    ['GET', '/orders/1'],
-    ['PATCH', '/orders/1', { title: 'Other shirts' }],
-    ['GET', '/products/search?q=PC61'],
-    ['GET', '/products/supplier_a?style=PC61'],
-    ['GET', '/products/supplier_b?styleId=40'],
-    ['GET', '/products/invoice_item?id=1'],
-    ['GET', `/mail/threads/${THREAD}`],
-    ['PUT', `/mail/email-threads/${THREAD}`, message],
-    ['GET', `/mail/email-threads/${THREAD}?account_email=box@x.example`],
-    ['POST', '/orders/1/files/presign', { fileName: 'a.png', size: 1, legacyThreadId: THREAD }],
-    ['GET', '/orders/1/files'],
-    ['POST', '/clients', '{'],
-    ['POST', '/clients', { company_name: 5 }],
-    ['GET', '/nowhere'],
-    ['DELETE', '/clients/1'],
-    ['DELETE', '/orders/2'],
-  ]
   for (const name of ['token 1', 'token 2', 'revoked token', 'unknown token']) {
-    for (const [method, path, body] of requests) await send(url, method, path, `Bearer ${secrets[name]}`, body)
+    for (const [method, path, body] of REQUESTS) await send(url, method, path, `Bearer ${secrets[name]}`, body)
   }
   const token = secrets['token 1'] ?? ''
   for (const authorization of [null, token, `Basic ${token}`, `Bearer ${token} ${token}`, `Bearer ${token}0`]) {
@@ -361,6 +264,12 @@ describe('the search for secrets', () => {
 
   it('saw what was done: answers, the log, the database, the cache and the objects', () => {
     expect(answers.length).toBeGreaterThan(100)
+    for (const status of [200, 400, 401, 404, 405, 502]) {
+      expect(
+        answers.some(({ place }) => place.startsWith(`answer ${status} `)),
+        String(status),
+      ).toBe(true)
+    }
     expect(output.match(/"event":"request"/g)?.length).toBeGreaterThan(100)
     expect(output).toContain('"event":"supplier_failed"')
     const stored = [...readFolder(state)]

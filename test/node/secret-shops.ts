@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto'
+import type { SeedInput } from '../../src/cli/seed-file.ts'
+import { credentialsFor } from '../simulators/accounting.ts'
+import type { Simulator } from '../simulators/kit.ts'
+import { S3_KEYS, S3_REGION } from '../simulators/s3-keys.ts'
+import { ENDPOINT_PATH, CREDENTIALS as SUPPLIER_A } from '../simulators/supplier-a.ts'
+import { CREDENTIALS as SUPPLIER_B } from '../simulators/supplier-b.ts'
+import { smallShop } from './cli-support.ts'
+
+export type Outside = Record<'supplierA' | 'supplierB' | 'accounting' | 's3', Simulator>
+
+const REALM = '4711'
+export const BUCKET = 'own-bucket'
+/** As the accounting system gives them: long. */
+export const ACCOUNTING = { ...credentialsFor(REALM), refresh_token: `refresh-${REALM}-${randomUUID()}` }
+const THREAD = '18c2f0a9b7d3e4f1'
+/** Of the company whose outside systems refuse it. */
+export const WRONG = {
+  password: 'refused-password-1',
+  apiKey: 'refused-key-2',
+  clientSecret: 'refused-client-secret-3',
+  refreshToken: 'refresh-4712-refused-4',
+  storageSecret: 'refused/storage+secret-5',
+}
+
+/** A company whose outside systems all let it in. */
+export function shopThatWorks(outside: Outside): SeedInput {
+  return {
+    ...smallShop(1),
+    company: { id: 1, name: 'Shop 1', accounting_sync_enabled: true },
+    integrations: {
+      supplier_a: { base_url: `${outside.supplierA.url}/t/a${ENDPOINT_PATH}`, credentials: { ...SUPPLIER_A } },
+      supplier_b: { base_url: `${outside.supplierB.url}/t/b`, credentials: { ...SUPPLIER_B } },
+      accounting_sync: { base_url: `${outside.accounting.url}/t/x`, credentials: { ...ACCOUNTING } },
+      storage: {
+        endpoint: `${outside.s3.url}/t/${BUCKET}`,
+        bucket: BUCKET,
+        region: S3_REGION,
+        credentials: S3_KEYS,
+      },
+    },
+  }
+}
+
+/** One that each of them refuses. */
+export function shopThatIsRefused(outside: Outside): SeedInput {
+  return {
+    ...smallShop(2),
+    company: { id: 2, name: 'Shop 2', accounting_sync_enabled: true },
+    integrations: {
+      supplier_a: {
+        base_url: `${outside.supplierA.url}/t/a2${ENDPOINT_PATH}`,
+        credentials: { ...SUPPLIER_A, password: WRONG.password },
+      },
+      supplier_b: { base_url: `${outside.supplierB.url}/t/b2`, credentials: { ...SUPPLIER_B, api_key: WRONG.apiKey } },
+      accounting_sync: {
+        base_url: `${outside.accounting.url}/t/x2`,
+        credentials: {
+          ...credentialsFor('4712'),
+          client_secret: WRONG.clientSecret,
+          refresh_token: WRONG.refreshToken,
+        },
+      },
+      storage: {
+        endpoint: `${outside.s3.url}/t/${BUCKET}-2`,
+        bucket: `${BUCKET}-2`,
+        region: S3_REGION,
+        credentials: { ...S3_KEYS, secret_access_key: WRONG.storageSecret },
+      },
+    },
+  }
+}
+
+const message = { account_email: 'box@x.example', messages: [{ id: '1', body_plain: 'Hello' }] }
+/** Every endpoint, well and badly. */
+export const REQUESTS: [string, string, unknown?][] = [
+  ['GET', '/clients?q=tee'],
+  ['POST', '/clients', { company_name: 'Acme' }],
+  ['GET', '/clients/1'],
+  ['PATCH', '/clients/1', { phone: '5' }],
+  ['GET', '/orders'],
+  ['POST', '/orders', { title: 'Shirts', client_id: 1 }],
+  ['GET', '/orders/1'],
+  ['PATCH', '/orders/1', { title: 'Other shirts' }],
+  ['GET', '/products/search?q=PC61'],
+  ['GET', '/products/supplier_a?style=PC61'],
+  ['GET', '/products/supplier_b?styleId=40'],
+  ['GET', '/products/invoice_item?id=1'],
+  ['GET', `/mail/threads/${THREAD}`],
+  ['PUT', `/mail/email-threads/${THREAD}`, message],
+  ['GET', `/mail/email-threads/${THREAD}?account_email=box@x.example`],
+  ['POST', '/orders/1/files/presign', { fileName: 'a.png', size: 1, legacyThreadId: THREAD }],
+  ['GET', '/orders/1/files'],
+  ['POST', '/clients', '{'],
+  ['POST', '/clients', { company_name: 5 }],
+  ['GET', '/nowhere'],
+  ['DELETE', '/clients/1'],
+  ['DELETE', '/orders/2'],
+]
