@@ -37,7 +37,7 @@ export function presentProject(row: OrderRows['project']) {
   }
 }
 
-export function presentInvoice(rows: Pick<OrderRows, 'invoice' | 'tax' | 'items' | 'payments'>) {
+function presentInvoice(rows: Pick<OrderRows, 'invoice' | 'tax' | 'items' | 'payments'>) {
   const { invoice, tax, items } = rows
   if (!invoice) return null
   const totals = computeTotals(

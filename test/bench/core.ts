@@ -8,7 +8,7 @@ import { type Figures, load, medianOf } from './load.ts'
 import { buildWorker, migrationStatements, startApi, startBare } from './worker.ts'
 
 const SIZES = [10_000, 200_000]
-const ROUNDS = 5
+const ROUNDS = 3
 const SECONDS = 3
 const WARM_UP_SECONDS = 1
 
