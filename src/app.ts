@@ -1,6 +1,7 @@
-import { Hono, type MiddlewareHandler } from 'hono'
+import type { MiddlewareHandler } from 'hono'
 import { cors } from 'hono/cors'
 import { HTTPException } from 'hono/http-exception'
+import { Hono } from 'hono/tiny'
 import { authenticate } from './auth/authenticate.ts'
 import { contracts } from './contracts.ts'
 import { databaseMessage } from './db/client.ts'

@@ -45,22 +45,6 @@ const clientChanges = z
 
 export type ClientFields = z.output<typeof clientChanges>
 
-const exampleClient = {
-  id: 42,
-  company_name: 'Harbor Rowing Club',
-  first_name: 'Ines',
-  last_name: 'Duarte',
-  email: 'ines@harbor-rowing.example',
-  website: 'https://harbor-rowing.example',
-  phone: '(555) 010-0142',
-  accounting_sync_enabled: false,
-  tax_exempt: true,
-  tax_exempt_reason: 'Non-profit',
-  deleted: false,
-  created_at: '2026-03-02T09:30:00.000Z',
-  updated_at: '2026-03-02T09:30:00.000Z',
-}
-
 const clientKey = z.strictObject({
   id: z
     .string()
@@ -78,19 +62,12 @@ export const listClients = defineContract({
   operationId: 'listClients',
   tag: 'Clients',
   permission: 'clients:read',
-  summary: 'List and search clients',
-  description:
-    'Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone; digits match the digits of a phone whatever stands between them.',
   query: z.strictObject({
     ...pageQuery,
     q: text(0, 200).optional().describe('Search text. Blank: no filter.'),
   }),
   answer: pageOf(client),
   errors: [],
-  example: {
-    query: { q: 'rowing', page: 1, per_page: 25 },
-    answer: { data: [exampleClient], pagination: { page: 1, per_page: 25, total: 1 } },
-  },
 })
 
 export const createClient = defineContract({
@@ -99,15 +76,9 @@ export const createClient = defineContract({
   operationId: 'createClient',
   tag: 'Clients',
   permission: 'clients:write',
-  summary: 'Create a client',
-  description: 'Only `company_name` is required. The company is the one of the token; `company_id` is refused.',
   body: newClient,
   answer: one,
   errors: [],
-  example: {
-    body: { company_name: 'Harbor Rowing Club', first_name: 'Ines', email: 'ines@harbor-rowing.example' },
-    answer: { client: exampleClient },
-  },
 })
 
 export const readClient = defineContract({
@@ -116,14 +87,10 @@ export const readClient = defineContract({
   operationId: 'readClient',
   tag: 'Clients',
   permission: 'clients:read',
-  summary: 'Read a client by id or email',
-  description:
-    'Three lookups: a numeric id in the path; a percent-encoded email in the path; or the query `email` with any placeholder in the path (the query wins). Where several clients have the email, one that is not deleted comes first, then the lowest id. A soft-deleted client is still found.',
   params: clientKey,
   query: clientLookup,
   answer: one,
   errors: ['not_found'],
-  example: { params: { id: '42' }, answer: { client: exampleClient } },
 })
 
 export const updateClient = defineContract({
@@ -132,17 +99,9 @@ export const updateClient = defineContract({
   operationId: 'updateClient',
   tag: 'Clients',
   permission: 'clients:write',
-  summary: 'Update, soft-delete or restore a client',
-  description:
-    'Changes only the fields that are sent; `null` clears one. `deleted: true` hides the client from the list, `deleted: false` brings it back. It is looked up as in reading: by id, by an email in the path, or by the query `email`.',
   params: clientKey,
   query: clientLookup,
   body: clientChanges,
   answer: one,
   errors: ['not_found'],
-  example: {
-    params: { id: '42' },
-    body: { phone: '(555) 010-0142' },
-    answer: { client: exampleClient },
-  },
 })

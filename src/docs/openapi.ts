@@ -1,7 +1,8 @@
 import type * as z from 'zod'
 import { BODY_LIMIT_BYTES } from '../http/body.ts'
-import type { Contract } from '../http/contract.ts'
+import type { Contract, Documentation } from '../http/contract.ts'
 import { ERRORS, type ErrorKind } from '../http/errors.ts'
+import { documentationOf } from './documentation.ts'
 import { describeError, detailSchemas, errorResponseName, errorSchema } from './errors.ts'
 import { headersOf, ifNoneMatch, requestHeaders, responseHeaders } from './headers.ts'
 import { asObject, type Json, type JsonObject } from './json.ts'
@@ -16,13 +17,13 @@ const COMMON_ERRORS: readonly ErrorKind[] = ['unauthenticated', 'forbidden', 'ra
  *
  * @throws Error for an unknown tag, a parameter without a schema or a description, and schemas that share an id
  */
-export function describeApi(contracts: readonly Contract[]): JsonObject {
+export function describeApi(contracts: readonly Contract[], documentation = documentationOf): JsonObject {
   const schemas = new SchemaWriter()
   const paths: Record<string, JsonObject> = {}
   for (const contract of contracts) {
     paths[contract.path] = {
       ...paths[contract.path],
-      [contract.method.toLowerCase()]: describeOperation(contract, schemas),
+      [contract.method.toLowerCase()]: describeOperation(contract, documentation(contract), schemas),
     }
   }
 
@@ -69,17 +70,21 @@ export function errorsOf(contract: Contract): ErrorKind[] {
   return [...kinds].sort((a, b) => ERRORS[a].status - ERRORS[b].status)
 }
 
-function describeOperation(contract: Contract, schemas: SchemaWriter): JsonObject {
+function describeOperation(
+  contract: Contract,
+  { summary, description, example }: Documentation,
+  schemas: SchemaWriter,
+): JsonObject {
   const limitBytes = contract.bodyLimitBytes ?? BODY_LIMIT_BYTES
   const limit = limitBytes === BODY_LIMIT_BYTES ? '' : ` The body may have up to ${limitBytes} bytes.`
   return {
     operationId: contract.operationId,
     tags: [contract.tag],
-    summary: contract.summary,
-    description: `${contract.description}${limit}\n\nPermission: \`${contract.permission}\`.`,
+    summary,
+    description: `${description}${limit}\n\nPermission: \`${contract.permission}\`.`,
     parameters: [
-      ...describeParameters('path', contract.params, contract.example.params, schemas),
-      ...describeParameters('query', contract.query, contract.example.query, schemas),
+      ...describeParameters('path', contract.params, example.params, schemas),
+      ...describeParameters('query', contract.query, example.query, schemas),
       ...(contract.hasEtag ? [ifNoneMatch] : []),
       ...Object.keys(requestHeaders).map((name) => ref('parameters', name)),
     ],
@@ -87,14 +92,14 @@ function describeOperation(contract: Contract, schemas: SchemaWriter): JsonObjec
       requestBody: {
         description: contract.body.description ?? 'The body.',
         required: true,
-        content: json(schemas.write(contract.body, 'input'), asJson(contract.example.body)),
+        content: json(schemas.write(contract.body, 'input'), asJson(example.body)),
       },
     }),
     responses: {
       '200': {
         description: contract.answer.description ?? 'The operation succeeded.',
         headers: headersOf('answer', contract.hasEtag ? ['ETag'] : []),
-        content: json(schemas.write(contract.answer, 'output'), asJson(contract.example.answer)),
+        content: json(schemas.write(contract.answer, 'output'), asJson(example.answer)),
       },
       ...(contract.hasEtag && {
         '304': {

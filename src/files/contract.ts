@@ -65,8 +65,6 @@ const file = z
   })
   .meta({ id: 'OrderFile', description: 'A stored file of an order.' })
 
-const exampleKey = 'orders/1/87/email/18c2f0a9b7d3e411/logo front.png'
-
 export const presignUpload = defineContract({
   method: 'POST',
   path: '/orders/{orderId}/files/presign',
@@ -74,29 +72,10 @@ export const presignUpload = defineContract({
   tag: 'Files',
   permission: 'files:write',
   changesNothing: true,
-  summary: 'Get an address to upload a file to',
-  description:
-    'The key is `orders/<company>/<order>/email/<thread>/<name>`, so the same name uploaded again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is set up.',
   params: orderKey,
   body: upload,
   answer: presigned,
   errors: ['not_found', 'conflict'],
-  example: {
-    params: { orderId: '87' },
-    body: {
-      fileName: 'logo front.png',
-      contentType: 'image/png',
-      size: 48_211,
-      legacyThreadId: '18c2f0a9b7d3e411',
-    },
-    answer: {
-      uploadUrl:
-        'https://storage.example/shop-files/orders/1/87/email/18c2f0a9b7d3e411/logo%20front.png?X-Amz-Expires=600&X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost&X-Amz-Signature=…',
-      key: exampleKey,
-      contentType: 'image/png',
-      expiresIn: EXPIRES_SECONDS,
-    },
-  },
 })
 
 export const listFiles = defineContract({
@@ -105,27 +84,8 @@ export const listFiles = defineContract({
   operationId: 'listFiles',
   tag: 'Files',
   permission: 'files:read',
-  summary: 'List the files of an order',
-  description:
-    'All files of the order, or of one of its mail threads, by key. `configured` is false, and `files` empty, where no storage is set up. 502 when the company’s own storage fails or refuses its keys.',
   params: orderKey,
   query: z.strictObject({ legacyThreadId: legacyThreadId.optional().describe('Only files of this mail thread.') }),
   answer: z.strictObject({ files: z.array(file), configured: z.boolean() }),
   errors: ['not_found', 'upstream_failed'],
-  example: {
-    params: { orderId: '87' },
-    query: { legacyThreadId: '18c2f0a9b7d3e411' },
-    answer: {
-      files: [
-        {
-          path: exampleKey,
-          objectName: 'logo front.png',
-          length: 48_211,
-          lastChanged: '2026-03-02T09:30:00.000Z',
-          source: 'email' as const,
-        },
-      ],
-      configured: true,
-    },
-  },
 })

@@ -15,8 +15,6 @@ export interface Contract {
   permission: Permission
   /** It is no GET and yet changes nothing: like a read, it runs beside the rate check instead of behind it. */
   changesNothing?: true
-  summary: string
-  description: string
   params?: z.ZodType
   /** What a path that does not fit answers: 404 unless told otherwise, since there can be no such resource. */
   badParams?: 'invalid_request'
@@ -29,6 +27,12 @@ export interface Contract {
   /** The answer carries an `ETag`, and `If-None-Match` may give 304. */
   hasEtag?: true
   errors: readonly ErrorKind[]
+}
+
+/** What the published description says of an endpoint beside its contract. Kept apart: the Worker has no use for it. */
+export interface Documentation {
+  summary: string
+  description: string
   /** One example of the input's parts and of the answer, published as they stand and checked by a test. */
   example: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; answer: unknown }
 }

@@ -2,7 +2,6 @@ import * as z from 'zod'
 import { client } from '../clients/contract.ts'
 import { amount, date, dateTime, defineContract, id, idText, text, trimmed } from '../http/contract.ts'
 import { pageOf, pageQuery } from '../http/pagination.ts'
-import { exampleInvoice, exampleOrder, exampleProject } from './examples.ts'
 
 const DISCOUNT_MAX = 999_999_999.99
 
@@ -207,9 +206,6 @@ export const listOrders = defineContract({
   operationId: 'listOrders',
   tag: 'Orders',
   permission: 'orders:read',
-  summary: 'List orders',
-  description:
-    'Newest `created_date` first, then the highest id. Deleted orders are hidden. `from` and `to` are both inclusive.',
   query: z.strictObject({
     ...pageQuery,
     client_id: idText.optional().describe('Only orders of this client.'),
@@ -219,10 +215,6 @@ export const listOrders = defineContract({
   }),
   answer: pageOf(project),
   errors: [],
-  example: {
-    query: { client_id: '42', from: '2026-01-01' },
-    answer: { data: [exampleProject], pagination: { page: 1, per_page: 25, total: 1 } },
-  },
 })
 
 export const createOrder = defineContract({
@@ -231,16 +223,9 @@ export const createOrder = defineContract({
   operationId: 'createOrder',
   tag: 'Orders',
   permission: 'orders:write',
-  summary: 'Create an order',
-  description:
-    'Makes the order and its default invoice, with the next number of the company, in one transaction. The status is the company’s default when none is sent. `client_id`, `status_id` and `tax_id` must be the company’s own and not deleted. The accounting system is told afterwards when it is enabled; the answer does not wait for it.',
   body: newOrder,
   answer: fullOrder,
   errors: [],
-  example: {
-    body: { title: 'Regatta shirts 2026', client_id: 42, description: 'Navy, two-colour front print' },
-    answer: exampleOrder,
-  },
 })
 
 export const readOrder = defineContract({
@@ -249,12 +234,8 @@ export const readOrder = defineContract({
   path: '/orders/{id}',
   operationId: 'readOrder',
   permission: 'orders:read',
-  summary: 'Read an order in full',
-  description:
-    'The project with its invoice, lines, payments, client, tax, status and artworks, and how it stands with the accounting system, in one answer.',
   answer: fullOrder,
   errors: ['not_found'],
-  example: { params: { id: '1207' }, answer: exampleOrder },
 })
 
 export const updateOrder = defineContract({
@@ -263,17 +244,9 @@ export const updateOrder = defineContract({
   path: '/orders/{id}',
   operationId: 'updateOrder',
   permission: 'orders:write',
-  summary: 'Update an order',
-  description:
-    'Changes only the fields that are sent, in one transaction. Fields of the invoice change the order’s default invoice; where there is none they are ignored and `invoice` is null. A discount amount or type that is sent alone is read with the stored other.',
   body: orderChanges,
   answer: changed,
   errors: ['not_found'],
-  example: {
-    params: { id: '1207' },
-    body: { status_id: 3, discount_amount: 10, discount_amount_type: 'percentage' },
-    answer: { project: exampleProject, invoice: exampleInvoice },
-  },
 })
 
 export const deleteOrder = defineContract({
@@ -282,13 +255,6 @@ export const deleteOrder = defineContract({
   path: '/orders/{id}',
   operationId: 'deleteOrder',
   permission: 'orders:write',
-  summary: 'Soft-delete an order',
-  description:
-    'Soft-deletes the order and its invoice, and tells the accounting system when it is enabled. A second time answers 404.',
   answer: changed,
   errors: ['not_found'],
-  example: {
-    params: { id: '1207' },
-    answer: { project: { ...exampleProject, deleted: true }, invoice: { ...exampleInvoice, deleted: true } },
-  },
 })

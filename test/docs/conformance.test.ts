@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { contracts } from '../../src/contracts.ts'
+import { documentationOf } from '../../src/docs/documentation.ts'
 import { expectConforms } from '../support/conformance.ts'
 
 const HEADERS = {
@@ -19,7 +19,7 @@ interface Change {
   headers?: Record<string, string | null>
 }
 
-const client = contracts.find((contract) => contract.operationId === 'readClient')?.example.answer as {
+const client = documentationOf({ operationId: 'readClient' }).example.answer as {
   client: Record<string, unknown>
 }
 

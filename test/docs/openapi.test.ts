@@ -2,6 +2,7 @@ import { dereference, validate } from '@cfworker/json-schema'
 import { describe, expect, it } from 'vitest'
 import * as z from 'zod'
 import { contracts } from '../../src/contracts.ts'
+import { documentationOf } from '../../src/docs/documentation.ts'
 import { asObject, isObject, type Json, type JsonObject } from '../../src/docs/json.ts'
 import committed from '../../src/docs/openapi.json'
 import { describeApi, errorsOf } from '../../src/docs/openapi.ts'
@@ -132,7 +133,7 @@ describe.each(byName)('%s', (_name, contract) => {
   })
 
   it('has an example of its input that fits, and that the service takes', () => {
-    const { params, query, body } = contract.example
+    const { params, query, body } = documentationOf(contract).example
     if (contract.params) expect(contract.params.safeParse(params)).toMatchObject({ success: true })
     if (contract.query) expect(contract.query.safeParse(asText(query ?? {}))).toMatchObject({ success: true })
     if (!contract.body) return
@@ -150,16 +151,18 @@ describe('describeApi', () => {
     operationId: 'readThing',
     tag: 'Clients',
     permission: 'clients:read',
-    summary: 'Read a thing',
-    description: 'Reads one.',
     params: z.strictObject({ id: idText.describe('The id.') }),
     answer: z.strictObject({ id }),
     errors: ['conflict'],
+  })
+  const documentation = () => ({
+    summary: 'Read a thing',
+    description: 'Reads one.',
     example: { params: { id: '1' }, answer: { id: 1 } },
   })
 
   it('lists the errors of the contract beside those of every request, and only components that are used', () => {
-    const described = describeApi([contract])
+    const described = describeApi([contract], documentation)
     const operation = asObject(asObject(asObject(described.paths)['/clients/{id}']).get)
     expect(Object.keys(asObject(operation.responses))).toEqual(['200', '401', '403', '404', '409', '429', '500'])
     expect(Object.keys(asObject(asObject(described.components).responses))).not.toContain('BodyTooLarge')
@@ -167,14 +170,23 @@ describe('describeApi', () => {
   })
 
   it('tells a body limit that is not the usual one', () => {
-    const described = describeApi([{ ...contract, body: z.strictObject({}), bodyLimitBytes: 20_971_520 }])
+    const described = describeApi(
+      [{ ...contract, body: z.strictObject({}), bodyLimitBytes: 20_971_520 }],
+      documentation,
+    )
     expect(JSON.stringify(described)).toContain('up to 20971520 bytes')
   })
 
+  it('refuses an endpoint that nobody has described', () => {
+    expect(() => describeApi([contract])).toThrow('readThing has no documentation')
+  })
+
   it('refuses an unknown tag and a parameter without description', () => {
-    expect(() => describeApi([{ ...contract, tag: 'Odd' }])).toThrow('The tag Odd has no description')
+    expect(() => describeApi([{ ...contract, tag: 'Odd' }], documentation)).toThrow('The tag Odd has no description')
     const params = z.strictObject({ id: idText })
-    expect(() => describeApi([{ ...contract, params }])).toThrow('The path parameter id has no description')
+    expect(() => describeApi([{ ...contract, params }], documentation)).toThrow(
+      'The path parameter id has no description',
+    )
   })
 })
 

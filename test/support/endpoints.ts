@@ -1,4 +1,5 @@
 import { contracts } from '../../src/contracts.ts'
+import { documentationOf } from '../../src/docs/documentation.ts'
 import type { Contract } from '../../src/http/contract.ts'
 
 export { contracts }
@@ -11,14 +12,15 @@ export function nameOf(contract: Contract): string {
 /** Every endpoint with its name, for `it.each`. */
 export const endpoints: readonly [string, Contract][] = contracts.map((contract) => [nameOf(contract), contract])
 
-/** The path and body of the contract's own example: a request that is valid wherever what it names exists. */
+/** The path and body of the endpoint's published example: a request that is valid wherever what it names exists. */
 export function exampleOf(contract: Contract, params: Record<string, string> = {}): { path: string; body: unknown } {
-  const all: Record<string, string> = { ...contract.example.params, ...params }
+  const { example } = documentationOf(contract)
+  const all: Record<string, string> = { ...example.params, ...params }
   const path = contract.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(all[name] ?? 'missing'))
   const query = new URLSearchParams(
-    Object.entries(contract.example.query ?? {}).map(([name, value]): [string, string] => [name, String(value)]),
+    Object.entries(example.query ?? {}).map(([name, value]): [string, string] => [name, String(value)]),
   ).toString()
-  return { path: query === '' ? path : `${path}?${query}`, body: contract.body && contract.example.body }
+  return { path: query === '' ? path : `${path}?${query}`, body: contract.body && example.body }
 }
 
 /** Each path once, with the methods that it knows. */

@@ -1,0 +1,54 @@
+import type { Documentation } from '../http/contract.ts'
+
+const exampleClient = {
+  id: 42,
+  company_name: 'Harbor Rowing Club',
+  first_name: 'Ines',
+  last_name: 'Duarte',
+  email: 'ines@harbor-rowing.example',
+  website: 'https://harbor-rowing.example',
+  phone: '(555) 010-0142',
+  accounting_sync_enabled: false,
+  tax_exempt: true,
+  tax_exempt_reason: 'Non-profit',
+  deleted: false,
+  created_at: '2026-03-02T09:30:00.000Z',
+  updated_at: '2026-03-02T09:30:00.000Z',
+}
+
+/** What the published description says of these endpoints, by operation. */
+export const documentation = {
+  listClients: {
+    summary: 'List and search clients',
+    description:
+      'Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone; digits match the digits of a phone whatever stands between them.',
+    example: {
+      query: { q: 'rowing', page: 1, per_page: 25 },
+      answer: { data: [exampleClient], pagination: { page: 1, per_page: 25, total: 1 } },
+    },
+  },
+  createClient: {
+    summary: 'Create a client',
+    description: 'Only `company_name` is required. The company is the one of the token; `company_id` is refused.',
+    example: {
+      body: { company_name: 'Harbor Rowing Club', first_name: 'Ines', email: 'ines@harbor-rowing.example' },
+      answer: { client: exampleClient },
+    },
+  },
+  readClient: {
+    summary: 'Read a client by id or email',
+    description:
+      'Three lookups: a numeric id in the path; a percent-encoded email in the path; or the query `email` with any placeholder in the path (the query wins). Where several clients have the email, one that is not deleted comes first, then the lowest id. A soft-deleted client is still found.',
+    example: { params: { id: '42' }, answer: { client: exampleClient } },
+  },
+  updateClient: {
+    summary: 'Update, soft-delete or restore a client',
+    description:
+      'Changes only the fields that are sent; `null` clears one. `deleted: true` hides the client from the list, `deleted: false` brings it back. It is looked up as in reading: by id, by an email in the path, or by the query `email`.',
+    example: {
+      params: { id: '42' },
+      body: { phone: '(555) 010-0142' },
+      answer: { client: exampleClient },
+    },
+  },
+} satisfies Record<string, Documentation>

@@ -1,0 +1,49 @@
+import type { Documentation } from '../http/contract.ts'
+
+const exampleKey = 'orders/1/87/email/18c2f0a9b7d3e411/logo front.png'
+
+/** What the published description says of these endpoints, by operation. */
+export const documentation = {
+  presignUpload: {
+    summary: 'Get an address to upload a file to',
+    description:
+      'The key is `orders/<company>/<order>/email/<thread>/<name>`, so the same name uploaded again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is set up.',
+    example: {
+      params: { orderId: '87' },
+      body: {
+        fileName: 'logo front.png',
+        contentType: 'image/png',
+        size: 48_211,
+        legacyThreadId: '18c2f0a9b7d3e411',
+      },
+      answer: {
+        uploadUrl:
+          'https://storage.example/shop-files/orders/1/87/email/18c2f0a9b7d3e411/logo%20front.png?X-Amz-Expires=600&X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost&X-Amz-Signature=…',
+        key: exampleKey,
+        contentType: 'image/png',
+        expiresIn: 600,
+      },
+    },
+  },
+  listFiles: {
+    summary: 'List the files of an order',
+    description:
+      'All files of the order, or of one of its mail threads, by key. `configured` is false, and `files` empty, where no storage is set up. 502 when the company’s own storage fails or refuses its keys.',
+    example: {
+      params: { orderId: '87' },
+      query: { legacyThreadId: '18c2f0a9b7d3e411' },
+      answer: {
+        files: [
+          {
+            path: exampleKey,
+            objectName: 'logo front.png',
+            length: 48_211,
+            lastChanged: '2026-03-02T09:30:00.000Z',
+            source: 'email' as const,
+          },
+        ],
+        configured: true,
+      },
+    },
+  },
+} satisfies Record<string, Documentation>

@@ -1,0 +1,64 @@
+import type { Documentation } from '../http/contract.ts'
+
+const exampleVariant = {
+  style: 'PC61',
+  title: 'Everyday Cotton Tee',
+  brand: 'Cedar Row',
+  category: 'T-Shirts',
+  color: 'Navy',
+  catalog_color: 'Navy',
+  size: 'L',
+  size_index: 4,
+  inventory_key: '91100',
+  unique_key: '911004',
+  status: 'Regular',
+  piece_weight: 0.42,
+  case_size: 72,
+  piece_price: 2.9,
+  piece_sale_price: null,
+  dozen_price: 2.75,
+  dozen_sale_price: null,
+  case_price: 2.6,
+  case_sale_price: null,
+  map_price: null,
+  sale_start_date: null,
+  sale_end_date: null,
+  product_image: 'https://images.supplier-a.example/PC61_navy.jpg',
+  swatch_image: null,
+  front_image: null,
+  back_image: null,
+}
+
+/** What the published description says of these endpoints, by operation. */
+export const documentation = {
+  searchProducts: {
+    summary: 'Search the catalogue, both suppliers and stored invoice lines',
+    description:
+      'Asks the sources in parallel and always answers, within about 4 seconds: a source that fails or is too slow has empty arrays, and `sources` tells why. Every word of `q` must occur, ignoring case: in the title (local), in title or description (lines); at most 50 a source, the newest first. supplier_a is asked for the style number found in `q`; of several the first that it knows, two being tried. A blank `q` gives the 20 newest items of the catalogue and nothing else. What a supplier answered is used for 10 minutes, then for up to 24 hours while it is asked again.',
+    example: {
+      query: { q: 'cotton tee', include: 'local,lines' },
+      answer: {
+        query: 'cotton tee',
+        local_items: [{ id: 7, title: 'Heavy cotton tee', description: 'Navy, S–3XL', price: 9.5 }],
+        supplier_b_styles: [],
+        supplier_a: { style: null, products: [], count: 0, summary: null },
+        invoice_lines: [],
+        sources: { local: 'ok', supplier_b: 'skipped', supplier_a: 'skipped', lines: 'ok' },
+      },
+    },
+  },
+  readProduct: {
+    summary: 'Read a supplier’s product or a stored invoice line',
+    description:
+      '`supplier_a` needs `style` and gives its variants, narrowed by `color` and `size`. `supplier_b` needs `sku` or `styleId` (alias `styleid`; `style` serves when neither is sent; `sku` goes before them) and gives the SKUs grouped by colour. `invoice_item` needs `id`. `query` tells the parameters that were used. An unknown style or SKU gives no products, not an error. What a supplier answered is used for 10 minutes, then for up to 24 hours while it is asked again; a style that supplier_a does not know is remembered for an hour. 409: the company has no such integration, or it is disabled. 502: the supplier failed, or refused the company’s credentials, and nothing is cached.',
+    example: {
+      params: { source: 'supplier_a' },
+      query: { style: 'PC61', color: 'Navy' },
+      answer: {
+        source: 'supplier_a',
+        query: { style: 'PC61', color: 'Navy', size: null },
+        products: [exampleVariant],
+      },
+    },
+  },
+} satisfies Record<string, Documentation>
