@@ -12,6 +12,10 @@ const READ_BYTES = 1_048_576
 
 const FIRST_BUFFER_BYTES = 65_536
 
+/** Of a body that is too large, so much is still taken from the caller, and for so long. */
+const DISCARDED_BYTES = 67_108_864
+const DISCARDED_MS = 5_000
+
 /**
  * Reads a JSON body as text. The limit is counted on the bytes that arrive; what is over it is never held.
  *
@@ -27,7 +31,10 @@ export async function readJsonText(request: Request, limitBytes: number): Promis
 export async function readJsonBytes(request: Request, limitBytes: number): Promise<Uint8Array<ArrayBuffer>> {
   if (!JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? '')) throw new ApiError('unsupported_media_type')
   const announced = Number(request.headers.get('content-length') ?? 0)
-  if (announced > limitBytes) throw tooLarge(limitBytes)
+  if (announced > limitBytes) {
+    if (request.body && announced <= DISCARDED_BYTES) await discard(request.body.getReader({ mode: 'byob' }))
+    throw tooLarge(limitBytes)
+  }
   const bytes = request.body
     ? await readAll(request.body, announced || FIRST_BUFFER_BYTES, limitBytes)
     : new Uint8Array()
@@ -56,12 +63,32 @@ async function readAll(
     buffer = value.buffer
     length += value.byteLength
     if (length > limitBytes) {
-      await reader.cancel().catch(() => undefined)
+      await discard(reader)
       throw tooLarge(limitBytes)
     }
     if (done) break
   }
   return new Uint8Array(buffer, 0, length)
+}
+
+/**
+ * Reads on and keeps nothing, within bounds: a caller who still sends when the answer comes may meet a closed
+ * connection instead of it.
+ */
+async function discard(reader: ReadableStreamBYOBReader): Promise<void> {
+  const end = Date.now() + DISCARDED_MS
+  let buffer = new ArrayBuffer(READ_BYTES)
+  try {
+    for (let left = DISCARDED_BYTES; left > 0; ) {
+      const { value, done } = await withDeadline(reader.read(new Uint8Array(buffer)), end - Date.now())
+      if (!value || done) return
+      buffer = value.buffer
+      left -= value.byteLength
+    }
+    await reader.cancel()
+  } catch {
+    // The refusal is the answer, whatever became of the rest.
+  }
 }
 
 /** A body that stops coming is the caller's fault. What else ends it is not, and nobody is left to be told. */
