@@ -56,10 +56,10 @@ describe('a body that does not end', () => {
     expect(await rowsOf(shop)).toEqual(before)
   })
 
-  it('is refused for its size as soon as it is over it', async () => {
+  it('is refused for its size within 5 s of being over it, which are for what still comes', async () => {
     const { answer, waitedMs } = await send('POST', '/clients', drip(new Uint8Array(65_536).fill(32), 100, 10_000))
     expect(answer.status).toBe(413)
-    expect(waitedMs).toBeLessThan(2_000)
+    expect(waitedMs).toBeLessThan(7_000)
   })
 
   it('may take long as long as it comes', async () => {
