@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { cp, readFile, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseEnv } from 'node:util'
@@ -14,7 +13,7 @@ import { startS3 } from '../simulators/s3.ts'
 import { S3_KEYS } from '../simulators/s3-keys.ts'
 import { CREDENTIALS as SUPPLIER_A, startSupplierA } from '../simulators/supplier-a.ts'
 import { CREDENTIALS as SUPPLIER_B, startSupplierB } from '../simulators/supplier-b.ts'
-import { makeStateFolder, runCommand, runSql } from './cli-support.ts'
+import { findFreePort, makeStateFolder, runCommand, runSql } from './cli-support.ts'
 import { findSecrets, formsOf, readFolder, type Text, textOf } from './secret-scan.ts'
 import { ACCOUNTING, BUCKET, type Outside, REQUESTS, shopThatIsRefused, shopThatWorks, WRONG } from './secret-shops.ts'
 
@@ -116,14 +115,6 @@ async function useEverything(): Promise<void> {
     wrangler.kill('SIGTERM')
     await ended
   }
-}
-
-async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  return typeof address === 'object' && address ? address.port : 0
 }
 
 async function untilReady(url: string): Promise<void> {
