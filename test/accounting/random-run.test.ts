@@ -1,24 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { buildUpdateCall, type InvoiceCall, type InvoiceSource } from '../../src/accounting/invoice-payload.ts'
-import { SPOILT } from '../simulators/accounting-data.ts'
 import { type Order, Outbox } from './outbox.ts'
-import { seeded } from './random.ts'
+import { expectSoundBooks, FAULTS, seeded } from './random.ts'
 import { makeLine, makeOrder, REALM } from './support.ts'
-
-const INVOICE_POST = '^POST /v3/company/\\d+/invoice'
-const FAULTS = [
-  { match: INVOICE_POST, apply: true, destroy: true },
-  { match: INVOICE_POST, cutAfterBytes: 15 },
-  { match: INVOICE_POST, apply: true, ...SPOILT.broken },
-  { match: '^(GET|POST) /v3', destroy: true },
-  { match: '^(GET|POST) /v3', ...SPOILT.unavailable },
-  { match: '^(GET|POST) /v3', ...SPOILT.faultInside },
-  { match: '^(GET|POST) /v3', ...SPOILT.throttled },
-  { match: '^(GET|POST) /v3', ...SPOILT.throttledXml },
-  { match: '^(GET|POST) /v3', ...SPOILT.tokenExpired },
-  { match: '^POST /oauth2', ...SPOILT.unavailable },
-  { match: '^POST /v3/company/\\d+/customer', apply: true, destroy: true },
-]
 
 function randomize(outbox: Outbox, source: InvoiceSource): InvoiceSource {
   const draw = (below: number) => Math.floor(outbox.random() * below)
@@ -85,7 +69,6 @@ describe('500 random changes of orders with everything going wrong', () => {
   it.each([1, 2, 3])('end in the same books, seed %i', { timeout: 120_000 }, async (seed) => {
     const outbox = new Outbox(seeded(seed))
     outbox.crashChance = 0.03
-    const removed = { invoices: 0 }
     for (let turn = 0; turn < 500; turn++) {
       changeSomething(outbox)
       outbox.nowMs += Math.floor(outbox.random() * 5_000)
@@ -104,19 +87,12 @@ describe('500 random changes of orders with everything going wrong', () => {
     expect(outbox.rows).toEqual([])
 
     const books = await outbox.world.books()
-    expect(books.misused).toEqual([])
-    const applied = books.changes.map((change) => change.requestId)
-    expect(new Set(applied).size).toBe(applied.length)
-    const invoices = Object.values(books.invoices)
-    for (const order of outbox.orders) {
-      const own = invoices.filter((invoice) => invoice.DocNumber === order.source.number)
-      if (order.deleted) {
-        expect(own.length).toBeLessThanOrEqual(1)
-        for (const invoice of own) expect(books.voided).toContain(invoice.Id)
-        removed.invoices += own.length
-        continue
-      }
-      expect(own).toHaveLength(1)
+    expectSoundBooks(
+      books,
+      outbox.orders.map(({ source, deleted }) => ({ number: source.number, deleted })),
+    )
+    for (const order of outbox.orders.filter(({ deleted }) => !deleted)) {
+      const invoice = Object.values(books.invoices).find(({ DocNumber }) => DocNumber === order.source.number)
       const customerId = outbox.customers.get(order.source.client.company_name) ?? ''
       const { body } = buildUpdateCall(order.source, { customerId, itemId: '1' }, { Id: '', SyncToken: '' })
       const {
@@ -125,17 +101,10 @@ describe('500 random changes of orders with everything going wrong', () => {
         sparse: _sparse,
         ...wanted
       } = body as Extract<InvoiceCall, { operation: 'update' }>['body']
-      const [invoice] = own
       expect({ PrivateNote: '', DueDate: null, ...invoice }).toMatchObject(wanted)
       expect(invoice.TotalAmt).toBe(order.source.totals.total / 100)
       expect(invoice.TxnDate).toBe(order.source.created_date)
     }
-    const count = (operation: string) => books.changes.filter((change) => change.operation === operation).length
-    expect(count('create')).toBe(invoices.length)
-    expect(count('void')).toBe(removed.invoices)
     expect(Object.keys(books.customers).length).toBeLessThanOrEqual(5)
-    // The run has met what it is for.
-    expect(count('update')).toBeGreaterThan(30)
-    expect(count('void')).toBeGreaterThan(5)
   })
 })

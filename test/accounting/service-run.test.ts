@@ -1,8 +1,7 @@
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { SPOILT } from '../simulators/accounting-data.ts'
 import { freshId, migrate, mintToken, sql } from '../support/app.ts'
-import { seeded } from './random.ts'
+import { expectSoundBooks, FAULTS, seeded } from './random.ts'
 import { Shop } from './shop.ts'
 import { REALM } from './support.ts'
 
@@ -18,26 +17,12 @@ afterEach(() => {
   vi.mocked(Date.now).mockRestore()
 })
 
-const INVOICE_POST = '^POST /v3/company/\\d+/invoice'
-const FAULTS = [
-  { match: INVOICE_POST, apply: true, destroy: true },
-  { match: INVOICE_POST, apply: true, cutAfterBytes: 15 },
-  { match: INVOICE_POST, apply: true, ...SPOILT.broken },
-  { match: '^(GET|POST) /v3', destroy: true },
-  { match: '^(GET|POST) /v3', ...SPOILT.unavailable },
-  { match: '^(GET|POST) /v3', ...SPOILT.faultInside },
-  { match: '^(GET|POST) /v3', ...SPOILT.throttled },
-  { match: '^(GET|POST) /v3', ...SPOILT.throttledXml },
-  { match: '^(GET|POST) /v3', ...SPOILT.tokenExpired },
-  { match: '^POST /oauth2', ...SPOILT.unavailable },
-  { match: '^POST /v3/company/\\d+/customer', apply: true, destroy: true },
-]
-
 /** Under the limit of 300 requests a minute each. */
 const TOKENS = 6
 
 interface Order {
   id: number
+  number: string
   deleted: boolean
 }
 
@@ -85,7 +70,7 @@ class Run {
         title: `Order ${this.orders.length}`,
         ...this.fields(true),
       })
-      this.orders.push({ id: body.project.id, deleted: false })
+      this.orders.push({ id: body.project.id, number: body.invoice.number, deleted: false })
       await this.addLines(body.invoice.id)
     } else if (chance < 0.35) {
       picked.deleted = true
@@ -173,31 +158,14 @@ describe('500 random changes of orders through the service with everything going
     expect(await shop.open()).toEqual([])
 
     const books = await shop.world.books()
-    expect(books.misused).toEqual([])
-    const applied = books.changes.map((change) => change.requestId)
-    expect(new Set(applied).size).toBe(applied.length)
-    const invoices = Object.values(books.invoices)
+    expectSoundBooks(books, run.orders)
     const customers = Object.values(books.customers)
     expect(new Set(customers.map((each) => each.DisplayName)).size).toBe(customers.length)
 
-    let removed = 0
-    for (const order of run.orders) {
-      const [{ number } = { number: '' }] = await sql<{ number: string }>(
-        'SELECT number FROM invoices WHERE company_id = ? AND order_id = ?',
-        shop.company.id,
-        order.id,
-      )
-      const own = invoices.filter((invoice) => invoice.DocNumber === number)
-      if (order.deleted) {
-        expect(own.length).toBeLessThanOrEqual(1)
-        for (const invoice of own) expect(books.voided).toContain(invoice.Id)
-        removed += own.length
-        continue
-      }
+    for (const order of run.orders.filter(({ deleted }) => !deleted)) {
       const { body } = await run.call('GET', `/orders/${order.id}`)
       expect(body.accounting).toEqual({ status: 'synced', last_error: null, synced_at: expect.any(String) })
-      expect(own).toHaveLength(1)
-      const [invoice] = own
+      const invoice = Object.values(books.invoices).find(({ DocNumber }) => DocNumber === order.number)
       expect({ PrivateNote: '', ...invoice }).toMatchObject({
         PrivateNote: body.project.description ?? '',
         DueDate: body.project.deadline,
@@ -209,12 +177,7 @@ describe('500 random changes of orders through the service with everything going
       const lines = invoice.Line.filter((line: { DetailType: string }) => line.DetailType === 'SalesItemLineDetail')
       expect(lines).toHaveLength(Math.max(1, body.invoice_items.length))
     }
-    const count = (operation: string) => books.changes.filter((change) => change.operation === operation).length
-    expect(count('create')).toBe(invoices.length)
-    expect(count('void')).toBe(removed)
     // The run has met what it is for.
     expect(run.restarts).toBeGreaterThan(10)
-    expect(count('update')).toBeGreaterThan(30)
-    expect(count('void')).toBeGreaterThan(5)
   })
 })

@@ -16,7 +16,7 @@ interface Fault {
   destroy?: boolean
 }
 
-interface Books {
+export interface Books {
   // biome-ignore lint/suspicious/noExplicitAny: tests look into invoices freely
   invoices: Record<string, any>
   voided: string[]
@@ -33,6 +33,8 @@ interface Seen {
 }
 
 export const REALM = CREDENTIALS.realm_id
+/** The calls that create, change or remove an invoice, as a fault matches them. */
+export const INVOICE_POST = '^POST /v3/company/\\d+/invoice'
 const EMPTY_BOOKS: Books = { invoices: {}, voided: [], deleted: [], customers: {}, changes: [], misused: [] }
 
 /** A company at the simulator that no other test shares. */
