@@ -1,0 +1,51 @@
+/** Fields of a client as the API takes them. */
+export interface ClientFields {
+  company_name?: string
+  first_name?: string | null
+  email?: string
+  phone?: string
+  deleted?: boolean
+}
+
+/** Fields of an order as the API takes them; the discount's amount and type only together. */
+export interface OrderFields {
+  title?: string
+  client_id?: number
+  description?: string
+  client_notes?: string
+  deadline?: string
+  status_id?: number
+  tax_exempt?: boolean
+  discount_amount?: number
+  discount_amount_type?: 'percentage' | 'fixed_amount'
+  accounting_sync_enabled?: boolean
+}
+
+export interface ThreadName {
+  accountEmail: string
+  legacyThreadId: string
+}
+
+/** One change, named as the audit names it. */
+export type Action =
+  | { kind: 'client.create'; fields: ClientFields & { company_name: string } }
+  | { kind: 'client.update'; id: number; fields: ClientFields }
+  | { kind: 'order.create'; fields: OrderFields & { title: string; client_id: number } }
+  | { kind: 'order.update'; id: number; fields: OrderFields }
+  | { kind: 'order.delete'; id: number }
+  | { kind: 'email_thread.write'; thread: ThreadName; bytes: number }
+
+/**
+ * A write that was sent, and what came of it: `acknowledged` with its answer; `refused` because the order was deleted
+ * before; `unknown` when the service was killed before the answer was there.
+ */
+export interface Write {
+  requestId: string
+  action: Action
+  outcome: 'acknowledged' | 'refused' | 'unknown'
+  answer: unknown
+}
+
+export function nameOf({ accountEmail, legacyThreadId }: ThreadName): string {
+  return `${accountEmail} ${legacyThreadId}`
+}

@@ -1,0 +1,59 @@
+import type { DatabaseSync } from 'node:sqlite'
+import type { AuditRow, Books, ClientRow, InvoiceRow, NoticeRow, OrderRow } from './books.ts'
+
+/** Whoever looks in the tables looks at one company: there is no other. */
+const CLIENT =
+  'id, company_name, first_name, last_name, email, website, phone, accounting_sync_enabled, tax_exempt, tax_exempt_reason, deleted, created_at, updated_at'
+const ORDER =
+  'id, title, client_id, description, start_date, deadline, order_status_id, client_notes, created_date, created_at, updated_at, deleted'
+const INVOICE =
+  'id, order_id, number, due_date, tax_id, tax_exempt, tax_exempt_reason, discount_hundredths, discount_amount_type, discount_type, deleted, created_at, updated_at'
+
+/** The rows of a query, as plain objects. */
+export function select<T>(db: DatabaseSync, sql: string): T[] {
+  return db
+    .prepare(sql)
+    .all()
+    .map((row) => ({ ...row })) as T[]
+}
+
+/** What the tables hold, but for threads: their content needs more than a look. */
+export function readBooks(db: DatabaseSync): Books {
+  const byKey = <T>(rows: T[], key: (row: T) => number) => new Map(rows.map((row) => [key(row), row]))
+  const last = (name: string) =>
+    select<{ value: number }>(db, `SELECT value FROM sequences WHERE name = '${name}'`)[0]?.value ?? Number.NaN
+  const [company] = select<{ number: number }>(db, 'SELECT last_invoice_number AS number FROM companies')
+  const [status] = select<{ id: number }>(db, 'SELECT id FROM order_statuses WHERE is_default = 1 AND deleted = 0')
+  return {
+    clients: byKey(select<ClientRow>(db, `SELECT ${CLIENT} FROM clients ORDER BY id`), (row) => row.id),
+    orders: byKey(select<OrderRow>(db, `SELECT ${ORDER} FROM orders ORDER BY id`), (row) => row.id),
+    invoices: byKey(select<InvoiceRow>(db, `SELECT ${INVOICE} FROM invoices ORDER BY order_id`), (row) => row.order_id),
+    threads: new Map(),
+    notices: readNotices(db),
+    last: {
+      clients: last('clients'),
+      orders: last('orders'),
+      invoices: last('invoices'),
+      number: company?.number ?? Number.NaN,
+    },
+    defaultStatusId: status?.id ?? Number.NaN,
+  }
+}
+
+/**
+ * Once a notice is sent, its operation is what the accounting system needs, be it to create or to update: then only a
+ * delete is told apart.
+ */
+function readNotices(db: DatabaseSync): NoticeRow[] {
+  return select(
+    db,
+    `SELECT order_id, created_at,
+       CASE WHEN operation = 'delete' OR (state = 'pending' AND attempts = 0) THEN operation ELSE 'sent' END AS operation
+     FROM accounting_outbox ORDER BY id`,
+  )
+}
+
+/** What was done, in the order in which it was. */
+export function readAudit(db: DatabaseSync): AuditRow[] {
+  return select(db, 'SELECT request_id, action, entity_id, at FROM audit_log ORDER BY id')
+}
