@@ -45,7 +45,7 @@ export interface Survivor {
  * everything that was acknowledged is there and nothing is there in part.
  */
 export async function crash({ seed, times, report = () => {} }: Settings): Promise<Survivor> {
-  const random = createRandom(seed)
+  const moments = createRandom(seed)
   const shop = await openShop()
   const journal: Write[] = []
   const figures: Figures = {
@@ -63,7 +63,13 @@ export async function crash({ seed, times, report = () => {} }: Settings): Promi
     await service.waitUntilServing(tokenOf(shop, 0))
     for (let turn = 0; turn < times && findings.length === 0; turn++) {
       const victim = turn % 2 === 0 ? 'workerd' : 'group'
-      const round = await writeUntilKilled(service, shop, world, random, turn, victim)
+      const round = await writeUntilKilled(service, shop, world, {
+        turn,
+        victim,
+        killAfterMs: moments.between(...KILL_AFTER_MS),
+        // Each caller draws from numbers of its own: what one writes does not depend on how fast the others are.
+        randoms: Array.from({ length: WRITERS }, (_, writer) => createRandom(seed + turn * WRITERS + writer)),
+      })
       journal.push(...round.writes)
       figures.crashes[victim]++
       figures.inFlight += round.inFlight
@@ -74,7 +80,7 @@ export async function crash({ seed, times, report = () => {} }: Settings): Promi
       const { findings: found, expected } = checkDatabase(await shop.copyDatabase(), first, journal)
       findings.push(...found, ...(await checkThroughApi(service.url, shop.tokens, expected, round.writes)))
       report(
-        `crash ${turn + 1} (${victim}) after ${round.killedAfterMs} ms: ${round.writes.length} writes, ${round.inFlight} in flight; ${findings.length} findings`,
+        `crash ${turn + 1} (${victim}) after ${round.killAfterMs} ms: ${round.writes.length} writes, ${round.inFlight} in flight; ${findings.length} findings`,
       )
     }
     await service.stop()
@@ -106,22 +112,24 @@ async function look(shop: Shop): Promise<{ first: Books; world: World }> {
   }
 }
 
+interface Round {
+  turn: number
+  victim: Victim
+  killAfterMs: number
+  /** One for each caller. */
+  randoms: Random[]
+}
+
 /** Writes from several callers at once, under several tokens each, until the service is killed and all have an end. */
-async function writeUntilKilled(
-  service: Service,
-  shop: Shop,
-  world: World,
-  random: Random,
-  turn: number,
-  victim: Victim,
-) {
+async function writeUntilKilled(service: Service, shop: Shop, world: World, round: Round) {
+  const { turn, victim, killAfterMs, randoms } = round
   const writes: Write[] = []
   const complaints: string[] = []
   const open = new Set<string>()
   let isKilled = false
   let count = 0
 
-  async function write(): Promise<void> {
+  async function write(random: Random): Promise<void> {
     while (!isKilled) {
       const requestId = `crash-${turn}-${++count}`
       open.add(requestId)
@@ -134,14 +142,13 @@ async function writeUntilKilled(
     }
   }
 
-  const killedAfterMs = random.between(...KILL_AFTER_MS)
-  const writers = Array.from({ length: WRITERS }, write)
-  await sleep(killedAfterMs)
+  const writers = randoms.map(write)
+  await sleep(killAfterMs)
   isKilled = true
   const inFlight = open.size
   service.kill(victim)
   await Promise.all(writers)
-  return { writes, complaints, inFlight, killedAfterMs }
+  return { writes, complaints, inFlight, killAfterMs }
 }
 
 /** What was made can be written to from now on. */
