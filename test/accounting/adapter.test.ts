@@ -1,46 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { classify, isOurInvoice } from '../../src/accounting/decisions.ts'
-import {
-  buildCreateCall,
-  buildRemoveCall,
-  buildUpdateCall,
-  type InvoiceCall,
-  type InvoiceSource,
-} from '../../src/accounting/invoice-payload.ts'
-import { AccountingError } from '../../src/accounting/transport.ts'
-import { CREDENTIALS, credentialsFor, SPOILT } from '../simulators/accounting-data.ts'
-import { makeLine, makeOrder, REALM, World } from './support.ts'
-
-const INVOICE = '^POST /v3/company/\\d+/invoice'
-const TOKEN = '^POST /oauth2'
-const ACME = { displayName: 'Acme', email: 'ann@acme.test' }
-
-async function fail(work: Promise<unknown>): Promise<AccountingError> {
-  const error = await work.then(
-    () => null,
-    (thrown: unknown) => thrown,
-  )
-  if (!(error instanceof AccountingError)) throw new Error(`Expected an AccountingError, got ${String(error)}`)
-  return error
-}
-
-/** A company with its customer, ready to send invoices. */
-async function open(order: Partial<InvoiceSource> = {}) {
-  const world = new World()
-  const adapter = world.connect()
-  const customerId = await adapter.findOrCreateCustomer(ACME, 'customer')
-  const references = { customerId, itemId: '1' }
-  const create = buildCreateCall(makeOrder(order), references)
-  return { world, adapter, references, create }
-}
-
-function update(order: Partial<InvoiceSource>, references: { customerId: string; itemId: string }, Id: string) {
-  return (SyncToken: string): InvoiceCall => buildUpdateCall(makeOrder(order), references, { Id, SyncToken })
-}
+import { classify } from '../../src/accounting/decisions.ts'
+import { buildRemoveCall, type InvoiceCall } from '../../src/accounting/invoice-payload.ts'
+import { credentialsFor, SPOILT } from '../simulators/accounting-data.ts'
+import { ACME, fail, makeUpdate, openBooks } from './adapter-support.ts'
+import { INVOICE_POST, makeLine, REALM, World } from './support.ts'
 
 describe('an invoice', () => {
   it('is created, read and found', async () => {
-    const { world, adapter, create } = await open()
+    const { world, adapter, create } = await openBooks()
     const key = await adapter.sendInvoice(create, 'r1')
     expect(key.SyncToken).toBe('0')
     const invoice = await adapter.readInvoice(key.Id)
@@ -55,7 +22,7 @@ describe('an invoice', () => {
   })
 
   it('is updated in our fields only', async () => {
-    const { world, adapter, references, create } = await open()
+    const { world, adapter, references, create } = await openBooks()
     const key = await adapter.sendInvoice(create, 'r1')
     await world.steer({
       action: 'edit_invoice',
@@ -65,7 +32,7 @@ describe('an invoice', () => {
     })
     const lines = [makeLine({ quantity: 2, total_cents: 1_900 })]
     const totals = { subtotal: 1_900, discount_total: 0, tax_total: 157, total: 2_057 }
-    const changed = update({ description: null, deadline: null, lines, totals }, references, key.Id)
+    const changed = makeUpdate({ description: null, deadline: null, lines, totals }, references, key.Id)
     expect(await adapter.sendInvoice(changed('1'), 'r2')).toEqual({ Id: key.Id, SyncToken: '2' })
     expect(await adapter.readInvoice(key.Id)).toMatchObject({
       CustomerMemo: { value: 'Thanks' },
@@ -78,16 +45,16 @@ describe('an invoice', () => {
   })
 
   it('loses the fields of others when it is not a sparse update (the simulator is no mild judge)', async () => {
-    const { adapter, references, create } = await open()
+    const { adapter, references, create } = await openBooks()
     const key = await adapter.sendInvoice(create, 'r1')
-    const { body } = update({}, references, key.Id)('0')
+    const { body } = makeUpdate({}, references, key.Id)('0')
     const { sparse: _sparse, ...whole } = body as Extract<InvoiceCall, { operation: 'update' }>['body']
     await adapter.sendInvoice({ operation: 'update', body: { ...whole, sparse: false as never } }, 'r2')
     expect((await adapter.readInvoice(key.Id)).DocNumber).toBeUndefined()
   })
 
   it('is voided, and deleted where configured', async () => {
-    const { world, adapter, create } = await open()
+    const { world, adapter, create } = await openBooks()
     const key = await adapter.sendInvoice(create, 'r1')
     const voided = await adapter.sendInvoice(buildRemoveCall(key, 'void'), 'r2')
     expect(voided).toEqual({ Id: key.Id, SyncToken: '1' })
@@ -112,7 +79,7 @@ describe('an invoice', () => {
   )
 
   it('finds the customer whose name was taken meanwhile', async () => {
-    const { world, adapter, references } = await open()
+    const { world, adapter, references } = await openBooks()
     const empty = { status: 200, body: '{"QueryResponse":{}}' }
     await world.spoil({ match: '^GET .*query', ...empty })
     expect(await adapter.findOrCreateCustomer(ACME, 'c2')).toBe(references.customerId)
@@ -122,127 +89,17 @@ describe('an invoice', () => {
   })
 
   it('tells the email of a new customer', async () => {
-    const { world, references } = await open()
+    const { world, references } = await openBooks()
     expect((await world.books()).customers[references.customerId]).toMatchObject({
       PrimaryEmailAddr: { Address: 'ann@acme.test' },
     })
   })
 
   it('takes a request id of 1 to 50 characters', async () => {
-    const { adapter, create } = await open()
+    const { adapter, create } = await openBooks()
     await expect(adapter.sendInvoice(create, '')).rejects.toThrow(RangeError)
     await expect(adapter.sendInvoice(create, 'x'.repeat(51))).rejects.toThrow(RangeError)
     await adapter.sendInvoice(create, 'x'.repeat(50))
-  })
-})
-
-describe('what goes wrong is told by its class', () => {
-  it.each([
-    ['500 with a fault', { ...SPOILT.broken }, 'transient'],
-    ['a page with 503', { ...SPOILT.unavailable }, 'transient'],
-    ['a fault inside 200', { ...SPOILT.faultInside }, 'transient'],
-    ['a connection closed', { destroy: true }, 'transient'],
-    ['an answer cut short', { cutAfterBytes: 20 }, 'transient'],
-    ['an answer that is no JSON', { status: 200, body: 'ok' }, 'transient'],
-    ['an answer without the invoice', { status: 200, body: '{}' }, 'transient'],
-    ['429', { ...SPOILT.throttled }, 'throttle'],
-    ['throttling in XML', { ...SPOILT.throttledXml }, 'throttle'],
-    ['a token refused for good', { ...SPOILT.tokenExpired, times: 2 }, 'token'],
-    ['403', { ...SPOILT.forbidden }, 'grant_lost'],
-  ])('%s', async (_name, fault, expected) => {
-    const { world, adapter, create } = await open()
-    await world.spoil({ match: INVOICE, ...fault })
-    const error = await fail(adapter.sendInvoice(create, 'r1'))
-    expect(classify(error.failure)).toBe(expected)
-    await world.spoil()
-    expect(await adapter.sendInvoice(create, 'r1')).toMatchObject({ SyncToken: '0' })
-  })
-
-  it('a redirect, which is not followed', async () => {
-    const { world, adapter } = await open()
-    await world.spoil({ match: '^GET', status: 302, headers: { location: `${world.baseUrl}/stolen` } })
-    const error = await fail(adapter.readInvoice('1'))
-    expect(error.failure).toMatchObject({ kind: 'answered', status: 302 })
-    expect(classify(error.failure)).toBe('transient')
-    expect(await world.lines()).not.toContain('GET /stolen')
-  })
-
-  it('a system that is not there', async () => {
-    const world = new World()
-    const adapter = world.connect({ settings: { ...world.settings(), baseUrl: 'http://127.0.0.1:1' } })
-    expect((await fail(adapter.readInvoice('1'))).failure).toEqual({ kind: 'no_answer', reason: 'network' })
-  })
-
-  it('an answer that takes too long', async () => {
-    const { world, create } = await open()
-    const adapter = world.connect({ timeoutMs: 300, tokens: await currentTokens(world) })
-    await adapter.findInvoices('1001')
-    await world.spoil({ match: INVOICE, delayMs: 1_000 })
-    expect((await fail(adapter.sendInvoice(create, 'r1'))).failure).toEqual({ kind: 'no_answer', reason: 'timeout' })
-  })
-
-  it('an answer larger than the cap', async () => {
-    const { world, adapter } = await open()
-    await world.spoil({ match: '^GET', status: 200, body: JSON.stringify({ filler: 'x'.repeat(5_000_000) }) })
-    expect((await fail(adapter.readInvoice('1'))).failure).toEqual({ kind: 'no_answer', reason: 'too_large' })
-  })
-
-  it.each<[string, Partial<InvoiceSource>, (call: InvoiceCall) => InvoiceCall, string]>([
-    ['no customer', {}, (call) => edit(call, { CustomerRef: {} }), '2020'],
-    ['a number too long', {}, (call) => edit(call, { DocNumber: 'x'.repeat(22) }), '2050'],
-    ['a note too long', {}, (call) => edit(call, { PrivateNote: 'x'.repeat(4_001) }), '2050'],
-    ['an unknown customer', {}, (call) => edit(call, { CustomerRef: { value: '999' } }), '2500'],
-    ['no lines', {}, (call) => edit(call, { Line: [] }), '2020'],
-    ['a wrong date', {}, (call) => edit(call, { DueDate: '2026-02-30' }), '6000'],
-    ['a total below nothing', { lines: [makeLine({ quantity: -12, total_cents: -11_400 })] }, (call) => call, '6000'],
-    ['a wrong product', {}, (call) => edit(call, { Line: [wrongLine(call)] }), '6070'],
-  ])('refused data: %s', async (_name, order, change, code) => {
-    const { world, adapter, references } = await open()
-    const error = await fail(adapter.sendInvoice(change(buildCreateCall(makeOrder(order), references)), 'r1'))
-    expect(error.failure).toMatchObject({ kind: 'answered', status: 400, codes: [code] })
-    expect(classify(error.failure)).toBe('data')
-    expect(error.message).toContain(code)
-    expect((await world.books()).invoices).toEqual({})
-  })
-
-  it('stale: the update is merged on the new token, under a new request id', async () => {
-    const { world, adapter, references, create } = await open()
-    const key = await adapter.sendInvoice(create, 'r1')
-    await world.steer({ action: 'edit_invoice', realm_id: REALM, id: key.Id, fields: { Memo: 'by hand' } })
-    const changed = update({ description: 'New' }, references, key.Id)
-    expect(classify((await fail(adapter.sendInvoice(changed(key.SyncToken), 'r2'))).failure)).toBe('stale')
-    const fresh = await adapter.readInvoice(key.Id)
-    expect(classify((await fail(adapter.sendInvoice(changed(fresh.SyncToken), 'r2'))).failure)).toBe('stale')
-    await adapter.sendInvoice(changed(fresh.SyncToken), 'r3')
-    expect(await adapter.readInvoice(key.Id)).toMatchObject({ Memo: 'by hand', PrivateNote: 'New', SyncToken: '2' })
-    expect((await world.books()).misused).toEqual(['r2'])
-  })
-
-  it('gone', async () => {
-    const { world, adapter, references, create } = await open()
-    const key = await adapter.sendInvoice(create, 'r1')
-    await world.steer({ action: 'remove_invoice', realm_id: REALM, id: key.Id })
-    for (const call of [update({}, references, key.Id)('0'), buildRemoveCall(key, 'void')]) {
-      expect(classify((await fail(adapter.sendInvoice(call, `gone-${call.operation}`))).failure)).toBe('gone')
-    }
-  })
-
-  it('duplicate: found by its number, ours or not', async () => {
-    const { adapter, create } = await open()
-    const key = await adapter.sendInvoice(create, 'r1')
-    expect(classify((await fail(adapter.sendInvoice(create, 'r2'))).failure)).toBe('duplicate')
-    const [found] = await adapter.findInvoices('1001')
-    expect(found?.Id).toBe(key.Id)
-    expect(isOurInvoice(found ?? {}, create.operation === 'create' ? create.body : {})).toBe(true)
-    const other = await adapter.findOrCreateCustomer({ displayName: 'Other', email: null }, 'c9')
-    const theirs = buildCreateCall(makeOrder(), { customerId: other, itemId: '1' })
-    expect(isOurInvoice(found ?? {}, theirs.operation === 'create' ? theirs.body : {})).toBe(false)
-  })
-
-  it('a closed period', async () => {
-    const { world, adapter, create } = await open()
-    await world.steer({ action: 'close_books', realm_id: REALM, until: '2026-01-31' })
-    expect(classify((await fail(adapter.sendInvoice(create, 'r1'))).failure)).toBe('closed_period')
   })
 })
 
@@ -252,8 +109,8 @@ describe('a request id', () => {
     ['an answer cut short', { cutAfterBytes: 10 }],
     ['a 500 after the work', { apply: true, ...SPOILT.broken }],
   ])('makes a change happen once in spite of %s', async (_name, fault) => {
-    const { world, adapter, create } = await open()
-    await world.spoil({ match: INVOICE, ...fault })
+    const { world, adapter, create } = await openBooks()
+    await world.spoil({ match: INVOICE_POST, ...fault })
     await fail(adapter.sendInvoice(create, 'r1'))
     const first = await adapter.sendInvoice(create, 'r1')
     expect(await adapter.sendInvoice(create, 'r1')).toEqual(first)
@@ -262,14 +119,14 @@ describe('a request id', () => {
     expect(changes.filter((change) => change.operation === 'create')).toHaveLength(1)
     expect(misused).toEqual([])
 
-    await world.spoil({ match: INVOICE, ...fault })
+    await world.spoil({ match: INVOICE_POST, ...fault })
     const remove = buildRemoveCall(first, 'void')
     await fail(adapter.sendInvoice(remove, 'r2'))
     expect(await adapter.sendInvoice(remove, 'r2')).toEqual({ Id: first.Id, SyncToken: '1' })
   })
 
   it('is remembered apart for every company', async () => {
-    const { world, adapter, create } = await open()
+    const { world, adapter, create } = await openBooks()
     await adapter.sendInvoice(create, 'r1')
     const { realm_id: realmId, refresh_token: refreshToken } = credentialsFor('2002')
     const second = world.connect({
@@ -281,48 +138,5 @@ describe('a request id', () => {
     const { realms } = (await world.look()).state
     expect(Object.keys(realms[realmId]?.invoices ?? {})).toHaveLength(1)
     expect(Object.keys(realms[REALM]?.invoices ?? {})).toHaveLength(1)
-  })
-})
-
-async function currentTokens(world: World) {
-  const { state } = await world.look()
-  const [accessToken = ''] = Object.keys(state.accessTokens)
-  return { refreshToken: 'unused', accessToken, accessGoodUntilMs: Date.now() + 3_600_000 }
-}
-
-function edit(call: InvoiceCall, fields: Record<string, unknown>): InvoiceCall {
-  return { ...call, body: { ...call.body, ...fields } } as InvoiceCall
-}
-
-function wrongLine(call: InvoiceCall): unknown {
-  const [line] = call.operation === 'create' ? call.body.Line : []
-  return { ...line, Amount: 113.99 }
-}
-
-describe('secrets', () => {
-  it('are in no error, even when the other side echoes them', async () => {
-    const { world, adapter, create } = await open()
-    const { accessToken } = world.saved.at(-1) ?? { accessToken: '' }
-    const echo = `${accessToken} ${CREDENTIALS.client_secret} ${world.saved.at(-1)?.refreshToken}`
-    const body = JSON.stringify({ Fault: { Error: [{ code: '6000', Message: echo }] } })
-    await world.spoil({ match: INVOICE, status: 400, body })
-    const error = await fail(adapter.sendInvoice(create, 'r1'))
-    expect(error.message).toContain('[secret] [secret] [secret]')
-
-    await world.steer({ action: 'expire_access' })
-    const basic = btoa(`${CREDENTIALS.client_id}:${CREDENTIALS.client_secret}`)
-    const spoken = { error: 'invalid_grant', error_description: `${echo} ${basic}` }
-    await world.spoil({ match: TOKEN, status: 400, body: JSON.stringify(spoken) })
-    const refused = await fail(adapter.sendInvoice(create, 'r1'))
-    const everything = `${refused.message} ${refused.stack} ${JSON.stringify(refused)} ${JSON.stringify(error)}`
-    for (const secret of [
-      accessToken ?? '',
-      CREDENTIALS.client_secret,
-      world.saved.at(-1)?.refreshToken ?? '',
-      basic,
-    ]) {
-      expect(secret).not.toBe('')
-      expect(everything).not.toContain(secret)
-    }
   })
 })

@@ -1,0 +1,37 @@
+import {
+  buildCreateCall,
+  buildUpdateCall,
+  type InvoiceCall,
+  type InvoiceSource,
+} from '../../src/accounting/invoice-payload.ts'
+import { AccountingError } from '../../src/accounting/transport.ts'
+import { makeOrder, World } from './support.ts'
+
+export const ACME = { displayName: 'Acme', email: 'ann@acme.test' }
+
+export async function fail(work: Promise<unknown>): Promise<AccountingError> {
+  const error = await work.then(
+    () => null,
+    (thrown: unknown) => thrown,
+  )
+  if (!(error instanceof AccountingError)) throw new Error(`Expected an AccountingError, got ${String(error)}`)
+  return error
+}
+
+/** A company with its customer, ready to send invoices. */
+export async function openBooks(order: Partial<InvoiceSource> = {}) {
+  const world = new World()
+  const adapter = world.connect()
+  const customerId = await adapter.findOrCreateCustomer(ACME, 'customer')
+  const references = { customerId, itemId: '1' }
+  const create = buildCreateCall(makeOrder(order), references)
+  return { world, adapter, references, create }
+}
+
+export function makeUpdate(
+  order: Partial<InvoiceSource>,
+  references: { customerId: string; itemId: string },
+  Id: string,
+) {
+  return (SyncToken: string): InvoiceCall => buildUpdateCall(makeOrder(order), references, { Id, SyncToken })
+}
