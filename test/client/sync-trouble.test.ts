@@ -1,0 +1,145 @@
+import { describe, expect, it } from 'vitest'
+import type { Attachment, Message } from '../../src/client/index.ts'
+import { ApiError, MAX_FILE_BYTES, syncAttachments } from '../../src/client/index.ts'
+import { listLines, openCrm } from './support.ts'
+import { bytesOf, context, FOLDER, optionsFor, readEnd, readMessages, seed } from './thread.ts'
+
+describe('one attachment’s trouble', () => {
+  it('is reported, and the others are stored', async () => {
+    const crm = await openCrm(seed)
+    const attachments = [
+      { filename: 'huge.zip', size_bytes: MAX_FILE_BYTES + 1 },
+      { filename: 'surprise.zip' },
+      { filename: '..' },
+      { mime_type: 'image/png' },
+      { filename: 'gone.png' },
+      { filename: 'good.png' },
+    ]
+    const loaded: (string | undefined)[] = []
+    const loadAttachment = (_message: Message, { filename }: Attachment) => {
+      loaded.push(filename)
+      if (filename === 'gone.png') throw new Error('not in the mailbox')
+      return filename === 'surprise.zip' ? sized(MAX_FILE_BYTES + 1) : new TextEncoder().encode('good')
+    }
+    const result = await syncAttachments(
+      crm.client(),
+      optionsFor({ thread: { messages: [{ id: 'm', attachments }] }, loadAttachment }),
+    )
+    expect(result).toMatchObject({
+      attachments: [
+        { status: 'too_large', sizeBytes: MAX_FILE_BYTES + 1 },
+        { status: 'too_large', sizeBytes: MAX_FILE_BYTES + 1 },
+        { status: 'nameless', filename: '..' },
+        { status: 'nameless', filename: null },
+        { status: 'failed', error: new Error('not in the mailbox') },
+        { status: 'uploaded', storageKey: `${FOLDER}/good.png` },
+      ],
+    })
+    expect(loaded).toEqual(['surprise.zip', 'gone.png', 'good.png'])
+    const [stored] = await readMessages(crm)
+    expect(stored?.attachments).toEqual([
+      ...attachments.slice(0, 5),
+      { filename: 'good.png', storage_key: `${FOLDER}/good.png` },
+    ])
+  })
+
+  it('leaves the key of an earlier order in place', async () => {
+    const crm = await openCrm(seed)
+    await syncAttachments(crm.client(), optionsFor())
+    await crm.seed({ contexts: context({ selected_order_id: '13' }) })
+    const loadAttachment = () => Promise.reject(new Error('offline'))
+    await syncAttachments(crm.client(), optionsFor({ loadAttachment }))
+    const stored = await readMessages(crm)
+    expect(stored[0]?.attachments?.[0]?.storage_key).toBe(`${FOLDER}/logo.png`)
+  })
+
+  it('an address that ran out is asked for anew, once', async () => {
+    const crm = await openCrm(seed)
+    await crm.spoil({ match: '^PUT /upload', status: 403, body: '<Error><Code>AccessDenied</Code></Error>' })
+    const result = await syncAttachments(crm.client(), optionsFor())
+    expect(result).toMatchObject({ attachments: Array(3).fill({ status: 'uploaded' }) })
+    expect((await listLines(crm)).filter((line) => line.includes('presign'))).toHaveLength(4)
+
+    const other = await openCrm(seed)
+    await other.spoil({ match: '^PUT /upload', status: 403, times: -1 })
+    const failed = await syncAttachments(other.client(), optionsFor())
+    expect(failed).toMatchObject({ attachments: Array(3).fill({ status: 'failed', error: { status: 403 } }) })
+    expect((await listLines(other)).filter((line) => line.includes('presign'))).toHaveLength(6)
+  })
+
+  it('verify tells which keys are not there in the end', async () => {
+    const crm = await openCrm(seed)
+    // Says that it stored the bytes, and does not.
+    await crm.spoil({ match: '^PUT /upload.*quote', status: 200 })
+    const result = await syncAttachments(crm.client(), optionsFor({ verify: true }))
+    expect(result).toMatchObject({ missingKeys: [`${FOLDER}/quote (1).pdf`] })
+  })
+})
+
+describe('a run that breaks off', () => {
+  it.each(['before the call arrives', 'before its answer arrives'])(
+    'at any step, %s, and is run again ends as an unbroken one',
+    async (when) => {
+      const whole = await openCrm(seed)
+      await syncAttachments(whole.client(), optionsFor({ concurrency: 1 }))
+      const expected = await readEnd(whole)
+      const steps = (await listLines(whole)).length
+      expect(steps).toBe(10)
+
+      for (let step = 0; step < steps; step += 1) {
+        const crm = await openCrm(seed)
+        let calls = 0
+        const crash = new AbortController()
+        const client = crm.client({
+          fetch: async (url, init) => {
+            calls += 1
+            const isLast = calls === step + 1
+            const arrives = calls <= step || (isLast && when === 'before its answer arrives')
+            const response = arrives ? await fetch(url, init) : null
+            if (response && !isLast) return response
+            await response?.text()
+            crash.abort(new Error('crash'))
+            throw new Error('crash')
+          },
+        })
+        const run = syncAttachments(client, optionsFor({ concurrency: 1, signal: crash.signal }))
+        await expect(run).rejects.toThrow('crash')
+        await syncAttachments(crm.client(), optionsFor())
+        expect(await readEnd(crm), `after step ${step}`).toEqual(expected)
+      }
+    },
+  )
+
+  it('rejects with what the signal says, and starts nothing more', async () => {
+    const crm = await openCrm(seed)
+    const stop = new AbortController()
+    const loaded: unknown[] = []
+    const loadAttachment = (message: Message, attachment: Attachment) => {
+      loaded.push(attachment.filename)
+      stop.abort(new Error('window closed'))
+      return new Blob([bytesOf(message, attachment)])
+    }
+    const run = syncAttachments(crm.client(), optionsFor({ concurrency: 1, loadAttachment, signal: stop.signal }))
+    await expect(run).rejects.toThrow('window closed')
+    expect(loaded).toEqual(['logo.png'])
+    expect((await listLines(crm)).filter((line) => !line.startsWith('GET'))).toEqual([])
+  })
+
+  it('rejects when the order of the context is not there', async () => {
+    const crm = await openCrm({ ...seed, contexts: context({ selected_order_id: '99' }) })
+    const run = syncAttachments(crm.client(), optionsFor())
+    await expect(run).rejects.toBeInstanceOf(ApiError)
+    expect((await listLines(crm)).filter((line) => !line.startsWith('GET'))).toEqual([])
+  })
+
+  it('rejects when the thread cannot be stored', async () => {
+    const crm = await openCrm(seed)
+    await crm.spoil({ match: '^PUT /api', status: 500 })
+    await expect(syncAttachments(crm.client(), optionsFor())).rejects.toMatchObject({ status: 500 })
+  })
+})
+
+/** A blob that says it is this large. */
+function sized(size: number): Blob {
+  return Object.defineProperty(new Blob([]), 'size', { value: size })
+}
