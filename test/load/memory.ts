@@ -1,0 +1,66 @@
+import { quantile } from '../bench/load.ts'
+import { childrenNamed, forgetPeakMemory, peakMemoryBytes } from '../bench/memory.ts'
+
+const EVERY_MS = 1_000
+const MIB = 1_048_576
+
+/** What the second part of a phase may hold more than the first: a leak of 150 KB a request would be a hundred times that. */
+const GROWTH = 0.1
+
+/** The most memory that the runtime held in each second, in MiB, since this began. */
+export class MemoryWatch {
+  readonly #pids = childrenNamed('workerd')
+  readonly #timer: NodeJS.Timeout
+  #series: number[] = []
+
+  constructor() {
+    this.#look()
+    this.#series = []
+    this.#timer = setInterval(() => this.#series.push(this.#look()), EVERY_MS)
+  }
+
+  /** The seconds since the last time that this was asked. */
+  take(): number[] {
+    const series = [...this.#series, this.#look()]
+    this.#series = []
+    return series
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  #look(): number {
+    const bytes = this.#pids.map((pid) => {
+      const peak = peakMemoryBytes(pid)
+      forgetPeakMemory(pid)
+      return peak
+    })
+    return bytes.reduce((sum, each) => sum + each, 0) / MIB
+  }
+}
+
+export interface Plateaus {
+  first: number
+  second: number
+  isFlat: boolean
+}
+
+/**
+ * Whether memory stays where it is under one load: the first quarter, in which it goes to its new height, is left out;
+ * of the rest the median of the second half may be a tenth above that of the first.
+ */
+export function comparePlateaus(series: readonly number[]): Plateaus {
+  const rest = series.slice(Math.floor(series.length / 4))
+  const middle = Math.floor(rest.length / 2)
+  const first = medianOf(rest.slice(0, middle))
+  const second = medianOf(rest.slice(middle))
+  return { first, second, isFlat: second <= first * (1 + GROWTH) }
+}
+
+function medianOf(values: number[]): number {
+  return quantile(
+    values.toSorted((a, b) => a - b),
+    0.5,
+  )
+}

@@ -1,0 +1,131 @@
+import { Agent, request } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CALLS_PER_REQUEST, type Call, type Traffic } from './traffic.ts'
+
+/** Callers give up after so long. */
+const PATIENCE_MS = 20_000
+const TICK_MS = 1
+
+/** One request that has an end. */
+export interface Outcome {
+  /** When it was due, in milliseconds since the phase began. */
+  dueMs: number
+  /** From when it was due, not from when it could be sent, until the last byte of the answer. */
+  latencyMs: number
+  /** 0 where there was no answer. */
+  status: number
+  requestId: string
+  /** Of an answer that is no success, its beginning. */
+  text: string
+}
+
+export interface Phase {
+  name: string
+  askedPerSecond: number
+  seconds: number
+  outcomes: Outcome[]
+  /** Requests for which no connection was left when they were due: callers wait for none. */
+  turnedAway: number
+  mostInFlight: number
+  inFlightAtEnd: number
+}
+
+/**
+ * Callers that come at their own pace, whether the others are served or not (an open loop): requests are due at even
+ * times and their latency counts from then. At most so many are under way at once, as many as there are connections;
+ * who comes when all are taken is counted and turned away, so that nobody waits in here.
+ */
+export class OpenLoop {
+  readonly #url: string
+  readonly #traffic: Traffic
+  readonly #connections: number
+  readonly #agent: Agent
+  #inFlight = 0
+
+  constructor(url: string, traffic: Traffic, connections: number) {
+    this.#url = url
+    this.#traffic = traffic
+    this.#connections = connections
+    this.#agent = new Agent({ keepAlive: true, maxSockets: connections })
+  }
+
+  /**
+   * Makes requests for some seconds.
+   *
+   * @returns when the last one is due: `done` comes with the last answer
+   */
+  async run(name: string, askedPerSecond: number, seconds: number): Promise<{ phase: Phase; done: Promise<unknown> }> {
+    const phase: Phase = {
+      name,
+      askedPerSecond,
+      seconds,
+      outcomes: [],
+      turnedAway: 0,
+      mostInFlight: 0,
+      inFlightAtEnd: 0,
+    }
+    const gapMs = 1_000 / (askedPerSecond * CALLS_PER_REQUEST)
+    const calls: Promise<void>[] = []
+    const start = performance.now()
+    let dueMs = 0
+    while (dueMs < seconds * 1_000) {
+      for (; dueMs < seconds * 1_000 && start + dueMs <= performance.now(); dueMs += gapMs) {
+        if (this.#inFlight >= this.#connections) phase.turnedAway++
+        else calls.push(this.#call(phase, this.#traffic.next(), start, dueMs))
+      }
+      await sleep(TICK_MS)
+    }
+    phase.inFlightAtEnd = this.#inFlight
+    return { phase, done: Promise.all(calls) }
+  }
+
+  close(): void {
+    this.#agent.destroy()
+  }
+
+  async #call(phase: Phase, call: Call, start: number, dueMs: number): Promise<void> {
+    this.#inFlight++
+    phase.mostInFlight = Math.max(phase.mostInFlight, this.#inFlight)
+    const answer = await this.#send(call)
+    this.#inFlight--
+    const endMs = performance.now() - start
+    const { status, requestId, text } = answer
+    const isSuccess = status === 200
+    phase.outcomes.push({
+      dueMs,
+      latencyMs: endMs - dueMs,
+      status,
+      requestId,
+      text: isSuccess ? '' : text.slice(0, 200),
+    })
+    // The same caller goes on at once, on the connection that it has.
+    if (call.follow && isSuccess) await this.#call(phase, call.follow(text), start, endMs)
+  }
+
+  #send({ method, path, headers, body, follow }: Call) {
+    return new Promise<{ status: number; requestId: string; text: string }>((resolve) => {
+      const fail = (error: Error) => resolve({ status: 0, requestId: '', text: error.message })
+      const options = {
+        method,
+        agent: this.#agent,
+        timeout: PATIENCE_MS,
+        headers: { ...headers, ...(body && { 'content-length': body.length }) },
+      }
+      const sent = request(this.#url + path, options, (response) => {
+        const isRead = follow !== undefined || response.statusCode !== 200
+        const parts: Buffer[] = []
+        response.on('data', (part: Buffer) => {
+          if (isRead) parts.push(part)
+        })
+        response.on('error', fail)
+        response.on('end', () => {
+          const requestId = String(response.headers['x-request-id'] ?? '')
+          resolve({ status: response.statusCode ?? 0, requestId, text: Buffer.concat(parts).toString() })
+        })
+      })
+      sent.on('timeout', () => sent.destroy(new Error(`nothing for ${PATIENCE_MS} ms`)))
+      sent.on('error', fail)
+      sent.end(body)
+    })
+  }
+}

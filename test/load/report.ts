@@ -1,0 +1,70 @@
+import { countStatuses, figuresOf, levelOf, windowMedians } from './figures.ts'
+import { comparePlateaus } from './memory.ts'
+import type { Outcome } from './open-loop.ts'
+import type { MeasuredPhase, Report } from './run.ts'
+
+const RECOVERY_LIMIT_MS = 5_000
+/** How much of the Worker's heap may stay behind after a run. */
+const HEAP_GROWTH_MIB = 8
+const SHOWN = 5
+
+/** Answers that load must not cause: everything but a success and a failure that the log puts down to overload. */
+export function unexpected({ steady, doubled, after, logs }: Report): Outcome[] {
+  const outcomes = [steady, doubled, after].flatMap(({ phase }) => phase.outcomes)
+  return outcomes.filter(({ status, requestId }) => status !== 200 && !(status === 500 && logs.isOverload(requestId)))
+}
+
+/** What is not as it must be, a line each. Times and memory mean something only in a run of the usual length. */
+export function judge(report: Report): string[] {
+  const { steady, doubled, heap, logs } = report
+  const wrong = unexpected(report)
+  const examples = wrong.slice(0, SHOWN).map(({ status, requestId, text }) => {
+    return `${status || 'no answer'}: ${logs.failureOf(requestId) ?? text}`
+  })
+  const uneven = [steady, doubled].filter(({ memory }) => !comparePlateaus(memory).isFlat)
+  const heapGrowth = Math.max(heap.afterSteady - heap.start, heap.afterDoubled - heap.afterSteady)
+  return [
+    ...(wrong.length > 0 ? [`${wrong.length} unexpected answers, as ${examples.join(' | ')}`] : []),
+    ...uneven.map(({ phase }) => `memory is not flat at ${phase.name}`),
+    ...(heapGrowth > HEAP_GROWTH_MIB ? [`the heap grew by ${heapGrowth.toFixed(1)} MiB in a run`] : []),
+    ...(report.recoveryMs > RECOVERY_LIMIT_MS ? [`latency was not back within ${RECOVERY_LIMIT_MS / 1_000} s`] : []),
+  ]
+}
+
+/** The report for people. */
+export function describe(report: Report): string {
+  const { steady, doubled, after, heap, logs } = report
+  const before = windowMedians(steady.phase)
+  const others = [...logs.counts].map(([event, count]) => `${event} × ${count}`)
+  return [
+    '',
+    'open loop: latency counts from when a request was due; ms',
+    ...[steady, doubled, after].map(describePhase),
+    '',
+    ...[steady, doubled].map(describeMemory),
+    `heap of the Worker, garbage collected: ${mib(heap.start)} before, ${mib(heap.afterSteady)} and ${mib(heap.afterDoubled)} after the two runs; ${mib(heap.peak)} at most at twice the rate`,
+    `latency was back after ${report.recoveryMs / 1_000} s (half seconds whose median is at most ${levelOf(before).toFixed(0)} ms)`,
+    `logged beside requests: ${others.join(', ') || 'nothing'}`,
+    '',
+  ].join('\n')
+}
+
+function describePhase({ phase }: MeasuredPhase): string {
+  const { p50, p99, reachedPerSecond } = figuresOf(phase)
+  const statuses = Object.entries(countStatuses(phase.outcomes)).map(([status, count]) => `${status} × ${count}`)
+  return [
+    `${phase.name.padEnd(15)} ${phase.seconds} s: ${Math.round(phase.askedPerSecond)}/s asked, ${Math.round(reachedPerSecond)}/s answered`,
+    `p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)}`,
+    `${statuses.join(', ')}`,
+    `at most ${phase.mostInFlight} at once, ${phase.turnedAway} turned away`,
+  ].join('; ')
+}
+
+function describeMemory({ phase, memory }: MeasuredPhase): string {
+  const { first, second, isFlat } = comparePlateaus(memory)
+  return `memory of the runtime, ${phase.name}: ${mib(memory[0])} at the start, ${mib(memory.at(-1))} at the end, ${mib(Math.max(...memory))} at most; plateaus ${mib(first)} and ${mib(second)}${isFlat ? '' : ': not flat'}`
+}
+
+function mib(value: number | undefined): string {
+  return `${(value ?? Number.NaN).toFixed(0)} MiB`
+}

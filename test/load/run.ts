@@ -1,0 +1,166 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { HeapWatch } from '../bench/heap.ts'
+import { buildWorker } from '../bench/worker.ts'
+import { measureCapacity } from './closed-loop.ts'
+import { figuresOf, isSustained, recoveryMs, windowMedians } from './figures.ts'
+import { Logs } from './logs.ts'
+import { MemoryWatch } from './memory.ts'
+import { OpenLoop, type Phase } from './open-loop.ts'
+import { prepareState, startLoaded } from './serve.ts'
+import { Traffic } from './traffic.ts'
+
+/** A rate is sustained while its p99 stays below this. */
+const P99_LIMIT_MS = 300
+/** Shares of what the closed loop reaches that are tried in turn. */
+const TRIED = [1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]
+/** Callers at once: as many as a server in front would let through, and more than any rate tried here needs. */
+const CONNECTIONS = 256
+const WATCHED_SECONDS = 10
+const MIB = 1_048_576
+
+export interface Settings {
+  /** Of the run at the sustained rate, and of that at twice it. */
+  seconds: number
+  /** Of each run that looks for the rate. */
+  trialSeconds: number
+  clients: number
+  threads: number
+  tokens: number
+  say?: (line: string) => void
+}
+
+export interface MeasuredPhase {
+  phase: Phase
+  /** MiB of the runtime, second by second. */
+  memory: number[]
+}
+
+export interface Report {
+  settings: Settings
+  capacityPerSecond: number
+  sustainedPerSecond: number
+  steady: MeasuredPhase
+  doubled: MeasuredPhase
+  after: MeasuredPhase
+  /** Since the load went back to the sustained rate. */
+  recoveryMs: number
+  /** MiB of the Worker, garbage collected: before the first run, after it, and after the second. */
+  heap: { start: number; afterSteady: number; afterDoubled: number; peak: number }
+  logs: Logs
+}
+
+/** Builds the Worker, serves a company from it, and puts it under load. */
+export async function runLoad(settings: Settings): Promise<Report> {
+  const { clients, threads, say = () => {} } = settings
+  const directory = await mkdtemp(join(tmpdir(), 'crm-load-'))
+  try {
+    const script = buildWorker(join(directory, 'build'))
+    const state = join(directory, 'state')
+    const tokens = await prepareState(state, clients, settings.tokens)
+    say(`a company of ${clients} clients and ${2 * clients} orders, ${threads} threads, ${tokens.length} tokens`)
+    const logs = new Logs()
+    const worker = startLoaded(script, state, (line) => logs.add(line))
+    try {
+      const url = (await worker.ready).origin
+      const traffic = new Traffic(tokens, { clients, threads })
+      const loop = new OpenLoop(url, traffic, CONNECTIONS)
+      const heap = await HeapWatch.of(worker)
+      const memory = new MemoryWatch()
+      try {
+        await putThreads(url, traffic, threads)
+        return { settings, logs, ...(await measure(settings, url, traffic, loop, heap, memory)) }
+      } finally {
+        memory.close()
+        heap.close()
+        loop.close()
+      }
+    } finally {
+      await worker.dispose()
+    }
+  } finally {
+    await rm(directory, { recursive: true, force: true })
+  }
+}
+
+async function measure(
+  { seconds, trialSeconds, say = () => {} }: Settings,
+  url: string,
+  traffic: Traffic,
+  loop: OpenLoop,
+  heap: HeapWatch,
+  memory: MemoryWatch,
+) {
+  const capacityPerSecond = await measureCapacity(url, traffic, trialSeconds)
+  say(`closed loop: ${Math.round(capacityPerSecond)} requests a second`)
+  const sustainedPerSecond = await findSustained(loop, capacityPerSecond, trialSeconds, say)
+
+  const start = await liveHeapMib(heap)
+  const steady = await runWatched(loop, 'sustained rate', sustainedPerSecond, seconds, memory)
+  await steady.done
+  const afterSteady = await liveHeapMib(heap)
+
+  // What waits at the end of this one is still there when the load goes down.
+  const doubled = await runWatched(loop, 'twice that', 2 * sustainedPerSecond, seconds, memory)
+  const after = await runWatched(loop, 'after it', sustainedPerSecond, Math.min(seconds, WATCHED_SECONDS), memory)
+  await Promise.all([doubled.done, after.done])
+  const afterDoubled = await liveHeapMib(heap)
+
+  // The heap's peak is asked for a thousand times a second, which costs time: in a run of its own.
+  await heap.begin()
+  const { done } = await loop.run('heap', 2 * sustainedPerSecond, trialSeconds)
+  await done
+  const peak = (await heap.end()) / MIB
+  return {
+    capacityPerSecond,
+    sustainedPerSecond,
+    steady: steady.measured,
+    doubled: doubled.measured,
+    after: after.measured,
+    recoveryMs: recoveryMs(windowMedians(steady.measured.phase), windowMedians(after.measured.phase)),
+    heap: { start, afterSteady, afterDoubled, peak },
+  }
+}
+
+async function runWatched(loop: OpenLoop, name: string, rate: number, seconds: number, watch: MemoryWatch) {
+  watch.take()
+  const { phase, done } = await loop.run(name, rate, seconds)
+  const measured: MeasuredPhase = { phase, memory: watch.take() }
+  return { measured, done }
+}
+
+/** The highest of some rates that a short run at it sustains; the lowest of them when none is. */
+async function findSustained(
+  loop: OpenLoop,
+  capacity: number,
+  seconds: number,
+  say: (line: string) => void,
+): Promise<number> {
+  let rate = capacity
+  for (const share of TRIED) {
+    rate = Math.max(1, Math.round(capacity * share))
+    const { phase, done } = await loop.run('trial', rate, seconds)
+    await done
+    const isKept = isSustained(phase, P99_LIMIT_MS)
+    say(`${rate} a second: p99 ${Math.round(figuresOf(phase).p99)} ms, ${isKept ? 'sustained' : 'too much'}`)
+    if (isKept) break
+  }
+  return rate
+}
+
+/** The threads that will be read and replaced. */
+async function putThreads(url: string, traffic: Traffic, count: number): Promise<void> {
+  for (let index = 0; index < count; index++) {
+    const { method, path, headers, body } = traffic.make('putThread')
+    const response = await fetch(url + path, { method, headers, ...(body && { body: new Uint8Array(body) }) })
+    if (response.status !== 200) throw new Error(`A thread was refused: ${response.status} ${await response.text()}`)
+    await response.body?.cancel()
+  }
+}
+
+/** What is left after garbage is collected. */
+async function liveHeapMib(heap: HeapWatch): Promise<number> {
+  await heap.begin()
+  return (await heap.end()) / MIB
+}
