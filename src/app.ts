@@ -19,52 +19,51 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 export const app = new Hono<AppEnv>({ strict: false })
 
+/** What a page of another origin may read of an answer. */
+const EXPOSED_HEADERS = 'X-Request-Id,Retry-After,RateLimit-Policy,RateLimit,ETag,Server-Timing,X-Bookmark'
+
 app.use(async (c, next) => {
+  const startedAt = Date.now()
   const given = c.req.header('x-request-id')
-  c.set('requestId', given && REQUEST_ID.test(given) ? given : crypto.randomUUID())
-  c.set('startedAt', Date.now())
+  const requestId = given && REQUEST_ID.test(given) ? given : crypto.randomUUID()
+  c.set('requestId', requestId)
   await next()
-  c.header('X-Request-Id', c.var.requestId)
+  const { headers, status } = c.res
+  headers.set('X-Request-Id', requestId)
+  headers.set('Access-Control-Allow-Origin', '*')
+  headers.set('Access-Control-Expose-Headers', EXPOSED_HEADERS)
+  const token = c.get('token')
   log('request', {
-    request_id: c.var.requestId,
+    request_id: requestId,
     method: c.req.method,
-    operation: c.var.operation,
-    status: c.res.status,
-    duration_ms: Date.now() - c.var.startedAt,
-    company_id: c.var.token?.companyId,
-    token_id: c.var.token?.id,
+    operation: c.get('operation'),
+    status,
+    duration_ms: Date.now() - startedAt,
+    company_id: token?.companyId,
+    token_id: token?.id,
   })
 })
 
-app.use(
-  cors({
-    origin: '*',
-    allowMethods: ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'],
-    exposeHeaders: [
-      'X-Request-Id',
-      'Retry-After',
-      'RateLimit-Policy',
-      'RateLimit',
-      'ETag',
-      'Server-Timing',
-      'X-Bookmark',
-    ],
-    maxAge: 86_400,
-  }),
-)
+const preflight = cors({
+  origin: '*',
+  allowMethods: ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'],
+  maxAge: 86_400,
+})
+
+app.use((c, next) => (c.req.method === 'OPTIONS' ? preflight(c, next) : next()))
 
 // Hono hands only Errors to onError; whatever else is thrown must not escape as a bare 500.
 const catchAnything: MiddlewareHandler<AppEnv> = async (c, next) => {
   try {
     await next()
   } catch (thrown) {
-    c.res = toResponse(thrown, c.var.requestId)
+    c.res = toResponse(thrown, c.get('requestId'))
   }
 }
 
 app.use(catchAnything)
 
-app.onError((error, c) => toResponse(error, c.var.requestId))
+app.onError((error, c) => toResponse(error, c.get('requestId')))
 
 app.notFound(() => errorResponse(notFound('There is no such path.')))
 
@@ -73,7 +72,9 @@ const api = new Hono<AppEnv>({ strict: false })
 /** The published description is a static asset; it needs no token. */
 api.get('/openapi.json', async (c) => {
   c.set('operation', 'openapi')
-  return withDeadline(c.env.ASSETS.fetch(new URL('/openapi.json', c.req.url)), BUDGET_MS.assets)
+  const asset = await withDeadline(c.env.ASSETS.fetch(new URL('/openapi.json', c.req.url)), BUDGET_MS.assets)
+  // An answer that was fetched takes no headers.
+  return new Response(asset.body, asset)
 })
 api.all('/openapi.json', allow(['GET', 'HEAD']))
 
@@ -83,7 +84,7 @@ mountReadsAhead(api)
 
 // Once more behind the limit, so that the headers of an authenticated answer stand on these failures too.
 api.use(rateLimit, catchAnything, async (c, next) => {
-  if (c.var.context.token.suspended) throw new ApiError('forbidden', { message: 'The company is suspended.' })
+  if (c.get('context').token.suspended) throw new ApiError('forbidden', { message: 'The company is suspended.' })
   await next()
 })
 

@@ -1,5 +1,5 @@
 import { and, asc, eq, isNotNull, type SQL, sql } from 'drizzle-orm'
-import type { Database } from '../db/client.ts'
+import { type Database, orm } from '../db/client.ts'
 import { columnsAs, rowOrNull } from '../db/columns.ts'
 import {
   accountingConnections,
@@ -38,7 +38,7 @@ export interface Queue {
 export async function loadQueue(db: Database, companyId: number, nowMs: number, limit: number): Promise<Queue> {
   const isOfCompany = sql`company_id = ${companyId} AND ${IS_OPEN}`
   const [[integration], [connection], due, [next]] = await db.read([
-    db.orm
+    orm
       .select()
       .from(integrations)
       .where(
@@ -48,8 +48,8 @@ export async function loadQueue(db: Database, companyId: number, nowMs: number, 
           sql`${integrations.enabled} = 1`,
         ),
       ),
-    db.orm.select().from(accountingConnections).where(eq(accountingConnections.companyId, companyId)),
-    db.orm
+    orm.select().from(accountingConnections).where(eq(accountingConnections.companyId, companyId)),
+    orm
       .select({ orderId: sql<number>`order_id`.as('order_id') })
       .from(
         sql`(SELECT order_id, min(next_attempt_at) AS since, min(id) AS first FROM accounting_outbox AS notice
@@ -60,7 +60,7 @@ export async function loadQueue(db: Database, companyId: number, nowMs: number, 
       )
       .orderBy(sql`since`, sql`first`)
       .limit(limit),
-    db.orm
+    orm
       .select({ at: sql<number | null>`min(next_attempt_at)`.as('at') })
       .from(accountingOutbox)
       .where(sql`${isOfCompany} AND next_attempt_at > ${nowMs}`),
@@ -93,13 +93,13 @@ export interface OrderToTell {
 /** All in one transaction, so that the order is at least as new as the notices. */
 export async function loadOrder(db: Database, companyId: number, orderId: number): Promise<OrderToTell> {
   const [notices, [link], [core], items] = await db.read([
-    db.orm
+    orm
       .select()
       .from(accountingOutbox)
       .where(sql`company_id = ${companyId} AND order_id = ${orderId} AND ${IS_NOT_DONE}`)
       .orderBy(asc(accountingOutbox.id)),
-    db.orm.select().from(accountingLinks).where(isLinkOf(companyId, orderId)),
-    db.orm
+    orm.select().from(accountingLinks).where(isLinkOf(companyId, orderId)),
+    orm
       .select({
         project: columnsAs(orders, 'o'),
         invoice: columnsAs(invoices, 'i'),
@@ -117,7 +117,7 @@ export async function loadOrder(db: Database, companyId: number, orderId: number
           sql`(${invoices.deleted} = 0 OR ${orders.deleted} = 1)`,
         ),
       ),
-    db.orm
+    orm
       .select()
       .from(invoiceItems)
       .where(
@@ -133,7 +133,7 @@ export async function loadOrder(db: Database, companyId: number, orderId: number
 /** Ends notices that another one stands for. */
 export async function dropNotices(db: Database, companyId: number, ids: number[], nowMs: number): Promise<void> {
   await db.write([
-    db.orm
+    orm
       .update(accountingOutbox)
       .set({ ...DONE, updatedAt: nowMs })
       .where(
@@ -166,7 +166,6 @@ export async function recordStep(
   { notice, link, customer, connection }: Effects,
   nowMs: number,
 ): Promise<void> {
-  const { orm } = db
   await db.write([
     orm
       .update(accountingOutbox)
@@ -201,16 +200,16 @@ export async function recordStep(
  */
 export async function connectBooks(db: Database, companyId: number, books: string): Promise<void> {
   await db.write([
-    upsertConnection(db, companyId, { books, pausedUntil: 0, stoppedFor: null, reason: null }),
-    db.orm
+    upsertConnection(companyId, { books, pausedUntil: 0, stoppedFor: null, reason: null }),
+    orm
       .update(accountingLinks)
       .set({ externalId: null, syncToken: null, customerId: null, syncedAt: null })
       .where(eq(accountingLinks.companyId, companyId)),
-    db.orm
+    orm
       .update(clients)
       .set({ accountingCustomerId: null })
       .where(and(eq(clients.companyId, companyId), isNotNull(clients.accountingCustomerId))),
-    db.orm
+    orm
       .update(accountingOutbox)
       .set({ state: 'pending', requestId: null, requestBody: null })
       .where(sql`company_id = ${companyId} AND state IN ('pending', 'sent') AND state = 'sent'`),
@@ -219,18 +218,18 @@ export async function connectBooks(db: Database, companyId: number, books: strin
 
 /** Makes no call until the integration is changed. */
 export async function stopCompany(db: Database, companyId: number, stoppedFor: number, reason: string): Promise<void> {
-  await db.write([upsertConnection(db, companyId, { stoppedFor, reason })])
+  await db.write([upsertConnection(companyId, { stoppedFor, reason })])
 }
 
 /** @param tokens encrypted */
 export async function saveTokens(db: Database, companyId: number, tokens: string): Promise<void> {
   await db.write([
-    db.orm.update(accountingConnections).set({ tokens }).where(eq(accountingConnections.companyId, companyId)),
+    orm.update(accountingConnections).set({ tokens }).where(eq(accountingConnections.companyId, companyId)),
   ])
 }
 
-function upsertConnection(db: Database, companyId: number, set: Partial<ConnectionRow>) {
-  return db.orm
+function upsertConnection(companyId: number, set: Partial<ConnectionRow>) {
+  return orm
     .insert(accountingConnections)
     .values({ companyId, books: '', ...set })
     .onConflictDoUpdate({ target: accountingConnections.companyId, set })

@@ -22,14 +22,14 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
   const secret = BEARER.exec(c.req.header('authorization') ?? '')?.[1]
   if (!secret) throw unauthenticated()
 
-  const hash = await hashToken(secret)
+  const hash = hashToken(secret)
   const address = c.req.header('cf-connecting-ip') ?? 'unknown'
-  const token = cachedToken(hash, now) ?? (await lookUp(c.env, hash, address, now, c.var.requestId))
+  const token = cachedToken(hash, now) ?? (await lookUp(c.env, hash, address, now, c.get('requestId')))
 
   const db = databaseFor(c.env.DB, token.companyId, c.req.header('x-bookmark'))
   c.set('token', token)
   c.set('context', {
-    requestId: c.var.requestId,
+    requestId: c.get('requestId'),
     now,
     token,
     companyId: token.companyId,
@@ -45,8 +45,9 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
 
   c.executionCtx.waitUntil(touchToken(c.env.DB, token, now).catch(() => undefined))
   const bookmark = db.bookmark()
-  if (bookmark) c.header('X-Bookmark', bookmark)
-  c.header('Server-Timing', `db;dur=${db.waitedMs()}`)
+  const { headers } = c.res
+  if (bookmark) headers.set('X-Bookmark', bookmark)
+  headers.set('Server-Timing', `db;dur=${db.waitedMs()}`)
 }
 
 async function lookUp(env: AppEnv['Bindings'], hash: string, address: string, now: number, requestId: string) {

@@ -30,7 +30,7 @@ export async function createToken(database: CommandDatabase, wanted: NewToken, n
   await database.write([
     orm
       .insert(apiTokens)
-      .values({ ...wanted, tokenHash: await hashToken(token), createdAt: now })
+      .values({ ...wanted, tokenHash: hashToken(token), createdAt: now })
       .onConflictDoNothing(),
   ])
   return token

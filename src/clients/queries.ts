@@ -1,6 +1,6 @@
-import { and, desc, eq, type SQL, sql } from 'drizzle-orm'
+import { and, desc, eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { auditEntry } from '../db/audit.ts'
-import type { Database } from '../db/client.ts'
+import { type Database, orm, type Placeholders, prepare } from '../db/client.ts'
 import { clientColumns } from '../db/columns.ts'
 import { clients, companies } from '../db/schema.ts'
 import { clientQuery, digitsOf, fold, idOf, inSlot } from '../db/search.ts'
@@ -19,56 +19,83 @@ interface Company {
 
 const countAll = sql<number>`count(*)`.as('total')
 
+const isLive = (companyId: number | Placeholder) => sql`${clients.companyId} = ${companyId} AND ${clients.deleted} = 0`
+
+const pageOfAll = prepare((p: Placeholders<'companyId' | 'limit' | 'offset'>) =>
+  orm
+    .select(clientColumns)
+    .from(clients)
+    .where(isLive(p.companyId))
+    .orderBy(desc(clients.id))
+    .limit(p.limit)
+    .offset(p.offset),
+)
+
+const countOfAll = prepare((p: Placeholders<'companyId'>) =>
+  orm.select({ total: companies.clientCount }).from(companies).where(eq(companies.id, p.companyId)),
+)
+
+const isHit = (p: Placeholders<'match' | 'slot'>) => sql`clients_fts MATCH ${p.match} AND ${inSlot(p.slot, sql`rowid`)}`
+
+const pageOfHits = prepare((p: Placeholders<'companyId' | 'slot' | 'match' | 'limit' | 'offset'>) => {
+  const ids = sql`(SELECT ${idOf(sql`rowid`)} FROM clients_fts WHERE ${isHit(p)} ORDER BY rowid DESC LIMIT ${p.limit} OFFSET ${p.offset})`
+  return orm
+    .select(clientColumns)
+    .from(clients)
+    .where(and(eq(clients.companyId, p.companyId), sql`${clients.id} IN ${ids}`))
+    .orderBy(desc(clients.id))
+})
+
+const countOfHits = prepare((p: Placeholders<'slot' | 'match'>) =>
+  orm.select({ total: countAll }).from(sql`clients_fts`).where(isHit(p)),
+)
+
 /** One page, newest first, and the exact total. */
 export async function listClients(
   db: Database,
-  { companyId, companySlot }: Company,
+  { companyId, companySlot: slot }: Company,
   page: Page,
   q: string,
 ): Promise<{ rows: ClientRow[]; total: number }> {
   const search =
     q === '' ? null : clientQuery(q, { text: sql`${clients.searchText}`, digits: sql`${clients.phoneDigits}` })
-  const live = sql`${clients.companyId} = ${companyId} AND ${clients.deleted} = 0`
-
-  if (search?.match) {
-    const isHit = sql`clients_fts MATCH ${search.match} AND ${inSlot(companySlot, sql`rowid`)}`
-    const ids = sql`(SELECT ${idOf(sql`rowid`)} FROM clients_fts WHERE ${isHit} ORDER BY rowid DESC LIMIT ${page.per_page} OFFSET ${offsetOf(page)})`
-    const [rows, [count]] = await db.read([
-      db.orm
-        .select(clientColumns)
-        .from(clients)
-        .where(and(eq(clients.companyId, companyId), sql`${clients.id} IN ${ids}`))
-        .orderBy(desc(clients.id)),
-      db.orm.select({ total: countAll }).from(sql`clients_fts`).where(isHit),
-    ])
-    return { rows, total: count?.total ?? 0 }
-  }
-
-  const condition = and(live, ...(search?.rest ?? []))
-  const [rows, [count]] = await db.read([
-    db.orm
-      .select(clientColumns)
-      .from(clients)
-      .where(condition)
-      .orderBy(desc(clients.id))
-      .limit(page.per_page)
-      .offset(offsetOf(page)),
-    search
-      ? db.orm.select({ total: countAll }).from(clients).where(condition)
-      : db.orm.select({ total: companies.clientCount }).from(companies).where(eq(companies.id, companyId)),
-  ])
+  const [limit, offset] = [page.per_page, offsetOf(page)]
+  const [rows, [count]] = await db.read(pageAndCount())
   return { rows, total: count?.total ?? 0 }
+
+  function pageAndCount() {
+    if (!search) return [pageOfAll({ companyId, limit, offset }), countOfAll({ companyId })] as const
+    const { match, rest } = search
+    if (match !== null) {
+      return [pageOfHits({ companyId, slot, match, limit, offset }), countOfHits({ slot, match })] as const
+    }
+    const condition = and(isLive(companyId), ...rest)
+    return [
+      orm.select(clientColumns).from(clients).where(condition).orderBy(desc(clients.id)).limit(limit).offset(offset),
+      orm.select({ total: countAll }).from(clients).where(condition),
+    ] as const
+  }
 }
 
+const clientById = prepare((p: Placeholders<'companyId' | 'id'>) =>
+  orm.select(clientColumns).from(clients).where(isClient(p.companyId, { id: p.id })),
+)
+
+const clientByEmail = prepare((p: Placeholders<'companyId' | 'emailKey'>) =>
+  orm.select(clientColumns).from(clients).where(isClient(p.companyId, { emailKey: p.emailKey })),
+)
+
 export async function findClient(db: Database, companyId: number, key: ClientKey): Promise<ClientRow | undefined> {
-  const [[row]] = await db.read([db.orm.select(clientColumns).from(clients).where(isClient(companyId, key))])
+  const [[row]] = await db.read([
+    'id' in key ? clientById({ companyId, id: key.id }) : clientByEmail({ companyId, emailKey: fold(key.email) }),
+  ])
   return row
 }
 
 export async function createClient(context: RequestContext, fields: ClientFields & { company_name: string }) {
   const { db, companyId, now } = context
   const [[row]] = await db.write([
-    db.orm
+    orm
       .insert(clients)
       .values({
         ...columnsOf(fields),
@@ -89,7 +116,7 @@ export async function createClient(context: RequestContext, fields: ClientFields
 /** Sets only the columns that are sent, so that two concurrent updates keep what they did not both set. */
 export async function updateClient(context: RequestContext, key: ClientKey, fields: ClientFields) {
   const { db, companyId, now } = context
-  const isThis = isClient(companyId, key)
+  const isThis = isClient(companyId, 'id' in key ? key : { emailKey: fold(key.email) })
   // A change of the email, or of `deleted`, can make an email name another client the second time.
   const write = 'id' in key ? db.writeRepeatably : db.write
   const [, [row]] = await write([
@@ -99,7 +126,7 @@ export async function updateClient(context: RequestContext, key: ClientKey, fiel
       sql`(SELECT id FROM ${clients} WHERE ${isThis})`,
       sql`EXISTS (SELECT 1 FROM ${clients} WHERE ${isThis})`,
     ),
-    db.orm
+    orm
       .update(clients)
       .set({ ...columnsOf(fields), updatedAt: now })
       .where(isThis)
@@ -109,10 +136,10 @@ export async function updateClient(context: RequestContext, key: ClientKey, fiel
 }
 
 /** Of several clients with one email: one that is not deleted, then the lowest id. */
-function isClient(companyId: number, key: ClientKey): SQL {
+function isClient(companyId: number | Placeholder, key: { id: unknown } | { emailKey: unknown }): SQL {
   if ('id' in key) return sql`${clients.companyId} = ${companyId} AND ${clients.id} = ${key.id}`
   return sql`${clients.companyId} = ${companyId} AND ${clients.id} = (
-    SELECT id FROM clients WHERE company_id = ${companyId} AND email_key = ${fold(key.email)} ORDER BY deleted, id LIMIT 1)`
+    SELECT id FROM clients WHERE company_id = ${companyId} AND email_key = ${key.emailKey} ORDER BY deleted, id LIMIT 1)`
 }
 
 /** The columns of the fields that are present, each with its folded twin. */

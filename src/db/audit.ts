@@ -1,5 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../http/context.ts'
+import { orm } from './client.ts'
 import { auditLog } from './schema.ts'
 
 /**
@@ -7,15 +8,15 @@ import { auditLog } from './schema.ts'
  * the same batch; nothing is written where `when` does not hold.
  */
 export function auditEntry(
-  context: Pick<RequestContext, 'db' | 'companyId' | 'token' | 'requestId' | 'now'>,
+  context: Pick<RequestContext, 'companyId' | 'token' | 'requestId' | 'now'>,
   action: string,
   entityId: SQL,
   when: SQL = sql`1`,
 ) {
-  const { db, companyId, token, requestId, now } = context
+  const { companyId, token, requestId, now } = context
   // A number comes as a floating-point one, whose text would end in `.0`.
   const id = sql`(SELECT CASE typeof(value) WHEN 'real' THEN CAST(value AS INTEGER) ELSE value END FROM (SELECT ${entityId} AS value))`
-  return db.orm
+  return orm
     .insert(auditLog)
     .select(sql`SELECT NULL, ${companyId}, ${token.id}, ${requestId}, ${action}, ${id}, ${now} WHERE ${when}`)
 }

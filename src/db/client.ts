@@ -1,10 +1,57 @@
+import { fillPlaceholders, type Placeholder, sql } from 'drizzle-orm'
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1'
 import { BUDGET_MS, pause, withDeadline } from '../http/deadline.ts'
 
 export type Orm = DrizzleD1Database
-type Query = Parameters<Orm['batch']>[0][number]
-type Queries = readonly [Query, ...Query[]]
-export type Results<T extends Queries> = { -readonly [K in keyof T]: T[K]['_']['result'] }
+
+/** What Drizzle's builders have in common. */
+interface Query {
+  readonly _: { readonly result: unknown }
+  prepare(): Prepared
+}
+
+interface Prepared {
+  getQuery(): { sql: string; params: unknown[] }
+  mapResult(result: unknown, isFromBatch: true): unknown
+}
+
+type Value = string | number | boolean | null
+
+/** Stands for values that are known later, by name. */
+export type Placeholders<Name extends string> = Record<Name, Placeholder>
+
+/** A query of {@link prepare} with its values. */
+interface Filled<Result> {
+  prepared: Prepared
+  values: Record<string, Value>
+  /** For the type alone: there is no such member. */
+  readonly _?: { readonly result: Result }
+}
+
+type Statement = Query | Filled<unknown>
+type Statements = readonly [Statement, ...Statement[]]
+type ResultOf<S> = S extends Filled<infer R> ? R : S extends Query ? S['_']['result'] : never
+export type Results<T extends readonly Statement[]> = { -readonly [K in keyof T]: ResultOf<T[K]> }
+
+/** Builds queries. It has no database: they run where they are handed to a {@link Database}. */
+export const orm = drizzle({ prepare: () => undefined } as unknown as D1Database)
+
+/**
+ * A query whose text is built once per isolate, at its first use: building costs more than the rest of a small read.
+ *
+ * @param build gets a placeholder for each value by its name
+ * @returns makes a statement of the values
+ */
+export function prepare<Name extends string, Q extends Query>(
+  build: (placeholders: Placeholders<Name>) => Q,
+): (values: Record<Name, Value>) => Filled<Q['_']['result']> {
+  const placeholders = new Proxy({}, { get: (_, name) => sql.placeholder(String(name)) }) as Placeholders<Name>
+  let prepared: Prepared | undefined
+  return (values) => {
+    prepared ??= build(placeholders).prepare()
+    return { prepared, values }
+  }
+}
 
 /** Failures after which D1 says that a call may be repeated, where that is safe: its answer may be all that was lost. */
 const TRANSIENT = /Network connection lost|storage caused object to be reset|reset because its code was updated/
@@ -18,17 +65,15 @@ const BOOKMARK = /^[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32}$/
 
 /** One request's way to its company's database. Every call is one round trip. */
 export interface Database {
-  /** Builds queries; nothing runs before they are handed to `read` or `write`. */
-  readonly orm: Orm
   /** One batch of queries that change nothing; asked once more after a passing failure. */
-  read<T extends Queries>(queries: T): Promise<Results<T>>
+  read<T extends Statements>(queries: T): Promise<Results<T>>
   /** One batch as one transaction: all of it or nothing. Never repeated: an answer that was lost may hide a change. */
-  write<T extends Queries>(queries: T): Promise<Results<T>>
+  write<T extends Statements>(queries: T): Promise<Results<T>>
   /**
    * A write that leaves and answers the same when it is carried out twice, but for what only counts writes (audit,
    * notices, revisions): repeated as a read is.
    */
-  writeRepeatably<T extends Queries>(queries: T): Promise<Results<T>>
+  writeRepeatably<T extends Statements>(queries: T): Promise<Results<T>>
   /** Where the next read must at least be, for the caller's `X-Bookmark`. */
   bookmark(): string | null
   /** Milliseconds spent waiting for the database so far. */
@@ -44,27 +89,34 @@ export interface Database {
  */
 export function databaseFor(binding: D1Database, _companyId: number, bookmark?: string | undefined): Database {
   const session = binding.withSession(bookmark && BOOKMARK.test(bookmark) ? bookmark : 'first-primary')
-  // Drizzle types only D1Database; it calls prepare and batch alone, which a session has.
-  const orm = drizzle(session as unknown as D1Database)
   let waited = 0
 
-  async function run<T extends Queries>(queries: T, isRepeatable: boolean): Promise<Results<T>> {
+  async function run<T extends Statements>(queries: T, isRepeatable: boolean): Promise<Results<T>> {
     const start = Date.now()
     try {
-      return (await askDatabase(() => orm.batch(queries), isRepeatable)) as Results<T>
+      return (await askDatabase(() => runBatch(session, queries), isRepeatable)) as Results<T>
     } finally {
       waited += Date.now() - start
     }
   }
 
   return {
-    orm,
     read: (queries) => run(queries, true),
     write: (queries) => run(queries, false),
     writeRepeatably: (queries) => run(queries, true),
     bookmark: () => session.getBookmark(),
     waitedMs: () => waited,
   }
+}
+
+async function runBatch(session: D1DatabaseSession, statements: Statements): Promise<unknown[]> {
+  const queries = statements.map((statement) => {
+    const { prepared, values } = 'prepared' in statement ? statement : { prepared: statement.prepare(), values: {} }
+    const { sql, params } = prepared.getQuery()
+    return { prepared, bound: session.prepare(sql).bind(...fillPlaceholders(params, values)) }
+  })
+  const results = await session.batch(queries.map(({ bound }) => bound))
+  return queries.map(({ prepared }, index) => prepared.mapResult(results[index], true))
 }
 
 /**

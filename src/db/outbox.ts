@@ -1,6 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../http/context.ts'
-import type { Database } from './client.ts'
+import { orm } from './client.ts'
 import { accountingOutbox } from './schema.ts'
 
 /**
@@ -9,7 +9,7 @@ import { accountingOutbox } from './schema.ts'
  * a row when it is: then somebody should call `wakeAccounting` after the commit.
  */
 export function accountingNotice(
-  { db, companyId, now }: Pick<RequestContext, 'db' | 'companyId' | 'now'>,
+  { companyId, now }: Pick<RequestContext, 'companyId' | 'now'>,
   operation: 'create' | 'update' | 'delete',
   orderId: SQL,
   requested: boolean | undefined,
@@ -19,7 +19,7 @@ export function accountingNotice(
     requested === undefined
       ? sql`EXISTS (SELECT 1 FROM companies WHERE id = ${companyId} AND accounting_sync_enabled = 1)`
       : sql`${Number(requested)} = 1`
-  return db.orm
+  return orm
     .insert(accountingOutbox)
     .select(
       sql`SELECT NULL, ${companyId}, ${orderId}, ${operation}, 'pending', 0, 0, ${now}, NULL, NULL, NULL, ${now}, ${now}
@@ -41,8 +41,8 @@ export interface AccountingRow {
 }
 
 /** A query of one {@link AccountingRow}. */
-export function accountingOfOrder(db: Database, companyId: number, orderId: SQL) {
-  return db.orm
+export function accountingOfOrder(companyId: number, orderId: SQL) {
+  return orm
     .select({
       state: sql<AccountingRow['state']>`notice.state`.as('state'),
       lastError: sql<string | null>`notice.last_error`.as('last_error'),

@@ -1,4 +1,4 @@
-import { type SQL, sql } from 'drizzle-orm'
+import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 
 /** FTS5's trigram tokenizer finds nothing shorter. */
 const TRIGRAM_LENGTH = 3
@@ -75,7 +75,7 @@ export function wordsQuery(q: string, text: SQL): TextQuery {
 }
 
 /** The rowids of a company in a full-text table: `slot << 53 | id`. */
-export function inSlot(slot: number, rowid: SQL): SQL {
+export function inSlot(slot: number | Placeholder, rowid: SQL): SQL {
   return sql`${rowid} BETWEEN (CAST(${slot} AS INTEGER) << 53) AND (CAST(${slot} AS INTEGER) << 53 | 9007199254740991)`
 }
 

@@ -1,5 +1,5 @@
 import { and, eq, sql } from 'drizzle-orm'
-import type { Database } from '../db/client.ts'
+import { type Database, orm } from '../db/client.ts'
 import { integrations, orders } from '../db/schema.ts'
 
 /** A company's own storage as it is stored: the credentials are encrypted. */
@@ -12,11 +12,11 @@ export async function findOrderAndStorage(
   orderId: number,
 ): Promise<{ hasOrder: boolean; storage: StorageRow | null }> {
   const [[order], [storage]] = await db.read([
-    db.orm
+    orm
       .select({ id: orders.id })
       .from(orders)
       .where(and(eq(orders.companyId, companyId), eq(orders.id, orderId), sql`${orders.deleted} = 0`)),
-    db.orm
+    orm
       .select({
         baseUrl: integrations.baseUrl,
         settings: integrations.settings,

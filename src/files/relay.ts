@@ -18,13 +18,15 @@ export function toRelay(url: string): string {
 }
 
 /** Passes an upload on, its body streamed. */
-export function relayUpload(request: Request): Promise<Response> {
+export async function relayUpload(request: Request): Promise<Response> {
   const headers = new Headers(request.headers)
   headers.delete('origin')
-  return fetch(request.url.replace(RELAY, LOCAL_S3), {
+  const answer = await fetch(request.url.replace(RELAY, LOCAL_S3), {
     method: 'PUT',
     headers,
     body: request.body,
     redirect: 'manual',
   })
+  // An answer that was fetched takes no headers.
+  return new Response(answer.body, answer)
 }

@@ -31,7 +31,6 @@ export interface AppEnv {
   Bindings: Env
   Variables: {
     requestId: string
-    startedAt: number
     token?: Token
     context: RequestContext
     /** What the limiter says of this request; null where it did not answer. */

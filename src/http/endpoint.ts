@@ -21,7 +21,7 @@ export function mount<C extends Contract>(app: Hono<AppEnv>, contract: C, handle
   else if (contract.body) steps.push(limitBody(limitBytes), validate('json', contract.body))
 
   app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
-    const answer = await withDeadline(handle(validated<C>(c), c.var.context), BUDGET_MS.handler)
+    const answer = await withDeadline(handle(validated<C>(c), c.get('context')), BUDGET_MS.handler)
     return answer instanceof Response ? answer : c.json(answer as object, 200, { 'Cache-Control': 'private, no-store' })
   })
 }
@@ -34,7 +34,7 @@ export function honoPath(contract: Contract): string {
 function permit(contract: Contract): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
     c.set('operation', contract.operationId)
-    if (!c.var.context.token.permissions.has(contract.permission)) {
+    if (!c.get('context').token.permissions.has(contract.permission)) {
       throw new ApiError('forbidden', { message: `The token lacks the permission ${contract.permission}.` })
     }
     await next()

@@ -1,5 +1,5 @@
 import { and, desc, eq, type SQL, sql } from 'drizzle-orm'
-import type { Database } from '../db/client.ts'
+import { type Database, orm } from '../db/client.ts'
 import { companies, orderCounts, orders } from '../db/schema.ts'
 import { offsetOf, type Page } from '../http/pagination.ts'
 
@@ -19,32 +19,32 @@ export async function listOrders(db: Database, companyId: number, page: Page, fi
     ...inDays(sql`${orders.createdDate}`, filter),
   )
   const [rows, [count]] = await db.read([
-    db.orm
+    orm
       .select()
       .from(orders)
       .where(condition)
       .orderBy(desc(orders.createdDate), desc(orders.id))
       .limit(page.per_page)
       .offset(offsetOf(page)),
-    totalOf(db, companyId, filter, condition),
+    totalOf(companyId, filter, condition),
   ])
   return { rows, total: count?.total ?? 0 }
 }
 
-function totalOf(db: Database, companyId: number, filter: OrderFilter, condition: SQL | undefined) {
+function totalOf(companyId: number, filter: OrderFilter, condition: SQL | undefined) {
   if (filter.client_id !== undefined) {
-    return db.orm
+    return orm
       .select({ total: sql<number>`count(*)`.as('total') })
       .from(orders)
       .where(condition)
   }
   if (filter.status === undefined && filter.from === undefined && filter.to === undefined) {
-    return db.orm
+    return orm
       .select({ total: sql<number>`${companies.orderCount}`.as('total') })
       .from(companies)
       .where(eq(companies.id, companyId))
   }
-  return db.orm
+  return orm
     .select({ total: sql<number>`coalesce(sum(${orderCounts.count}), 0)`.as('total') })
     .from(orderCounts)
     .where(

@@ -1,6 +1,6 @@
 import { and, asc, eq, type SQL, sql } from 'drizzle-orm'
 import { auditEntry } from '../db/audit.ts'
-import type { Database, Results } from '../db/client.ts'
+import { type Database, orm, type Results } from '../db/client.ts'
 import { aliased, clientColumns, columnsAs, itemColumns, rowOrNull } from '../db/columns.ts'
 import { type AccountingRow, accountingNotice, accountingOfOrder } from '../db/outbox.ts'
 import {
@@ -23,8 +23,8 @@ import { toHundredths } from './totals.ts'
 
 export async function findOrder(db: Database, companyId: number, id: number): Promise<FullOrderRows | undefined> {
   const [accounting, ...parts] = await db.read([
-    accountingOfOrder(db, companyId, sql`${id}`),
-    ...orderParts(db, companyId, sql`${id}`),
+    accountingOfOrder(companyId, sql`${id}`),
+    ...orderParts(companyId, sql`${id}`),
   ])
   return withAccounting(assemble(parts), accounting)
 }
@@ -47,16 +47,16 @@ export async function createOrder(context: RequestContext, body: NewOrder): Prom
   const invoice = invoiceColumns(body)
 
   const [, , , notices, , accounting, core, items, paid, arts, [verdict]] = await db.write([
-    db.orm.insert(orders).select(
+    orm.insert(orders).select(
       sql`SELECT ${companyId}, (SELECT value + 1 FROM sequences WHERE name = 'orders'), ${body.title}, ${body.client_id},
         ${body.description ?? null}, ${body.start_date ?? null}, ${body.deadline ?? null},
         ${body.status_id ?? defaultStatus}, ${body.client_notes ?? null}, ${isoDate(now)}, ${now}, ${now}, 0 WHERE ${ok}`,
     ),
-    db.orm
+    orm
       .update(companies)
       .set({ lastInvoiceNumber: sql`${companies.lastInvoiceNumber} + 1` })
       .where(and(eq(companies.id, companyId), ok)),
-    db.orm.insert(invoices).select(
+    orm.insert(invoices).select(
       sql`SELECT ${companyId}, (SELECT value + 1 FROM sequences WHERE name = 'invoices'), ${MADE_ID},
         CAST(last_invoice_number AS TEXT), ${invoice.dueDate ?? null}, ${invoice.taxId ?? null},
         ${Number(invoice.taxExempt ?? false)}, ${invoice.taxExemptReason ?? null}, ${invoice.discountHundredths ?? 0},
@@ -65,9 +65,9 @@ export async function createOrder(context: RequestContext, body: NewOrder): Prom
     ),
     accountingNotice(context, 'create', MADE_ID, body.accounting_sync_enabled, ok),
     auditEntry(context, 'order.create', MADE_ID, ok),
-    accountingOfOrder(db, companyId, MADE_ID),
-    ...orderParts(db, companyId, MADE_ID, ok),
-    verdictOf(db, checks),
+    accountingOfOrder(companyId, MADE_ID),
+    ...orderParts(companyId, MADE_ID, ok),
+    verdictOf(checks),
   ])
   const rows = withAccounting(assemble([core, items, paid, arts]), accounting)
   if (!rows) throw refused(checks, verdict)
@@ -92,18 +92,18 @@ export async function updateOrder(
   const ok = sql`${allOf(checks)} AND EXISTS (SELECT 1 FROM orders WHERE ${isThis})`
 
   const [, , notices, , core, items, paid, arts, [verdict]] = await db.writeRepeatably([
-    db.orm
+    orm
       .update(orders)
       .set({ ...projectColumns(body), updatedAt: now })
       .where(sql`${isThis} AND ${ok}`),
-    db.orm
+    orm
       .update(invoices)
       .set({ ...invoiceColumns(body), updatedAt: now })
       .where(sql`company_id = ${companyId} AND order_id = ${id} AND deleted = 0 AND ${ok}`),
     accountingNotice(context, 'update', sql`${id}`, body.accounting_sync_enabled, ok),
     auditEntry(context, 'order.update', sql`${id}`, ok),
-    ...orderParts(db, companyId, sql`${id}`),
-    verdictOf(db, checks),
+    ...orderParts(companyId, sql`${id}`),
+    verdictOf(checks),
   ])
   const rows = assemble([core, items, paid, arts])
   if (rows && !Object.values(verdict ?? {}).every(Boolean)) throw refused(checks, verdict)
@@ -118,27 +118,27 @@ export async function deleteOrder(context: RequestContext, id: number): Promise<
   const [notices, , , [deleted], core, items, paid, arts] = await db.write([
     accountingNotice(context, 'delete', sql`${id}`, undefined, isLive),
     auditEntry(context, 'order.delete', sql`${id}`, isLive),
-    db.orm
+    orm
       .update(invoices)
       .set({ deleted: true, updatedAt: now })
       .where(sql`company_id = ${companyId} AND order_id = ${id} AND deleted = 0 AND ${isLive}`),
-    db.orm
+    orm
       .update(orders)
       .set({ deleted: true, updatedAt: now })
       .where(sql`company_id = ${companyId} AND id = ${id} AND deleted = 0`)
       .returning({ id: orders.id }),
-    ...orderParts(db, companyId, sql`${id}`, sql`1`, true),
+    ...orderParts(companyId, sql`${id}`, sql`1`, true),
   ])
   if (notices.length > 0) context.wakeAccounting()
   return deleted && assemble([core, items, paid, arts])
 }
 
 /** The four queries of a whole order: what stands in one row, and the three lists. */
-function orderParts(db: Database, companyId: number, id: SQL, when: SQL = sql`1`, evenDeleted = false) {
+function orderParts(companyId: number, id: SQL, when: SQL = sql`1`, evenDeleted = false) {
   const invoiceId = sql`(SELECT id FROM invoices WHERE company_id = ${companyId} AND order_id = ${id})`
   const isLive = (table: typeof orders | typeof invoices) => (evenDeleted ? undefined : sql`${table.deleted} = 0`)
   return [
-    db.orm
+    orm
       .select({
         project: columnsAs(orders, 'o'),
         invoice: columnsAs(invoices, 'i'),
@@ -158,17 +158,17 @@ function orderParts(db: Database, companyId: number, id: SQL, when: SQL = sql`1`
         and(eq(orderStatuses.companyId, orders.companyId), eq(orderStatuses.id, orders.orderStatusId)),
       )
       .where(and(eq(orders.companyId, companyId), sql`${orders.id} = ${id}`, isLive(orders), when)),
-    db.orm
+    orm
       .select(itemColumns)
       .from(invoiceItems)
       .where(sql`company_id = ${companyId} AND invoice_id = ${invoiceId} AND deleted = 0`)
       .orderBy(asc(invoiceItems.position), asc(invoiceItems.id)),
-    db.orm
+    orm
       .select()
       .from(payments)
       .where(sql`company_id = ${companyId} AND invoice_id = ${invoiceId}`)
       .orderBy(asc(payments.id)),
-    db.orm.select().from(artworks).where(sql`company_id = ${companyId} AND order_id = ${id}`).orderBy(asc(artworks.id)),
+    orm.select().from(artworks).where(sql`company_id = ${companyId} AND order_id = ${id}`).orderBy(asc(artworks.id)),
   ] as const
 }
 
@@ -254,12 +254,12 @@ function allOf(checks: Checks): SQL {
 }
 
 /** The outcome of each check, by field. */
-function verdictOf(db: Database, checks: Checks) {
+function verdictOf(checks: Checks) {
   const columns = Object.entries({ ...checks, ok: sql`1` }).map(([field, check]) => [
     field,
     sql<number>`${check}`.as(field),
   ])
-  return db.orm.select(Object.fromEntries(columns)).from(sql`(SELECT 1)`)
+  return orm.select(Object.fromEntries(columns)).from(sql`(SELECT 1)`)
 }
 
 function refused(checks: Checks, verdict: Record<string, unknown> | undefined) {

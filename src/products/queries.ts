@@ -1,5 +1,5 @@
 import { and, desc, eq, getTableColumns, type SQL, sql } from 'drizzle-orm'
-import type { Database } from '../db/client.ts'
+import { type Database, orm } from '../db/client.ts'
 import { catalogItems, integrations, invoiceItems, invoices } from '../db/schema.ts'
 import { idOf, inSlot, wordsQuery } from '../db/search.ts'
 import type { CatalogItemRow, InvoiceItemRow } from './present.ts'
@@ -45,26 +45,26 @@ export async function searchOwn(
   wanted: { local: boolean; lines: boolean },
 ): Promise<{ items: CatalogItemRow[]; lines: InvoiceItemRow[]; suppliers: IntegrationRow[] }> {
   const [items, lines, suppliers] = await db.read([
-    wanted.local ? findItems(db, company, q) : db.orm.select().from(catalogItems).where(NONE),
-    wanted.lines ? findLines(db, company, q) : db.orm.select().from(invoiceItems).where(NONE),
-    supplierIntegrations(db, company.companyId),
+    wanted.local ? findItems(company, q) : orm.select().from(catalogItems).where(NONE),
+    wanted.lines ? findLines(company, q) : orm.select().from(invoiceItems).where(NONE),
+    supplierIntegrations(company.companyId),
   ])
   return { items, lines, suppliers }
 }
 
-function findItems(db: Database, { companyId, companySlot }: Company, q: string) {
+function findItems({ companyId, companySlot }: Company, q: string) {
   const { match, rest } = wordsQuery(q, sql`${catalogItems.searchText}`)
   const live = sql`${catalogItems.companyId} = ${companyId} AND ${catalogItems.deleted} = 0`
   const limit = q === '' ? SAMPLE : FOUND_MAX
   if (!match) {
-    return db.orm
+    return orm
       .select()
       .from(catalogItems)
       .where(and(live, ...rest))
       .orderBy(desc(catalogItems.id))
       .limit(limit)
   }
-  return db.orm
+  return orm
     .select(getTableColumns(catalogItems))
     .from(sql`catalog_items_fts`)
     .innerJoin(catalogItems, sql`${catalogItems.id} = ${idOf(sql`catalog_items_fts.rowid`)}`)
@@ -73,18 +73,18 @@ function findItems(db: Database, { companyId, companySlot }: Company, q: string)
     .limit(limit)
 }
 
-function findLines(db: Database, { companyId, companySlot }: Company, q: string) {
+function findLines({ companyId, companySlot }: Company, q: string) {
   const { match, rest } = wordsQuery(q, sql`${invoiceItems.searchText}`)
   const live = sql`${invoiceItems.companyId} = ${companyId} AND ${isLive}`
   if (!match) {
-    return db.orm
+    return orm
       .select()
       .from(invoiceItems)
       .where(and(live, ...rest))
       .orderBy(desc(invoiceItems.id))
       .limit(FOUND_MAX)
   }
-  return db.orm
+  return orm
     .select(getTableColumns(invoiceItems))
     .from(sql`invoice_items_fts`)
     .innerJoin(invoiceItems, sql`${invoiceItems.id} = ${idOf(sql`invoice_items_fts.rowid`)}`)
@@ -95,7 +95,7 @@ function findLines(db: Database, { companyId, companySlot }: Company, q: string)
 
 export async function findInvoiceItem(db: Database, companyId: number, id: number) {
   const [[row]] = await db.read([
-    db.orm
+    orm
       .select()
       .from(invoiceItems)
       .where(and(eq(invoiceItems.companyId, companyId), eq(invoiceItems.id, id), isLive)),
@@ -112,8 +112,8 @@ function hits(table: 'catalog_items_fts' | 'invoice_items_fts', match: string, s
   return sql`${name} MATCH ${match} AND ${inSlot(slot, sql`${name}.rowid`)}`
 }
 
-function supplierIntegrations(db: Database, companyId: number) {
-  return db.orm
+function supplierIntegrations(companyId: number) {
+  return orm
     .select(integrationColumns)
     .from(integrations)
     .where(and(eq(integrations.companyId, companyId), sql`${integrations.kind} IN ('supplier_a', 'supplier_b')`))
@@ -125,7 +125,7 @@ export async function findIntegration(
   kind: SupplierName,
 ): Promise<IntegrationRow | undefined> {
   const [[row]] = await db.read([
-    db.orm
+    orm
       .select(integrationColumns)
       .from(integrations)
       .where(and(eq(integrations.companyId, companyId), eq(integrations.kind, kind))),

@@ -8,6 +8,8 @@ import { LIMIT, secondsUntil, type Verdict, WINDOW_MS } from './window.ts'
 /** Tokens that were refused, and until when: this isolate refuses them by itself, at no cost to the object. */
 const refused = new Map<string, number>()
 
+const POLICY = `"default";q=${LIMIT};w=${WINDOW_MS / 1000}`
+
 /** Whether this isolate refuses the token without asking its object. */
 export function isRefused(tokenHash: string, now: number): boolean {
   const until = refused.get(tokenHash)
@@ -20,18 +22,16 @@ export function isRefused(tokenHash: string, now: number): boolean {
  * through.
  */
 export const rateLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
-  const { token, now } = c.var.context
+  const { token, now } = c.get('context')
   const refusedUntil = refused.get(token.hash)
   if (refusedUntil !== undefined && now >= refusedUntil) refused.delete(token.hash)
   const known: Verdict | undefined =
     refusedUntil !== undefined && now < refusedUntil
       ? { allowed: false, remaining: 0, resetAt: refusedUntil }
       : undefined
-  const pending = known ? Promise.resolve(known) : ask(c.env, token.hash, c.var.requestId)
+  const pending = known ? Promise.resolve(known) : ask(c.env, token.hash, c.get('requestId'))
   c.set('limit', pending)
 
-  // What stands here already (CORS) outlives an answer that is thrown away.
-  const headersBefore = c.res.headers
   if (!known) await next()
   const verdict = await pending
   if (!verdict) return
@@ -40,17 +40,17 @@ export const rateLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
   if (!verdict.allowed) {
     if (refused.size > 10_000) refused.clear()
     refused.set(token.hash, verdict.resetAt)
+    // Hono would put the headers of the answer that is thrown away onto the new one.
     c.res = undefined
-    c.res = errorResponse(new ApiError('rate_limited', { headers: Object.fromEntries(headersBefore) }))
-    c.header('Retry-After', String(seconds))
+    c.res = errorResponse(new ApiError('rate_limited', { headers: { 'Retry-After': String(seconds) } }))
   }
-  c.header('RateLimit-Policy', `"default";q=${LIMIT};w=${WINDOW_MS / 1000}`)
-  c.header('RateLimit', `"default";r=${verdict.remaining};t=${seconds}`)
+  c.res.headers.set('RateLimit-Policy', POLICY)
+  c.res.headers.set('RateLimit', `"default";r=${verdict.remaining};t=${seconds}`)
 }
 
 /** The step of a route that changes something. */
 export const waitForLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
-  const verdict = await c.var.limit
+  const verdict = await c.get('limit')
   if (verdict?.allowed === false) throw new ApiError('rate_limited')
   await next()
 }

@@ -1,5 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
-import type { Database } from '../../db/client.ts'
+import { type Database, orm } from '../../db/client.ts'
 
 /*
  * A context belongs to the company whose seed wrote it, but may tell of others; ids are unique only within a company.
@@ -15,7 +15,7 @@ import type { Database } from '../../db/client.ts'
  */
 export async function findThreadContext(db: Database, companyId: number, legacyThreadId: string) {
   const [[row]] = await db.read([
-    db.orm
+    orm
       .select({
         threadId: sql<string>`thread_id`.as('the_thread_id'),
         legacyThreadId: sql<string | null>`legacy_thread_id`.as('the_legacy_thread_id'),

@@ -1,6 +1,6 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { auditEntry } from '../../db/audit.ts'
-import type { Database } from '../../db/client.ts'
+import { type Database, orm } from '../../db/client.ts'
 import { emailThreadSegments, emailThreads } from '../../db/schema.ts'
 import type { RequestContext } from '../../http/context.ts'
 import { TEXT_FIELDS, type TextField, type ThreadInput } from './input.ts'
@@ -52,11 +52,11 @@ export async function findThread(
   const isWanted =
     knownEtags === '*' ? sql`0` : sql`${etag} NOT IN (SELECT value FROM json_each(${JSON.stringify(knownEtags)}))`
   const [[row], segments] = await db.read([
-    db.orm
+    orm
       .select({ ...getTableColumns(emailThreads), etag: etag.as('etag') })
       .from(emailThreads)
       .where(isLive),
-    segmentsOf(db, sql`(SELECT id FROM ${emailThreads} WHERE ${isLive} AND ${isWanted})`),
+    segmentsOf(sql`(SELECT id FROM ${emailThreads} WHERE ${isLive} AND ${isWanted})`),
   ])
   return row && { row, segments, isKnown: knownEtags === '*' || knownEtags.includes(row.etag) }
 }
@@ -64,7 +64,7 @@ export async function findThread(
 /** What is stored under this id, for at most 100 mailboxes. */
 export async function findVersions(db: Database, companyId: number, legacyThreadId: string): Promise<Version[]> {
   const [versions] = await db.read([
-    db.orm
+    orm
       .select({ accountEmail: emailThreads.accountEmail, contentHash: emailThreads.contentHash })
       .from(emailThreads)
       .where(sql`company_id = ${companyId} AND legacy_thread_id = ${legacyThreadId}`)
@@ -87,7 +87,7 @@ export async function touchThread(
   if (TEXT_FIELDS.some((field) => isLarge(input.texts[field]))) return undefined
   const { db, companyId } = context
   const [[row]] = await db.writeRepeatably([
-    db.orm
+    orm
       .update(emailThreads)
       .set({ ...columnsOf(context, input), revision: sql`${emailThreads.revision} + 1` })
       .where(
@@ -120,11 +120,11 @@ export async function writeThread(
 
   const [, , [row], segments] = await db.writeRepeatably([
     auditEntry(context, 'email_thread.write', sql`coalesce(${id}, ${newId})`, sql`NOT ${isStored}`),
-    db.orm.delete(emailThreadSegments).where(
+    orm.delete(emailThreadSegments).where(
       sql`thread_id = ${id} AND (field IN (SELECT value FROM json_each(${JSON.stringify(sent)}))
         OR (field = 'content' AND NOT ${isStored}))`,
     ),
-    db.orm
+    orm
       .insert(emailThreads)
       .values({
         ...columns,
@@ -146,12 +146,12 @@ export async function writeThread(
         },
       })
       .returning(),
-    segmentsOf(db, id, sql`field <> 'content'`),
+    segmentsOf(id, sql`field <> 'content'`),
     // Written by this batch or not at all: only then is the content's revision the thread's.
-    ...insertSegments(db, 'content', input.content, sql`${isThis} AND content_revision = revision`),
+    ...insertSegments('content', input.content, sql`${isThis} AND content_revision = revision`),
     ...sent.flatMap((field) => {
       const text = input.texts[field]
-      return isLarge(text) ? insertSegments(db, field, [text], isThis) : []
+      return isLarge(text) ? insertSegments(field, [text], isThis) : []
     }),
   ])
   if (!row) throw new Error('An upsert returned no row.')
@@ -163,17 +163,17 @@ function isThread(companyId: number, { legacyThreadId, accountEmail }: ThreadKey
     AND ${emailThreads.accountEmail} = ${accountEmail}`
 }
 
-function segmentsOf(db: Database, threadId: SQL, condition: SQL = sql`1`) {
-  return db.orm
+function segmentsOf(threadId: SQL, condition: SQL = sql`1`) {
+  return orm
     .select({ field: emailThreadSegments.field, data: emailThreadSegments.data })
     .from(emailThreadSegments)
     .where(sql`thread_id = ${threadId} AND ${condition}`)
     .orderBy(emailThreadSegments.field, emailThreadSegments.position)
 }
 
-function insertSegments(db: Database, field: string, text: readonly Uint8Array[], isThis: SQL) {
+function insertSegments(field: string, text: readonly Uint8Array[], isThis: SQL) {
   return Array.from(toSegments(text), (data, position) =>
-    db.orm
+    orm
       .insert(emailThreadSegments)
       .select(sql`SELECT id, ${field}, ${position}, ${data} FROM ${emailThreads} WHERE ${isThis}`),
   )

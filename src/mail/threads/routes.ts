@@ -14,7 +14,7 @@ import { findThread } from './queries.ts'
 /** Goes before the rate check: a read that a write begins beside it. */
 export function mountThreadReadAhead(app: Hono<AppEnv>): void {
   app.on('PUT', [honoPath(contract.putEmailThread)], async (c, next) => {
-    const { context } = c.var
+    const context = c.get('context')
     const { token, now } = context
     const { success, data } = threadParams.safeParse(c.req.param())
     if (success && token.permissions.has('mail:write') && !token.suspended && !isRefused(token.hash, now)) {
