@@ -3,6 +3,7 @@ import { env } from 'cloudflare:workers'
 import { encryptCredentials } from '../../src/auth/credentials.ts'
 import { CREDENTIALS } from '../simulators/accounting-data.ts'
 import { type Answer, freshId, mintCompany, request, send, sql, type TestCompany } from '../support/app.ts'
+import { addItem } from '../support/rows.ts'
 import { World } from './support.ts'
 
 export interface NoticeRow {
@@ -68,13 +69,7 @@ export class Shop {
   /** @returns the id of a new order with one line of 12 × 9.50 */
   async makeOrder(fields: object = {}): Promise<number> {
     const made = await this.call('POST', '/orders', { title: 'Team shirts', client_id: this.clientId, ...fields })
-    await sql(
-      `INSERT INTO invoice_items (company_id, id, invoice_id, title, quantity, unit_price_cents, search_text)
-       VALUES (?, ?, ?, 'Tee', 12, 950, 'tee')`,
-      this.company.id,
-      freshId(),
-      made.body.invoice.id,
-    )
+    await addItem(this.company, made.body.invoice.id, { quantity: 12, unit_price_cents: 950 })
     return made.body.project.id
   }
 

@@ -6,6 +6,7 @@ import type { Env } from '../../src/env.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../simulators/supplier-a-catalogue.ts'
 import { CREDENTIALS as CREDENTIALS_B } from '../simulators/supplier-b-catalogue.ts'
 import { freshId, mintToken, sql } from '../support/app.ts'
+import { insertion } from '../support/rows.ts'
 
 /** What the examples of the contracts name. */
 const CLIENT = 42
@@ -61,13 +62,7 @@ export async function openShop(hasFile: boolean): Promise<Shop> {
     ]),
   )
   const name = 'Harbor Rowing Club'
-  const insert = (table: string, row: Record<string, unknown>) => {
-    const all = { company_id: id, ...row }
-    const names = Object.keys(all)
-    return env.DB.prepare(`INSERT INTO ${table} (${names}) VALUES (${names.map(() => '?')})`).bind(
-      ...Object.values(all),
-    )
-  }
+  const insert = (table: string, row: Record<string, unknown>) => insertion(table, { company_id: id, ...row })
   await env.DB.batch([
     env.DB.prepare(
       `INSERT INTO companies (id, slot, name, accounting_sync_enabled, created_at, updated_at)

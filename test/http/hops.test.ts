@@ -1,8 +1,9 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, mintToken, request, send, sql, type TestCompany } from '../support/app.ts'
+import { migrate, mintCompany, mintToken, request, send, type TestCompany } from '../support/app.ts'
 import { contracts, nameOf } from '../support/endpoints.ts'
 import { measureHops } from '../support/hops.ts'
+import { addItem, insert } from '../support/rows.ts'
 
 /*
  * How many waits for the network stand one behind the other, per endpoint: the budget of the architecture, counted at
@@ -20,16 +21,15 @@ beforeAll(async () => {
   clientId = (await company.call('POST', '/clients', { company_name: 'a tee', email: 'a@x.example' })).body.client.id
   const order = (await company.call('POST', '/orders', { title: 'a', client_id: clientId })).body
   orderId = order.project.id
-  await sql(
-    `INSERT INTO invoice_items (company_id, id, invoice_id, title, quantity, unit_price_cents, search_text) VALUES (?, 1, ?, 'tee', 1, 1, 'TEE')`,
-    company.id,
-    order.invoice.id,
-  )
-  await sql(
-    `INSERT INTO thread_contexts (company_id, thread_id, legacy_thread_id, client_id, fetched_at, updated_at) VALUES (?, 't', 't', ?, 0, 0)`,
-    company.id,
-    String(clientId),
-  )
+  await addItem(company, order.invoice.id, { id: 1 })
+  await insert('thread_contexts', {
+    company_id: company.id,
+    thread_id: 't',
+    legacy_thread_id: 't',
+    client_id: String(clientId),
+    fetched_at: 0,
+    updated_at: 0,
+  })
   await company.call('PUT', '/mail/email-threads/t', { account_email: MAILBOX, messages: [{ id: '1' }] })
 })
 

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate, sql } from '../support/app.ts'
-import { createClient, createOrder, insert, mintShop, type Shop } from './support.ts'
+import { insert } from '../support/rows.ts'
+import { createClient, createOrder, mintShop, type Shop } from './support.ts'
 
 beforeAll(migrate)
 

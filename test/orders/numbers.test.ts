@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate, sql } from '../support/app.ts'
-import { createOrder, insert, mintShop } from './support.ts'
+import { insert } from '../support/rows.ts'
+import { createOrder, mintShop } from './support.ts'
 
 beforeAll(migrate)
 

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate, sql } from '../support/app.ts'
-import { createOrder, dump, insert, mintShop, type Shop } from './support.ts'
+import { insert } from '../support/rows.ts'
+import { createOrder, dump, mintShop, type Shop } from './support.ts'
 
 beforeAll(migrate)
 

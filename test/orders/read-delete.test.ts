@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate, sql } from '../support/app.ts'
-import { addArtwork, addItem, addPayment, createClient, createOrder, mintShop, type Shop } from './support.ts'
+import { addItem } from '../support/rows.ts'
+import { addArtwork, addPayment, createClient, createOrder, mintShop, type Shop } from './support.ts'
 
 let shop: Shop
 

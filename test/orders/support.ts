@@ -1,5 +1,6 @@
 import { expect } from 'vitest'
 import { mintCompany, sql, type TestCompany } from '../support/app.ts'
+import { freshRowId, insert } from '../support/rows.ts'
 
 export interface Shop extends TestCompany {
   clientId: number
@@ -29,26 +30,10 @@ export async function createOrder(shop: Shop, body: Record<string, unknown> = {}
   return answer.body
 }
 
-let nextRowId = 1_000_000
-
-/** A line as a seed or the application brings it: the API itself takes none. */
-export async function addItem(company: TestCompany, invoiceId: number, fields: Record<string, unknown> = {}) {
-  return insert('invoice_items', {
-    company_id: company.id,
-    id: nextRowId++,
-    invoice_id: invoiceId,
-    title: 'Tee',
-    quantity: 1,
-    unit_price_cents: 1000,
-    search_text: 'TEE',
-    ...fields,
-  })
-}
-
 export async function addPayment(company: TestCompany, invoiceId: number, fields: Record<string, unknown> = {}) {
   return insert('payments', {
     company_id: company.id,
-    id: nextRowId++,
+    id: freshRowId(),
     invoice_id: invoiceId,
     amount_cents: 500,
     ...fields,
@@ -56,16 +41,7 @@ export async function addPayment(company: TestCompany, invoiceId: number, fields
 }
 
 export async function addArtwork(company: TestCompany, orderId: number, fields: Record<string, unknown> = {}) {
-  return insert('artworks', { company_id: company.id, id: nextRowId++, order_id: orderId, name: 'Crest', ...fields })
-}
-
-export async function insert(table: string, row: Record<string, unknown>): Promise<number> {
-  const names = Object.keys(row)
-  await sql(
-    `INSERT INTO ${table} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`,
-    ...Object.values(row),
-  )
-  return Number(row.id)
+  return insert('artworks', { company_id: company.id, id: freshRowId(), order_id: orderId, name: 'Crest', ...fields })
 }
 
 const TABLES = ['companies', 'sequences', 'clients', 'orders', 'order_counts', 'invoices', 'audit_log']

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type Answer, migrate, sql } from '../support/app.ts'
-import { addItem, addPayment, createClient, createOrder, dump, mintShop, type Shop } from './support.ts'
+import { addItem } from '../support/rows.ts'
+import { addPayment, createClient, createOrder, dump, mintShop, type Shop } from './support.ts'
 
 let shop: Shop
 

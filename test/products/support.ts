@@ -7,6 +7,7 @@ import type { SupplierName } from '../../src/products/suppliers/supplier.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../simulators/supplier-a-catalogue.ts'
 import { CREDENTIALS as CREDENTIALS_B } from '../simulators/supplier-b-catalogue.ts'
 import { type Answer, mintCompany, request, send, sql, type TestCompany } from '../support/app.ts'
+import { addItem as addInvoiceItem, insert } from '../support/rows.ts'
 import { SupplierScope } from './suppliers/support.ts'
 
 // These tests wait for real servers, on machines that may be busy.
@@ -46,16 +47,14 @@ export async function addItem(
   company: TestCompany,
   fields: { id?: number; title: string; description?: string; deleted?: boolean },
 ): Promise<void> {
-  await sql(
-    `INSERT INTO catalog_items (company_id, id, title, description, price_cents, search_text, deleted)
-     VALUES (?, ?, ?, ?, 950, ?, ?)`,
-    company.id,
-    fields.id ?? 1,
-    fields.title,
-    fields.description ?? null,
-    searchText([fields.title]),
-    fields.deleted ? 1 : 0,
-  )
+  await insert('catalog_items', {
+    company_id: company.id,
+    id: 1,
+    price_cents: 950,
+    search_text: searchText([fields.title]),
+    ...fields,
+    deleted: fields.deleted ? 1 : 0,
+  })
 }
 
 /** An invoice for lines, its order's own. */
@@ -67,20 +66,15 @@ export async function mintInvoice(company: TestCompany): Promise<{ orderId: numb
 
 export async function addLine(
   company: TestCompany,
-  fields: { id: number; invoiceId: number; title: string; description?: string; deleted?: boolean },
+  { invoiceId, ...fields }: { id: number; invoiceId: number; title: string; description?: string; deleted?: boolean },
 ): Promise<void> {
-  await sql(
-    `INSERT INTO invoice_items
-       (company_id, id, invoice_id, title, description, quantity, unit_price_cents, search_text, deleted)
-     VALUES (?, ?, ?, ?, ?, 12, 950, ?, ?)`,
-    company.id,
-    fields.id,
-    fields.invoiceId,
-    fields.title,
-    fields.description ?? null,
-    searchText([fields.title, fields.description]),
-    fields.deleted ? 1 : 0,
-  )
+  await addInvoiceItem(company, invoiceId, {
+    quantity: 12,
+    unit_price_cents: 950,
+    search_text: searchText([fields.title, fields.description]),
+    ...fields,
+    deleted: fields.deleted ? 1 : 0,
+  })
 }
 
 let lastUpdate = 0

@@ -1,5 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { mintCompany, sql, type TestCompany } from './app.ts'
+import { insertion } from './rows.ts'
 
 /** What another company must never get to see stands in every text of a company. */
 export interface FilledCompany extends TestCompany {
@@ -53,12 +54,7 @@ export function makeIds(numberOf: (n: number) => number, texts: string): Ids {
  */
 export async function fillCompany(marker: string, ids: Ids): Promise<FilledCompany> {
   const company = await mintCompany()
-  const insert = (table: string, row: Record<string, unknown>) =>
-    env.DB.prepare(
-      `INSERT INTO ${table} (company_id, ${Object.keys(row).join(', ')}) VALUES (${company.id}, ${Object.keys(row)
-        .map(() => '?')
-        .join(', ')})`,
-    ).bind(...Object.values(row))
+  const insert = (table: string, row: Record<string, unknown>) => insertion(table, { company_id: company.id, ...row })
   const times = { created_at: 0, updated_at: 0 }
   const text = `${marker} text`
   const client = { company_name: text, company_name_key: text.toUpperCase(), ...times }

@@ -1,4 +1,5 @@
 import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { insert } from '../../support/rows.ts'
 import { freshThreadId } from '../support.ts'
 
 export let me: TestCompany
@@ -89,11 +90,7 @@ export async function store(writer: TestCompany, legacyId: string, context: Cont
   for (const column of JSON_COLUMNS) {
     if (columns[column] !== undefined && !asText) columns[column] = JSON.stringify(columns[column])
   }
-  const names = Object.keys(columns)
-  await sql(
-    `INSERT INTO thread_contexts (${names}) VALUES (${names.map(() => '?')})`,
-    ...Object.values(columns).map((value) => value ?? null),
-  )
+  await insert('thread_contexts', columns)
   return threadId
 }
 

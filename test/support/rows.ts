@@ -1,0 +1,38 @@
+import { env } from 'cloudflare:workers'
+import type { TestCompany } from './app.ts'
+
+type Row = Record<string, unknown>
+
+/** A statement that adds one row, by the names of its columns; what is undefined is null. */
+export function insertion(table: string, row: Row): D1PreparedStatement {
+  const names = Object.keys(row)
+  const values = Object.values(row).map((value) => value ?? null)
+  return env.DB.prepare(`INSERT INTO ${table} (${names}) VALUES (${names.map(() => '?')})`).bind(...values)
+}
+
+/** Adds one row and gives its `id`. */
+export async function insert(table: string, row: Row): Promise<number> {
+  await insertion(table, row).run()
+  return Number(row.id)
+}
+
+let nextRowId = 1_000_000
+
+/** An id that no other row of this file was given here. */
+export function freshRowId(): number {
+  return nextRowId++
+}
+
+/** A line as a seed or the application brings it: the API itself takes none. Gives its id. */
+export function addItem(company: TestCompany, invoiceId: number, fields: Row = {}): Promise<number> {
+  return insert('invoice_items', {
+    company_id: company.id,
+    id: freshRowId(),
+    invoice_id: invoiceId,
+    title: 'Tee',
+    quantity: 1,
+    unit_price_cents: 1000,
+    search_text: 'TEE',
+    ...fields,
+  })
+}
