@@ -1,0 +1,148 @@
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { makeSampleCompany } from '../../src/cli/sample-company.ts'
+import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
+import { asObject, type JsonObject } from '../../src/docs/json.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const DOCUMENT = join(ROOT, 'src/docs/openapi.json')
+const TYPES = join(ROOT, '.contract/openapi.ts')
+/** Where the generator has a TypeScript with the API that it needs; the project's own has none. */
+const TOOLS = join(ROOT, 'test/contract/node_modules')
+const run = promisify(execFile)
+
+beforeAll(async () => {
+  await mkdir(join(ROOT, '.contract'), { recursive: true })
+  await generate(DOCUMENT, TYPES)
+})
+
+describe('the types that openapi-typescript makes of the published description', () => {
+  it.each([
+    ['the TypeScript of this project', join(ROOT, 'node_modules')],
+    ['TypeScript 5', TOOLS],
+  ])('carry a program that calls every operation, for %s', async (_name, modules) => {
+    expect(await check(join(ROOT, 'test/contract'), modules)).toBe('')
+  })
+
+  it('leave nothing open but values that the API does not know the shape of', async () => {
+    const lines = (await readFile(TYPES, 'utf8')).split('\n').filter((line) => !/^\s*\*|\/\*\*/.test(line))
+    expect(lines.filter((line) => /\bany\b/.test(line))).toEqual([])
+    const open = lines.filter((line) => /\bunknown\b/.test(line)).map((line) => line.trim())
+    expect([...new Set(open)].sort()).toEqual(['JsonValue: unknown;', '[name: string]: unknown;'])
+  })
+
+  it.each<[string, (document: JsonObject) => void, string]>([
+    ['a client of any shape', (document) => setSchema(document, 'Client', {}), 'agreement.ts'],
+    ['a field less', (document) => delete fieldsOf(document, 'Payment').method, 'program.ts'],
+    ['a field more', (document) => setField(document, 'Tax', 'code', { type: 'string' }), 'agreement.ts'],
+    ['a total of any type', (document) => setField(document, 'Invoice', 'total', {}), 'program.ts'],
+    [
+      'any word for a discount',
+      (document) => setField(document, 'OrderChanges', 'discount_amount_type', { type: 'string' }),
+      'refusals.ts',
+    ],
+    ['a path less', (document) => delete asObject(document.paths)['/orders/{orderId}/files'], 'program.ts'],
+    ['answers of no shape', (document) => dropContent(document, '/clients', 'get'), 'program.ts'],
+  ])(
+    'turn the check red with %s',
+    async (_name, damage, file) => {
+      const folder = await mkdtemp(join(ROOT, '.contract/damaged-'))
+      try {
+        const document = await readDocument()
+        damage(document)
+        await writeFile(join(folder, 'openapi.json'), JSON.stringify(document))
+        await generate(join(folder, 'openapi.json'), join(folder, 'openapi.ts'))
+        const config = {
+          extends: '../../test/contract/tsconfig.json',
+          compilerOptions: { paths: { 'published-description': ['./openapi.ts'] } },
+          include: ['../../test/contract'],
+          exclude: ['../../test/contract/node_modules'],
+        }
+        await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config))
+        expect(await check(folder, join(ROOT, 'node_modules'))).toContain(`test/contract/${file}`)
+      } finally {
+        await rm(folder, { recursive: true })
+      }
+    },
+    30_000,
+  )
+})
+
+describe('the program', () => {
+  let dev: RunningDev
+  beforeAll(async () => {
+    dev = await startDev()
+  }, 150_000)
+  afterAll(() => dev?.stop(), 30_000)
+
+  it('calls every operation of the description, against the served sample company', async () => {
+    const operations = listOperations(await readDocument())
+    const thread = makeSampleCompany(Date.now()).thread_contexts?.find((context) => context.legacy_thread_id)
+    const { stdout } = await run(process.execPath, [
+      join(ROOT, 'test/contract/main.ts'),
+      ...[`${dev.url}/api/v1`, dev.token, thread?.legacy_thread_id ?? '', 'shop@quay.example'],
+    ])
+    const { asked, told }: { asked: string[]; told: string[] } = JSON.parse(stdout)
+    const called = asked.map((line) => operations.find((operation) => operation.pattern.test(line))?.id ?? line)
+    expect([...new Set(called)].sort()).toEqual(operations.map(({ id }) => id).sort())
+    expect(told[0]).toMatch(/^\d+ Quay Rowers Ada active$/)
+    expect(told).toContainEqual(expect.stringMatching(/^Regatta shirts, second lot 2026 /))
+    expect(told).toContainEqual(expect.stringMatching(/^PC61: ok ok ok ok$/))
+    expect(told).toContainEqual('1 304')
+    expect(told).toContainEqual(expect.stringMatching(/^http: orders\/1\/\d+\/email\/.*\/crest\.png image\/png 10$/))
+    expect(told.join('\n')).not.toMatch(/undefined|NaN/)
+  }, 30_000)
+})
+
+async function generate(document: string, target: string): Promise<void> {
+  await run(process.execPath, [join(TOOLS, 'openapi-typescript/bin/cli.js'), document, '-o', target])
+}
+
+/** What the compiler has to say, one line for each error. */
+async function check(project: string, modules: string): Promise<string> {
+  const tsc = join(modules, 'typescript/bin/tsc')
+  return run(process.execPath, [tsc, '-p', project, '--pretty', 'false'], { cwd: ROOT }).then(
+    ({ stdout }) => stdout,
+    (error: { stdout: string }) => error.stdout,
+  )
+}
+
+async function readDocument(): Promise<JsonObject> {
+  return JSON.parse(await readFile(DOCUMENT, 'utf8'))
+}
+
+/** Every operation and what a request to it looks like. A path without parameters comes before one that fits it too. */
+function listOperations(document: JsonObject): { id: string; pattern: RegExp }[] {
+  return Object.entries(asObject(document.paths))
+    .sort(([a], [b]) => a.split('{').length - b.split('{').length)
+    .flatMap(([path, item]) =>
+      Object.entries(asObject(item)).map(([method, operation]) => ({
+        id: String(asObject(operation).operationId),
+        pattern: new RegExp(`^${method.toUpperCase()} ${path.replaceAll(/\{\w+\}/g, '[^/?]+')}(\\?|$)`),
+      })),
+    )
+}
+
+function schemasOf(document: JsonObject): JsonObject {
+  return asObject(asObject(document.components).schemas)
+}
+
+function setSchema(document: JsonObject, name: string, schema: JsonObject): void {
+  schemasOf(document)[name] = schema
+}
+
+function fieldsOf(document: JsonObject, name: string): JsonObject {
+  return asObject(asObject(schemasOf(document)[name]).properties)
+}
+
+function setField(document: JsonObject, name: string, field: string, schema: JsonObject): void {
+  fieldsOf(document, name)[field] = schema
+}
+
+function dropContent(document: JsonObject, path: string, method: string): void {
+  const operation = asObject(asObject(asObject(document.paths)[path])[method])
+  delete asObject(asObject(operation.responses)['200']).content
+}
