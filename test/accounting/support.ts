@@ -3,18 +3,8 @@ import { type AccountingAdapter, createAccountingAdapter } from '../../src/accou
 import type { InvoiceSource, InvoiceSourceLine } from '../../src/accounting/invoice-payload.ts'
 import type { AccountingTokens } from '../../src/accounting/tokens.ts'
 import { CREDENTIALS, type Steering } from '../simulators/accounting-data.ts'
-
-interface Fault {
-  match?: string
-  times?: number
-  delayMs?: number
-  status?: number
-  headers?: Record<string, string>
-  body?: string
-  apply?: boolean
-  cutAfterBytes?: number
-  destroy?: boolean
-}
+import type { Fault } from '../simulators/kit.ts'
+import { look, spoil } from '../simulators/steer.ts'
 
 export interface Books {
   // biome-ignore lint/suspicious/noExplicitAny: tests look into invoices freely
@@ -27,9 +17,10 @@ export interface Books {
   misused: string[]
 }
 
-interface Seen {
-  calls: { method: string; path: string; headers: Record<string, string>; body: string }[]
-  state: { grants: Record<string, string | null>; accessTokens: Record<string, unknown>; realms: Record<string, Books> }
+interface State {
+  grants: Record<string, string | null>
+  accessTokens: Record<string, unknown>
+  realms: Record<string, Books>
 }
 
 export const REALM = CREDENTIALS.realm_id
@@ -66,15 +57,17 @@ export class World {
   }
 
   async spoil(...faults: Fault[]): Promise<void> {
-    await fetch(`${this.baseUrl}/__simulator`, { method: 'PUT', body: JSON.stringify(faults) })
+    await spoil(this.baseUrl, ...faults)
   }
 
   async steer(order: Steering): Promise<void> {
-    await fetch(`${this.baseUrl}/__books`, { method: 'POST', body: JSON.stringify(order) })
+    const response = await fetch(`${this.baseUrl}/__books`, { method: 'POST', body: JSON.stringify(order) })
+    const text = await response.text()
+    if (!response.ok) throw new Error(`The books answered ${response.status}: ${text}`)
   }
 
-  async look(): Promise<Seen> {
-    return (await fetch(`${this.baseUrl}/__simulator`)).json()
+  async look() {
+    return look<State>(this.baseUrl)
   }
 
   async books(): Promise<Books> {

@@ -1,6 +1,7 @@
 import { inject } from 'vitest'
 import { type ClientOptions, createClient } from '../../src/client/index.ts'
 import type { Call, Fault } from '../simulators/kit.ts'
+import { look, spoil } from '../simulators/steer.ts'
 
 export const TOKEN = 'ab'.repeat(32)
 export const THREAD_ID = '18c1a2b3'
@@ -19,7 +20,6 @@ export interface CrmSnapshot {
 /** One test's own API: seeded, steered and looked into over HTTP. Waits are noted instead of waited. */
 export async function openCrm(seed: Record<string, unknown> = {}) {
   const base = `${inject('crmApiUrl')}/t/${crypto.randomUUID()}`
-  const control = `${base}/__simulator`
   const waits: number[] = []
   await put(`${base}/seed`, { base, ...seed })
 
@@ -28,10 +28,10 @@ export async function openCrm(seed: Record<string, unknown> = {}) {
     waits,
     client: (options: Partial<ClientOptions> = {}) =>
       createClient({ baseUrl: base, token: TOKEN, sleep: async (delayMs) => void waits.push(delayMs), ...options }),
-    spoil: (...faults: Fault[]) => put(control, faults),
+    spoil: (...faults: Fault[]) => spoil(base, ...faults),
     seed: (more: Record<string, unknown>) => put(`${base}/seed`, more),
     look: async (): Promise<CrmSnapshot> => {
-      const snapshot: CrmSnapshot = await (await fetch(control)).json()
+      const snapshot = await look<CrmSnapshot['state']>(base)
       return { ...snapshot, calls: snapshot.calls.filter((call) => call.path !== '/seed') }
     },
   }

@@ -1,5 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { look, spoil } from '../simulators/steer.ts'
 import { migrate, request, send, sql } from '../support/app.ts'
 import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder, scopeUrl } from './support.ts'
 
@@ -18,10 +19,6 @@ beforeAll(async () => {
 
 function list(of = company, query = '') {
   return of.call('GET', `/orders/${of.orderId}/files${query}`)
-}
-
-async function spoil(...faults: object[]) {
-  await fetch(`${scopeUrl(bucket)}/__simulator`, { method: 'PUT', body: JSON.stringify(faults) })
 }
 
 const object = (key: string) => ({ key, size: 3, lastModified: LAST_MODIFIED })
@@ -94,9 +91,9 @@ describe('a company’s own storage', () => {
     ],
   ])('answers 502 to %s', async (_, fault) => {
     await fillBucket(bucket, [object(`${prefix}x`)])
-    await spoil({ match: '^GET', ...fault })
+    await spoil(scopeUrl(bucket), { match: '^GET', ...fault })
     const { status, body } = await list()
-    await spoil()
+    await spoil(scopeUrl(bucket))
     expect(status).toBe(502)
     expect(body.error).toMatchObject({ code: 'internal_error', details: { reason: 'supplier_unavailable' } })
   })
@@ -106,7 +103,7 @@ describe('a company’s own storage', () => {
       bucket,
       Array.from({ length: 1_500 }, (_, n) => object(`${prefix}${n}`)),
     )
-    await spoil({ match: 'continuation-token', status: 503 })
+    await spoil(scopeUrl(bucket), { match: 'continuation-token', status: 503 })
     expect((await list()).status).toBe(502)
   })
 
@@ -139,7 +136,5 @@ describe('a company’s own storage', () => {
 })
 
 async function callCount(): Promise<number> {
-  const control = await fetch(`${scopeUrl(bucket)}/__simulator`)
-  const { calls } = await control.json<{ calls: unknown[] }>()
-  return calls.length
+  return (await look(scopeUrl(bucket))).calls.length
 }

@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { credentialsFor, startAccounting } from '../simulators/accounting.ts'
+import { look, spoil } from '../simulators/steer.ts'
 import { findFreePort, freshState, runCommand, runSql, smallShop, writeSeed } from './cli-support.ts'
 import { ask, type DevServer, startDev } from './dev-server.ts'
 
 const REALM = '7007'
 
-interface Seen {
-  calls: { path: string }[]
-  state: { realms: Record<string, { invoices: object; changes: { operation: string }[]; misused: string[] }> }
+interface Books {
+  realms: Record<string, { invoices: object; changes: { operation: string }[]; misused: string[] }>
 }
 
 /** A shop in a state directory of its own, whose accounting system this process plays: it outlives every kill. */
@@ -24,20 +24,17 @@ async function openShop() {
   })
   const state = await freshState()
   expect(await runCommand('seed', path, '--state', state)).toMatchObject({ code: 0, stderr: '' })
-  const spoil = (...faults: object[]) => fetch(`${books}/__simulator`, { method: 'PUT', body: JSON.stringify(faults) })
-  const look = async (): Promise<Seen> => JSON.parse(await (await fetch(`${books}/__simulator`)).text())
   const waitForCall = async (pattern: RegExp) => {
-    const { length } = (await look()).calls
+    const { length } = (await look(books)).calls
     return async () => {
-      for (let tries = 0; tries < 200; tries++) {
-        const { calls } = await look()
+      for (const end = Date.now() + 30_000; Date.now() < end; await sleep(50)) {
+        const { calls } = await look(books)
         if (calls.slice(length).some((call) => pattern.test(call.path))) return
-        await sleep(50)
       }
       throw new Error('The call did not come.')
     }
   }
-  return { state, spoil, look, waitForCall }
+  return { state, books, waitForCall }
 }
 
 /** The cron trigger, which comes every minute here, is pulled all the while. */
@@ -60,12 +57,12 @@ async function waitUntilSynced(dev: DevServer, orderId: number): Promise<void> {
 
 describe('accounting notices in a service that is killed', () => {
   it('are delivered after the restart, once', { timeout: 300_000 }, async () => {
-    const { state, spoil, look, waitForCall } = await openShop()
+    const { state, books, waitForCall } = await openShop()
     const port = await findFreePort()
     let dev = await startDev(state, port)
 
     // Committed, and not a word told: its first call, for a token, hangs.
-    await spoil({ match: '^POST /oauth2', delayMs: 5_000 })
+    await spoil(books, { match: '^POST /oauth2', delayMs: 5_000 })
     let called = await waitForCall(/oauth2/)
     expect((await ask(dev, 'PATCH', '/orders/1', { description: 'first' })).status).toBe(200)
     await called()
@@ -73,7 +70,7 @@ describe('accounting notices in a service that is killed', () => {
     await waitUntilSynced(dev, 1)
 
     // In the middle of the call that tells it, which is carried out while nobody hears the answer.
-    await spoil({ match: '^POST .*invoice', apply: true, delayMs: 1_000, destroy: true })
+    await spoil(books, { match: '^POST .*invoice', apply: true, delayMs: 1_000, destroy: true })
     called = await waitForCall(/invoice\?/)
     expect((await ask(dev, 'PATCH', '/orders/1', { description: 'second' })).status).toBe(200)
     await called()
@@ -81,7 +78,7 @@ describe('accounting notices in a service that is killed', () => {
     await waitUntilSynced(dev, 1)
 
     // Everything at once, and a start of its own.
-    await spoil({ match: '^POST .*invoice', delayMs: 60_000 })
+    await spoil(books, { match: '^POST .*invoice', delayMs: 60_000 })
     called = await waitForCall(/invoice\?/)
     expect((await ask(dev, 'PATCH', '/orders/1', { description: 'third' })).status).toBe(200)
     await called()
@@ -89,7 +86,7 @@ describe('accounting notices in a service that is killed', () => {
     dev = await startDev(state, port)
     await waitUntilSynced(dev, 1)
 
-    const { invoices, changes, misused } = (await look()).state.realms[REALM] ?? {}
+    const { invoices, changes, misused } = (await look<Books>(books)).state.realms[REALM] ?? {}
     expect(Object.values(invoices ?? {})).toMatchObject([{ DocNumber: '1001', PrivateNote: 'third', TotalAmt: 109.87 }])
     expect(changes?.map((change) => change.operation)).toEqual(['customer', 'create', 'update', 'update'])
     expect(misused).toEqual([])
@@ -99,13 +96,14 @@ describe('accounting notices in a service that is killed', () => {
 
 describe('npm run accounting', () => {
   it('lists what could not be told, and sends it again', { timeout: 180_000 }, async () => {
-    const { state, spoil, look } = await openShop()
+    const { state, books } = await openShop()
     const dev = await startDev(state)
     const fault = (code: string) => ({
       status: 400,
       body: JSON.stringify({ Fault: { Error: [{ code, Message: 'No' }] } }),
     })
     await spoil(
+      books,
       { match: '^POST .*invoice', ...fault('6000') },
       { match: '^POST .*invoice', times: -1, ...fault('6210') },
     )
@@ -130,7 +128,7 @@ describe('npm run accounting', () => {
     expect((await runCommand('accounting', 'list', '--state=pending', '--state', state)).stdout).toBe('No notices.\n')
     expect((await runCommand('accounting', 'list', '--company', '9', '--state', state)).stdout).toBe('No notices.\n')
 
-    await spoil()
+    await spoil(books)
     expect(await runCommand('accounting', 'retry', '--dead', '--state', state)).toEqual({
       code: 0,
       stderr: '',
@@ -140,7 +138,7 @@ describe('npm run accounting', () => {
     const again = await runCommand('accounting', 'retry', '2', '--state', state)
     expect(again.stdout).toBe(`Notice 2 (order ${orderId} of company 1) is sent again at once.\n`)
     await expect.poll(statuses, { timeout: 5_000 }).toEqual(['synced', 'synced'])
-    expect(Object.keys((await look()).state.realms[REALM]?.invoices ?? {})).toHaveLength(2)
+    expect(Object.keys((await look<Books>(books)).state.realms[REALM]?.invoices ?? {})).toHaveLength(2)
     expect(await runCommand('accounting', 'retry', '--dead', '--state', state)).toMatchObject({
       stdout: 'No dead notices.\n',
     })

@@ -11,6 +11,7 @@ import { startAccounting } from '../simulators/accounting.ts'
 import type { Fault } from '../simulators/kit.ts'
 import { startS3 } from '../simulators/s3.ts'
 import { S3_KEYS } from '../simulators/s3-keys.ts'
+import { look, spoil } from '../simulators/steer.ts'
 import { CREDENTIALS as SUPPLIER_A, startSupplierA } from '../simulators/supplier-a.ts'
 import { CREDENTIALS as SUPPLIER_B, startSupplierB } from '../simulators/supplier-b.ts'
 import { findFreePort, makeStateFolder, runCommand, runSql } from './cli-support.ts'
@@ -168,17 +169,13 @@ async function sendBack(url: string): Promise<void> {
   const echo = Object.values(secrets).join(' | ')
   const faults: Fault[] = [500, 400, 403, 200].map((status) => ({ status, body: echo, headers: { 'x-echo': 'yes' } }))
   for (const [i, fault] of faults.entries()) {
-    await spoil(`${outside.supplierA.url}/t/a`, [fault])
+    await spoil(`${outside.supplierA.url}/t/a`, fault)
     await send(url, 'GET', `/products/supplier_a?style=K50${i}`, authorization)
-    await spoil(`${outside.supplierB.url}/t/b`, [fault])
+    await spoil(`${outside.supplierB.url}/t/b`, fault)
     await send(url, 'GET', `/products/supplier_b?styleId=${i + 1}`, authorization)
-    await spoil(`${outside.s3.url}/t/${BUCKET}`, [fault])
+    await spoil(`${outside.s3.url}/t/${BUCKET}`, fault)
     await send(url, 'GET', '/orders/1/files', authorization)
   }
-}
-
-async function spoil(scope: string, faults: Fault[]): Promise<void> {
-  await fetch(`${scope}/__simulator`, { method: 'PUT', body: JSON.stringify(faults) })
 }
 
 /** Notices that arrive, with tokens that rotate twice, and one whose refusal repeats every token. */
@@ -206,18 +203,14 @@ async function deliverNotices(url: string): Promise<void> {
   for (const [name, secret] of told) {
     const Message = `No ${secret} ${encodeURIComponent(secret)} ${Buffer.from(`id:${secret}`).toString('base64')} here`
     const body = JSON.stringify({ Fault: { Error: [{ Message, code: '6240' }], type: 'ValidationFault' } })
-    await spoil(scope, [{ match: 'POST .*invoice', status: 400, body }])
+    await spoil(scope, { match: 'POST .*invoice', status: 400, body })
     await change(name, ({ status }) => status !== 'synced' && status !== 'pending')
   }
 }
 
 /** Everything that the simulator gave out or was shown. */
 async function collectTokens(scope: string): Promise<void> {
-  const seen = await (await fetch(`${scope}/__simulator`)).json()
-  const { calls, state: known } = seen as {
-    calls: { headers: Record<string, string>; body: string }[]
-    state: { grants: Record<string, string>; accessTokens: Record<string, unknown> }
-  }
+  const { calls, state: known } = await look<{ grants: Record<string, string>; accessTokens: object }>(scope)
   const shown = calls.flatMap(({ headers, body }) => [
     headers.authorization?.replace(/^\w+ /, '') ?? '',
     new URLSearchParams(body).get('refresh_token') ?? '',

@@ -1,5 +1,6 @@
 import type { SupplierError } from '../../../src/products/suppliers/supplier.ts'
 import type { Call, Fault } from '../../simulators/kit.ts'
+import { look, spoil } from '../../simulators/steer.ts'
 
 let nextScope = 1
 
@@ -12,14 +13,11 @@ export class SupplierScope {
   }
 
   async spoil(...faults: Fault[]): Promise<void> {
-    const response = await fetch(`${this.url}/__simulator`, { method: 'PUT', body: JSON.stringify(faults) })
-    await response.body?.cancel()
+    await spoil(this.url, ...faults)
   }
 
   async calls(): Promise<Call[]> {
-    const response = await fetch(`${this.url}/__simulator`)
-    const { calls } = await response.json<{ calls: Call[] }>()
-    return calls
+    return (await look(this.url)).calls
   }
 }
 

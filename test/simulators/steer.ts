@@ -1,0 +1,22 @@
+import type { Call, Fault } from './kit.ts'
+
+/**
+ * Tells a simulator what goes wrong from now on, in place of what it was told before. Works in Node and in workerd.
+ *
+ * @param scope the address of the test's scope, `http://…/t/SCOPE`
+ */
+export async function spoil(scope: string, ...faults: Fault[]): Promise<void> {
+  await read(scope, { method: 'PUT', body: JSON.stringify(faults) })
+}
+
+/** The calls that a scope has had, oldest first, and its state. */
+export async function look<State = unknown>(scope: string): Promise<{ calls: Call[]; state: State }> {
+  return JSON.parse(await read(scope))
+}
+
+async function read(scope: string, init: RequestInit = {}): Promise<string> {
+  const response = await fetch(`${scope}/__simulator`, init)
+  const text = await response.text()
+  if (!response.ok) throw new Error(`The simulator answered ${response.status}: ${text}`)
+  return text
+}
