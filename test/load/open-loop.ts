@@ -8,6 +8,7 @@ const TICK_MS = 1
 
 /** One request that has an end. */
 export interface Outcome {
+  kind: Call['kind']
   /** When it was due, in milliseconds since the phase began. */
   dueMs: number
   /** From when it was due, not from when it could be sent, until the last byte of the answer. */
@@ -28,6 +29,8 @@ export interface Phase {
   turnedAway: number
   mostInFlight: number
   inFlightAtEnd: number
+  /** How much of the time this process had something to do: near 1 it is the callers that are too slow. */
+  callersBusy: number
 }
 
 /**
@@ -46,7 +49,7 @@ export class OpenLoop {
     this.#url = url
     this.#traffic = traffic
     this.#connections = connections
-    this.#agent = new Agent({ keepAlive: true, maxSockets: connections })
+    this.#agent = new Agent({ keepAlive: true })
   }
 
   /**
@@ -63,9 +66,11 @@ export class OpenLoop {
       turnedAway: 0,
       mostInFlight: 0,
       inFlightAtEnd: 0,
+      callersBusy: 0,
     }
     const gapMs = 1_000 / (askedPerSecond * CALLS_PER_REQUEST)
     const calls: Promise<void>[] = []
+    const idle = performance.eventLoopUtilization()
     const start = performance.now()
     let dueMs = 0
     while (dueMs < seconds * 1_000) {
@@ -76,6 +81,7 @@ export class OpenLoop {
       await sleep(TICK_MS)
     }
     phase.inFlightAtEnd = this.#inFlight
+    phase.callersBusy = performance.eventLoopUtilization(idle).utilization
     return { phase, done: Promise.all(calls) }
   }
 
@@ -92,6 +98,7 @@ export class OpenLoop {
     const { status, requestId, text } = answer
     const isSuccess = status === 200
     phase.outcomes.push({
+      kind: call.kind,
       dueMs,
       latencyMs: endMs - dueMs,
       status,

@@ -8,10 +8,20 @@ const RECOVERY_LIMIT_MS = 5_000
 const HEAP_GROWTH_MIB = 8
 const SHOWN = 5
 
-/** Answers that load must not cause: everything but a success and a failure that the log puts down to overload. */
-export function unexpected({ steady, doubled, after, logs }: Report): Outcome[] {
-  const outcomes = [steady, doubled, after].flatMap(({ phase }) => phase.outcomes)
-  return outcomes.filter(({ status, requestId }) => status !== 200 && !(status === 500 && logs.isOverload(requestId)))
+/** Said of a body that was sent at once, and that the Worker had no time to take. */
+const LATE_BODY = 'the body did not arrive in time'
+
+/** Answers that load must not cause: all but successes and those that only overload explains. */
+export function unexpected(report: Report): Outcome[] {
+  return outcomesOf(report).filter((outcome) => outcome.status !== 200 && !isOverload(report, outcome))
+}
+
+function isOverload({ logs }: Report, { status, requestId, text }: Outcome): boolean {
+  return status === 400 ? text.includes(LATE_BODY) : status === 500 && logs.isOverload(requestId)
+}
+
+function outcomesOf({ steady, doubled, after }: Report): Outcome[] {
+  return [steady, doubled, after].flatMap(({ phase }) => phase.outcomes)
 }
 
 /** What is not as it must be, a line each. Times and memory mean something only in a run of the usual length. */
@@ -35,6 +45,7 @@ export function judge(report: Report): string[] {
 export function describe(report: Report): string {
   const { steady, doubled, after, heap, logs } = report
   const before = windowMedians(steady.phase)
+  const overloaded = outcomesOf(report).filter((outcome) => isOverload(report, outcome))
   const others = [...logs.counts].map(([event, count]) => `${event} × ${count}`)
   return [
     '',
@@ -44,6 +55,7 @@ export function describe(report: Report): string {
     ...[steady, doubled].map(describeMemory),
     `heap of the Worker, garbage collected: ${mib(heap.start)} before, ${mib(heap.afterSteady)} and ${mib(heap.afterDoubled)} after the two runs; ${mib(heap.peak)} at most at twice the rate`,
     `latency was back after ${report.recoveryMs / 1_000} s (half seconds whose median is at most ${levelOf(before).toFixed(0)} ms)`,
+    `answers that only overload explains: ${overloaded.length}`,
     `logged beside requests: ${others.join(', ') || 'nothing'}`,
     '',
   ].join('\n')
@@ -56,7 +68,7 @@ function describePhase({ phase }: MeasuredPhase): string {
     `${phase.name.padEnd(15)} ${phase.seconds} s: ${Math.round(phase.askedPerSecond)}/s asked, ${Math.round(reachedPerSecond)}/s answered`,
     `p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)}`,
     `${statuses.join(', ')}`,
-    `at most ${phase.mostInFlight} at once, ${phase.turnedAway} turned away`,
+    `at most ${phase.mostInFlight} at once, ${phase.turnedAway} turned away; callers busy ${Math.round(phase.callersBusy * 100)} %`,
   ].join('; ')
 }
 

@@ -1,6 +1,7 @@
 import { makeThread } from '../bench/mail-thread.ts'
 
 export interface Call {
+  kind: Kind | 'uploadBytes'
   method: string
   /** With its query. */
   path: string
@@ -9,6 +10,8 @@ export interface Call {
   /** What follows when this is answered: the upload to the address that a presign gave. */
   follow?: (answer: string) => Call
 }
+
+type Unnamed = Omit<Call, 'kind'>
 
 export const THREAD_BYTES = 150_000
 export const UPLOAD_BYTES = 200_000
@@ -62,6 +65,10 @@ export class Traffic {
   }
 
   make(kind: Kind): Call {
+    return { ...this.#make(kind), kind }
+  }
+
+  #make(kind: Kind): Unnamed {
     const turn = ++this.#turn
     const id = 1 + ((turn * 7_919) % this.#clients)
     const thread = `/api/v1/mail/email-threads/load-${turn % this.#threads}`
@@ -95,26 +102,27 @@ export class Traffic {
     }
   }
 
-  #presign(orderId: number, fileName: string): Call {
+  #presign(orderId: number, fileName: string): Unnamed {
     const file = { fileName, contentType: UPLOAD_TYPE, size: UPLOAD_BYTES, legacyThreadId: 'load' }
     return {
       ...this.#json('POST', `/api/v1/orders/${orderId}/files/presign`, file),
       follow: (answer) => {
         const { pathname, search } = new URL(readUploadUrl(answer))
-        return { method: 'PUT', path: pathname + search, headers: { 'content-type': UPLOAD_TYPE }, body: this.#upload }
+        const headers = { 'content-type': UPLOAD_TYPE }
+        return { kind: 'uploadBytes', method: 'PUT', path: pathname + search, headers, body: this.#upload }
       },
     }
   }
 
-  #get(path: string): Call {
+  #get(path: string): Unnamed {
     return { method: 'GET', path, headers: this.#authorization() }
   }
 
-  #json(method: string, path: string, body: object): Call {
+  #json(method: string, path: string, body: object): Unnamed {
     return this.#send(method, path, Buffer.from(JSON.stringify(body)))
   }
 
-  #send(method: string, path: string, body: Buffer): Call {
+  #send(method: string, path: string, body: Buffer): Unnamed {
     return { method, path, headers: { ...this.#authorization(), 'content-type': 'application/json' }, body }
   }
 
