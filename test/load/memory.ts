@@ -4,7 +4,10 @@ import { childrenNamed, forgetPeakMemory, peakMemoryBytes } from '../bench/memor
 const EVERY_MS = 1_000
 const MIB = 1_048_576
 
-/** What the second part of a phase may hold more than the first: a leak of 150 KB a request would be a hundred times that. */
+/**
+ * How much more than before the runtime may hold in the second part of a phase. It takes some more for long by itself;
+ * bodies that are kept would be many times that, and what the Worker keeps shows in its heap.
+ */
 const GROWTH = 0.1
 
 /** The most memory that the runtime held in each second, in MiB, since this began. */

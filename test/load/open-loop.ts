@@ -4,6 +4,8 @@ import { CALLS_PER_REQUEST, type Call, type Traffic } from './traffic.ts'
 
 /** Callers give up after so long. */
 const PATIENCE_MS = 20_000
+/** What is told of a request that was given up. */
+export const GAVE_UP = `nothing for ${PATIENCE_MS / 1_000} s`
 const TICK_MS = 1
 
 /** One request that has an end. */
@@ -130,7 +132,7 @@ export class OpenLoop {
           resolve({ status: response.statusCode ?? 0, requestId, text: Buffer.concat(parts).toString() })
         })
       })
-      sent.on('timeout', () => sent.destroy(new Error(`nothing for ${PATIENCE_MS} ms`)))
+      sent.on('timeout', () => sent.destroy(new Error(GAVE_UP)))
       sent.on('error', fail)
       sent.end(body)
     })

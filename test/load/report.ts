@@ -1,27 +1,34 @@
 import { countStatuses, figuresOf, levelOf, windowMedians } from './figures.ts'
 import { comparePlateaus } from './memory.ts'
-import type { Outcome } from './open-loop.ts'
+import { GAVE_UP, type Outcome } from './open-loop.ts'
 import type { MeasuredPhase, Report } from './run.ts'
 
 const RECOVERY_LIMIT_MS = 5_000
 /** How much of the Worker's heap may stay behind after a run. */
-const HEAP_GROWTH_MIB = 8
+const HEAP_GROWTH_MIB = 4
 const SHOWN = 5
 
-/** Said of a body that was sent at once, and that the Worker had no time to take. */
+/** Said of a body that was sent at once, and that the runtime had no time to take. */
 const LATE_BODY = 'the body did not arrive in time'
 
-/** Answers that load must not cause: all but successes and those that only overload explains. */
+/**
+ * Answers that load must not cause. At the rate that is sustained all are successes; at twice that there may also be
+ * those that only overload explains.
+ */
 export function unexpected(report: Report): Outcome[] {
-  return outcomesOf(report).filter((outcome) => outcome.status !== 200 && !isOverload(report, outcome))
+  const failed = report.steady.phase.outcomes.filter(({ status }) => status !== 200)
+  return [...failed, ...overloadedOutcomes(report).filter((outcome) => !isOverload(report, outcome))]
 }
 
+/** All but the successes since the rate was doubled. */
+function overloadedOutcomes({ doubled, after }: Report): Outcome[] {
+  return [doubled, after].flatMap(({ phase }) => phase.outcomes.filter(({ status }) => status !== 200))
+}
+
+/** A caller who gave up, a body that was not taken in time, a database that did not answer in time. */
 function isOverload({ logs }: Report, { status, requestId, text }: Outcome): boolean {
+  if (status === 0) return text === GAVE_UP
   return status === 400 ? text.includes(LATE_BODY) : status === 500 && logs.isOverload(requestId)
-}
-
-function outcomesOf({ steady, doubled, after }: Report): Outcome[] {
-  return [steady, doubled, after].flatMap(({ phase }) => phase.outcomes)
 }
 
 /** What is not as it must be, a line each. Times and memory mean something only in a run of the usual length. */
@@ -45,7 +52,7 @@ export function judge(report: Report): string[] {
 export function describe(report: Report): string {
   const { steady, doubled, after, heap, logs } = report
   const before = windowMedians(steady.phase)
-  const overloaded = outcomesOf(report).filter((outcome) => isOverload(report, outcome))
+  const overloaded = overloadedOutcomes(report).filter((outcome) => isOverload(report, outcome))
   const others = [...logs.counts].map(([event, count]) => `${event} × ${count}`)
   return [
     '',

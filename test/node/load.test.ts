@@ -1,0 +1,135 @@
+import { describe, expect, it } from 'vitest'
+import { isSustained, recoveryMs } from '../load/figures.ts'
+import { Logs } from '../load/logs.ts'
+import { comparePlateaus } from '../load/memory.ts'
+import { GAVE_UP, type Outcome, type Phase } from '../load/open-loop.ts'
+import { describe as describeReport, judge, unexpected } from '../load/report.ts'
+import { type Report, runLoad } from '../load/run.ts'
+
+/** Short, and says nothing of times: `npm run load` does. Memory is read from /proc. */
+const SHORT = { seconds: 2, trialSeconds: 1, clients: 300, threads: 10, tokens: 100 }
+
+it.runIf(process.platform === 'linux')(
+  'the load command runs, and nothing is refused',
+  { timeout: 180_000 },
+  async () => {
+    const lines: string[] = []
+    const report = await runLoad({ ...SHORT, say: (line) => lines.push(line) })
+    expect(unexpected(report)).toEqual([])
+    expect(lines.join('\n')).toMatch(/300 clients[\s\S]*closed loop: \d+ requests a second\n\d+ a second: p99/)
+    const kinds = new Set(report.steady.phase.outcomes.map(({ kind }) => kind))
+    expect([...kinds]).toEqual(
+      expect.arrayContaining(['readThread', 'putThread', 'patchOrder', 'upload', 'uploadBytes']),
+    )
+    const text = describeReport(report)
+    for (const part of ['sustained rate', 'twice that', 'after it', 'memory of the runtime', 'heap of the Worker']) {
+      expect(text).toContain(part)
+    }
+  },
+)
+
+function outcome(dueMs: number, latencyMs: number, fields: Partial<Outcome> = {}): Outcome {
+  return { kind: 'readClient', dueMs, latencyMs, status: 200, requestId: `r${dueMs}`, text: '', ...fields }
+}
+
+function phaseOf(outcomes: Outcome[], fields: Partial<Phase> = {}): Phase {
+  return {
+    name: 'test',
+    askedPerSecond: 10,
+    seconds: 10,
+    outcomes,
+    turnedAway: 0,
+    mostInFlight: 1,
+    inFlightAtEnd: 0,
+    callersBusy: 0,
+    ...fields,
+  }
+}
+
+const even = (latencyMs: number) => Array.from({ length: 100 }, (_, index) => outcome(index * 100, latencyMs))
+
+/** A run in which all went well, but for what is given. */
+function reportOf(fields: Partial<Report> = {}): Report {
+  const calm = { phase: phaseOf(even(10)), memory: Array<number>(10).fill(500) }
+  return {
+    settings: { seconds: 10, trialSeconds: 1, clients: 1, threads: 1, tokens: 1 },
+    capacityPerSecond: 10,
+    sustainedPerSecond: 10,
+    steady: calm,
+    doubled: calm,
+    after: calm,
+    recoveryMs: 500,
+    heap: { start: 6, afterSteady: 6, afterDoubled: 7, peak: 40 },
+    logs: new Logs(),
+    ...fields,
+  }
+}
+
+const withOutcome = (last: Partial<Outcome>) => ({
+  phase: phaseOf([...even(10), outcome(9_999, 10, { requestId: 'last', ...last })]),
+  memory: Array<number>(10).fill(500),
+})
+
+function logged(error: string): Logs {
+  const logs = new Logs()
+  logs.add(JSON.stringify({ event: 'failure', request_id: 'last', error }))
+  return logs
+}
+
+describe('a run under load', () => {
+  it.each<[string, Partial<Report>, RegExp | null]>([
+    ['a calm one', {}, null],
+    ['a 500', { steady: withOutcome({ status: 500 }), logs: logged('TypeError | at x') }, /1 unexpected.*TypeError/],
+    ['a 500 that is not logged', { doubled: withOutcome({ status: 500 }) }, /1 unexpected/],
+    [
+      'a 500 by a deadline',
+      { doubled: withOutcome({ status: 500 }), logs: logged('DeadlineError | No answer within 10000 ms.') },
+      null,
+    ],
+    ['a 429', { steady: withOutcome({ status: 429, text: 'rate_limited' }) }, /1 unexpected.*429: rate_limited/],
+    ['a 400', { doubled: withOutcome({ status: 400, text: 'company_name: is required' }) }, /1 unexpected/],
+    ['a late body', { doubled: withOutcome({ status: 400, text: 'the body did not arrive in time' }) }, null],
+    ['a caller who gave up', { doubled: withOutcome({ status: 0, text: GAVE_UP }) }, null],
+    ['one who gave up without need', { steady: withOutcome({ status: 0, text: GAVE_UP }) }, /1 unexpected/],
+    ['no answer', { after: withOutcome({ status: 0, text: 'socket hang up' }) }, /no answer: socket hang up/],
+    ['a slow recovery', { recoveryMs: 5_500 }, /not back within 5 s/],
+    ['no recovery', { recoveryMs: Number.POSITIVE_INFINITY }, /not back within 5 s/],
+    ['a heap that grows', { heap: { start: 6, afterSteady: 15, afterDoubled: 15, peak: 40 } }, /heap grew by 9.0 MiB/],
+    [
+      'a leak',
+      { doubled: { phase: phaseOf(even(10)), memory: Array.from({ length: 60 }, (_, second) => 500 + 5 * second) } },
+      /not flat/,
+    ],
+  ])('is judged: %s', (_, fields, complaint) => {
+    const problems = judge(reportOf(fields))
+    if (complaint) expect(problems).toEqual([expect.stringMatching(complaint)])
+    else expect(problems).toEqual([])
+  })
+})
+
+it.each<[string, number[], boolean]>([
+  ['level', [500, 500, 500, 500, 500, 500, 500, 500], true],
+  ['a rise to a new height first', [300, 400, 500, 500, 500, 500, 500, 500], true],
+  ['up and down', [500, 700, 500, 700, 500, 700, 500, 700], true],
+  ['always up', [100, 200, 300, 400, 500, 600, 700, 800], false],
+])('memory is flat or not: %s', (_, series, isFlat) => {
+  expect(comparePlateaus(series).isFlat).toBe(isFlat)
+})
+
+it.each<[string, number[], number]>([
+  ['at once', [10, 10, 10], 500],
+  ['after two slow half seconds', [90, 80, 10, 11, 10], 1_500],
+  ['not by one good half second', [90, 10, 90, 10, 10], 2_000],
+  ['never', [90, 90, 90], Number.POSITIVE_INFINITY],
+])('latency is back: %s', (_, medians, expected) => {
+  expect(recoveryMs([10, 11, 10, 12], medians)).toBe(expected)
+})
+
+it.each<[string, Partial<Phase>, boolean]>([
+  ['all soon', {}, true],
+  ['slow', { outcomes: even(400) }, false],
+  ['somebody turned away', { turnedAway: 1 }, false],
+  ['a queue at the end', { inFlightAtEnd: 2 }, false],
+])('a rate is sustained or not: %s', (_, fields, expected) => {
+  expect(isSustained(phaseOf(even(10), fields), 300)).toBe(expected)
+})
