@@ -7,7 +7,7 @@ const PATIENCE_MS = 20_000
 
 const SMALL_THREADS = 0.75
 const MAILBOXES = ['sales@shop.example', 'art@shop.example']
-export const THREADS: ThreadName[] = MAILBOXES.flatMap((accountEmail) =>
+const THREADS: ThreadName[] = MAILBOXES.flatMap((accountEmail) =>
   [1, 2, 3, 4].map((number) => ({ accountEmail, legacyThreadId: `thread-${number}` })),
 )
 const NAMES = ['Harbor Rowing', 'Ünïon Tees', 'Северный клуб', 'Maple School', 'Blue River Brewing']

@@ -1,7 +1,7 @@
 import { quantile } from '../bench/load.ts'
 import type { Outcome, Phase } from './open-loop.ts'
 
-export const WINDOW_MS = 500
+const WINDOW_MS = 500
 
 export interface Figures {
   p50: number

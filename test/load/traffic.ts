@@ -13,8 +13,8 @@ export interface Call {
 
 type Unnamed = Omit<Call, 'kind'>
 
-export const THREAD_BYTES = 150_000
-export const UPLOAD_BYTES = 200_000
+const THREAD_BYTES = 150_000
+const UPLOAD_BYTES = 200_000
 const MAILBOX = 'sales@shop.example'
 const UPLOAD_TYPE = 'image/png'
 /** Files have so many names in turn, so that the storage does not grow without end. */
