@@ -2,6 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Env } from '../../src/env.ts'
 import { migrate, mintCompany, request, send, type TestCompany } from '../support/app.ts'
+import { addItem } from '../support/rows.ts'
 
 /*
  * What the database does for each read: which index it uses, and that it neither walks a table nor sorts. Statements are
@@ -10,12 +11,15 @@ import { migrate, mintCompany, request, send, type TestCompany } from '../suppor
 let company: TestCompany
 let clientId: number
 let orderId: number
+let itemId: number
 
 beforeAll(async () => {
   await migrate()
   company = await mintCompany()
   clientId = (await company.call('POST', '/clients', { company_name: 'a', email: 'a@x.example' })).body.client.id
-  orderId = (await company.call('POST', '/orders', { title: 'a', client_id: clientId })).body.project.id
+  const order = (await company.call('POST', '/orders', { title: 'a', client_id: clientId })).body
+  orderId = order.project.id
+  itemId = await addItem(company, order.invoice.id)
 })
 
 /** The plan of every statement that a request sends through its session, one line a step. */
@@ -77,10 +81,18 @@ describe('the plan of a read', () => {
     ['orders of a status between days', () => `/orders?status=${company.id * 100 + 1}&from=2026-01-01&to=2099-01-01`],
     ['orders since a day', () => '/orders?from=2026-01-01'],
     ['an order', () => `/orders/${orderId}`],
+    ['the newest items', () => '/products/search'],
+    ['a search of items and lines', () => '/products/search?q=cotton%20tee'],
+    ['a search of items and lines for one character', () => '/products/search?q=t'],
+    ['a search of items', () => '/products/search?q=cotton&include=local'],
+    ['a search of lines', () => '/products/search?q=cotton&include=lines'],
+    ['a line', () => `/products/invoice_item?id=${itemId}`],
   ]
 
   it.each(paths)('of %s walks no table and sorts nothing', async (_, path) => {
     for (const { text, steps } of await plansOf(path())) {
+      // A source that was not asked for: the condition is settled before a row is read.
+      if (/ where 0$/.test(text)) continue
       const bad = steps.filter((step, index) => {
         // A sort is of the few rows of one order, or none.
         if (step.startsWith('USE TEMP B-TREE')) return !/order_id=\?\)$/.test(steps[index - 1] ?? '')
@@ -93,16 +105,31 @@ describe('the plan of a read', () => {
     }
   })
 
-  it('of a search uses the full-text index within the company’s range of rowids', async () => {
-    for (const q of ['harbor', '5550100']) {
-      const plans = await plansOf(`/clients?q=${q}`)
-      for (const { text, steps } of plans) {
-        const scans = steps.filter((step) => step.includes('clients_fts'))
+  it.each([
+    ['/clients?q=harbor', ['clients']],
+    ['/clients?q=5550100', ['clients']],
+    ['/products/search?q=cotton', ['catalog_items', 'invoice_items']],
+    ['/products/search?q=tee', ['catalog_items', 'invoice_items']],
+    ['/products/search?q=cotton%20xl%20tee', ['catalog_items', 'invoice_items']],
+    ['/products/search?q=cotton&include=local', ['catalog_items']],
+    ['/products/search?q=cotton&include=lines', ['invoice_items']],
+  ])('of %s uses the full-text index within the company’s range of rowids', async (path, tables) => {
+    const plans = await plansOf(path)
+    for (const table of tables) {
+      const searching = plans.filter(({ steps }) => steps.some((step) => step.includes(`${table}_fts`)))
+      expect(searching.length, table).toBeGreaterThan(0)
+      for (const { text, steps } of searching) {
+        const scans = steps.filter((step) => step.includes(`${table}_fts`))
         expect(scans, text).toHaveLength(1)
         // `M` is a match; `>` and `<` are the bounds of the rowid that are handed to it.
         expect(scans[0]).toMatch(/VIRTUAL TABLE INDEX \d+:.*M/)
         expect(scans[0]).toMatch(/[<>]/)
       }
+      // Rows are looked up one by one, and nowhere by their company alone.
+      const steps = plans.filter(({ text }) => !/ where 0$/.test(text)).flatMap((plan) => plan.steps)
+      const own = steps.filter((step) => new RegExp(`^(SEARCH|SCAN) ${table} `).test(`${step} `))
+      expect(own, steps.join('\n')).not.toEqual([])
+      for (const step of own) expect(step).toMatch(/\(company_id=\? AND id=\?\)$|INTEGER PRIMARY KEY \(rowid=\?\)$/)
     }
   })
 
