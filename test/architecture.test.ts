@@ -104,7 +104,7 @@ describe('the database', () => {
     expect(functions.length).toBeGreaterThan(15)
     const others = functions.filter(
       ({ parameters }) =>
-        !/^(db: Database, (companyId: number|company: Company|\{ companyId)|(context|\{[^}]*\bcompanyId\b[^}]*\}): (Pick<)?RequestContext)/.test(
+        !/^(db: Database, (companyId: number|company: Company|\{ companyId)|context: RequestContext|\{[^}]*\bcompanyId\b[^}]*\}: \w+)/.test(
           parameters,
         ),
     )

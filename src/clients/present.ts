@@ -1,11 +1,8 @@
-import type { clients } from '../db/schema.ts'
+import type { clientColumns, RowOf } from '../db/columns.ts'
 import { isoTime } from '../http/time.ts'
 
-/** What a query of a client brings: see `db/columns.ts`. */
-export type ClientRow = Omit<
-  typeof clients.$inferSelect,
-  'companyNameKey' | 'firstNameKey' | 'lastNameKey' | 'emailKey' | 'phoneKey' | 'phoneDigits' | 'searchText'
->
+/** What a query of a client brings. */
+export type ClientRow = RowOf<typeof clientColumns>
 
 /** The client object of the contract. */
 export function presentClient(row: ClientRow) {

@@ -1,5 +1,5 @@
 import { and, desc, eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { auditEntry } from '../db/audit.ts'
+import { actorOf, auditEntry } from '../db/audit.ts'
 import { type Database, orm, type Placeholders, prepare } from '../db/client.ts'
 import { clientColumns } from '../db/columns.ts'
 import { clients, companies } from '../db/schema.ts'
@@ -78,11 +78,11 @@ export async function listClients(
 }
 
 const clientById = prepare((p: Placeholders<'companyId' | 'id'>) =>
-  orm.select(clientColumns).from(clients).where(isClient(p.companyId, { id: p.id })),
+  orm.select(clientColumns).from(clients).where(isClient(p.companyId, p)),
 )
 
 const clientByEmail = prepare((p: Placeholders<'companyId' | 'emailKey'>) =>
-  orm.select(clientColumns).from(clients).where(isClient(p.companyId, { emailKey: p.emailKey })),
+  orm.select(clientColumns).from(clients).where(isClient(p.companyId, p)),
 )
 
 export async function findClient(db: Database, companyId: number, key: ClientKey): Promise<ClientRow | undefined> {
@@ -107,7 +107,7 @@ export async function createClient(context: RequestContext, fields: ClientFields
         updatedAt: now,
       })
       .returning(clientColumns),
-    auditEntry(context, 'client.create', sql`(SELECT value FROM sequences WHERE name = 'clients')`),
+    auditEntry(actorOf(context), 'client.create', sql`(SELECT value FROM sequences WHERE name = 'clients')`),
   ])
   if (!row) throw new Error('An insert returned no row.')
   return row
@@ -121,7 +121,7 @@ export async function updateClient(context: RequestContext, key: ClientKey, fiel
   const write = 'id' in key ? db.writeRepeatably : db.write
   const [, [row]] = await write([
     auditEntry(
-      context,
+      actorOf(context),
       'client.update',
       sql`(SELECT id FROM ${clients} WHERE ${isThis})`,
       sql`EXISTS (SELECT 1 FROM ${clients} WHERE ${isThis})`,

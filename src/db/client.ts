@@ -17,13 +17,16 @@ interface Prepared {
 
 type Value = string | number | boolean | null
 
-/** Stands for values that are known later, by name. */
-export type Placeholders<Name extends string> = Record<Name, Placeholder>
+/** Stand for values that come later, by name. */
+export type Placeholders<Name extends string, Optional extends string = never> = Record<Name, Placeholder> &
+  Partial<Record<Optional, Placeholder>>
+
+type ValuesOf<P> = { [Name in keyof P]: Value | (undefined extends P[Name] ? undefined : never) }
 
 /** A query of {@link prepare} with its values. */
 interface Filled<Result> {
   prepared: Prepared
-  values: Record<string, Value>
+  values: Record<string, Value | undefined>
   /** For the type alone: there is no such member. */
   readonly _?: { readonly result: Result }
 }
@@ -36,19 +39,28 @@ export type Results<T extends readonly Statement[]> = { -readonly [K in keyof T]
 /** Builds queries. It has no database: they run where they are handed to a {@link Database}. */
 export const orm = drizzle({ prepare: () => undefined } as unknown as D1Database)
 
+/** A query keeps at most so many texts. */
+const TEXTS_KEPT = 200
+
 /**
- * A query whose text is built once per isolate, at its first use: building costs more than the rest of a small read.
+ * A query whose text is built once per isolate: building it costs more than the rest of a small read.
  *
- * @param build gets a placeholder for each value by its name
- * @returns makes a statement of the values
+ * @param build gets a placeholder for each value that is given; called once for each set of given values
+ * @returns makes a statement of the values; one that is undefined is not given
  */
-export function prepare<Name extends string, Q extends Query>(
-  build: (placeholders: Placeholders<Name>) => Q,
-): (values: Record<Name, Value>) => Filled<Q['_']['result']> {
-  const placeholders = new Proxy({}, { get: (_, name) => sql.placeholder(String(name)) }) as Placeholders<Name>
-  let prepared: Prepared | undefined
-  return (values) => {
-    prepared ??= build(placeholders).prepare()
+export function prepare<P extends Placeholders<never>, Q extends Query>(
+  build: (placeholders: P) => Q,
+): (values: ValuesOf<P>) => Filled<Q['_']['result']> {
+  const kept = new Map<string, Prepared>()
+  return (values: Record<string, Value | undefined>) => {
+    const names = Object.keys(values).filter((name) => values[name] !== undefined)
+    const shape = names.join()
+    let prepared = kept.get(shape)
+    if (!prepared) {
+      prepared = build(Object.fromEntries(names.map((name) => [name, sql.placeholder(name)])) as P).prepare()
+      if (kept.size >= TEXTS_KEPT) kept.clear()
+      kept.set(shape, prepared)
+    }
     return { prepared, values }
   }
 }

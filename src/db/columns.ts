@@ -1,11 +1,9 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core'
-import { clients, invoiceItems } from './schema.ts'
+import { artworks, clients, invoiceItems, invoices, orderStatuses, orders, payments, taxes } from './schema.ts'
 
 type Columns<T extends SQLiteTable> = T['_']['columns']
-type Aliased<T extends Record<string, SQLiteColumn>> = {
-  [K in keyof T]: SQL.Aliased<T[K]['_']['data'] | (T[K]['_']['notNull'] extends true ? never : null)>
-}
+type Aliased<T extends Record<string, SQLiteColumn>> = { [K in keyof T]: SQL.Aliased<RowOf<T>[K]> }
 
 /** The columns of a table but some: what no answer shows need not travel. */
 function columnsBut<T extends SQLiteTable, K extends keyof Columns<T>>(table: T, ...hidden: K[]): Omit<Columns<T>, K> {
@@ -14,9 +12,15 @@ function columnsBut<T extends SQLiteTable, K extends keyof Columns<T>>(table: T,
   return Object.fromEntries(shown) as Omit<Columns<T>, K>
 }
 
-/** A client without what only searching reads. */
+/** What a row of these columns is. */
+export type RowOf<T extends Record<string, SQLiteColumn>> = {
+  [K in keyof T]: T[K]['_']['data'] | (T[K]['_']['notNull'] extends true ? never : null)
+}
+
+/** A client as answers show it. */
 export const clientColumns = columnsBut(
   clients,
+  'companyId',
   'companyNameKey',
   'firstNameKey',
   'lastNameKey',
@@ -24,10 +28,17 @@ export const clientColumns = columnsBut(
   'phoneKey',
   'phoneDigits',
   'searchText',
+  'accountingCustomerId',
 )
 
-/** An invoice item without what only searching reads. */
-export const itemColumns = columnsBut(invoiceItems, 'searchText')
+/** The parts of an order as answers show them. */
+export const projectColumns = columnsBut(orders, 'companyId')
+export const invoiceColumns = columnsBut(invoices, 'companyId', 'createdAt', 'updatedAt')
+export const itemColumns = columnsBut(invoiceItems, 'companyId', 'searchText')
+export const paymentColumns = columnsBut(payments, 'companyId')
+export const artworkColumns = columnsBut(artworks, 'companyId')
+export const taxColumns = columnsBut(taxes, 'companyId', 'deleted')
+export const statusColumns = columnsBut(orderStatuses, 'companyId', 'deleted')
 
 /**
  * Columns under names of their own (`prefix_column`). A join needs it: rows of a D1 batch are objects, so equal column

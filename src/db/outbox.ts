@@ -1,6 +1,5 @@
-import { type SQL, sql } from 'drizzle-orm'
-import type { RequestContext } from '../http/context.ts'
-import { orm } from './client.ts'
+import { type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { orm, type Placeholders } from './client.ts'
 import { accountingOutbox } from './schema.ts'
 
 /**
@@ -9,16 +8,14 @@ import { accountingOutbox } from './schema.ts'
  * a row when it is: then somebody should call `wakeAccounting` after the commit.
  */
 export function accountingNotice(
-  { companyId, now }: Pick<RequestContext, 'companyId' | 'now'>,
+  { companyId, now, requested }: Placeholders<'companyId' | 'now', 'requested'>,
   operation: 'create' | 'update' | 'delete',
   orderId: SQL,
-  requested: boolean | undefined,
   when: SQL,
 ) {
-  const wanted =
-    requested === undefined
-      ? sql`EXISTS (SELECT 1 FROM companies WHERE id = ${companyId} AND accounting_sync_enabled = 1)`
-      : sql`${Number(requested)} = 1`
+  const wanted = requested
+    ? sql`${requested} = 1`
+    : sql`EXISTS (SELECT 1 FROM companies WHERE id = ${companyId} AND accounting_sync_enabled = 1)`
   return orm
     .insert(accountingOutbox)
     .select(
@@ -40,23 +37,22 @@ export interface AccountingRow {
   syncedAt: number | null
 }
 
-/** A query of one {@link AccountingRow}. */
-export function accountingOfOrder(companyId: number, orderId: SQL) {
-  return orm
-    .select({
-      state: sql<AccountingRow['state']>`notice.state`.as('state'),
-      lastError: sql<string | null>`notice.last_error`.as('last_error'),
-      stopReason: sql<string | null>`stop.reason`.as('stop_reason'),
-      syncedAt: sql<number | null>`link.synced_at`.as('synced_at'),
-    })
-    .from(
-      sql`(SELECT 1)
-        LEFT JOIN (SELECT state, last_error FROM accounting_outbox
-          WHERE company_id = ${companyId} AND order_id = ${orderId} AND state <> 'done'
-          ORDER BY state IN ('pending', 'sent') DESC, id DESC LIMIT 1) AS notice
-        LEFT JOIN accounting_links AS link ON link.company_id = ${companyId} AND link.order_id = ${orderId}
-        LEFT JOIN (SELECT reason FROM accounting_connections AS c
-          JOIN integrations AS i ON i.company_id = c.company_id AND i.kind = 'accounting_sync'
-          WHERE c.company_id = ${companyId} AND c.stopped_for = i.updated_at) AS stop`,
-    )
+/** The columns of {@link accountingSource}: one {@link AccountingRow}. */
+export const accountingColumns = {
+  state: sql<AccountingRow['state']>`accounting.state`.as('accounting_state'),
+  lastError: sql<string | null>`accounting.last_error`.as('accounting_last_error'),
+  stopReason: sql<string | null>`accounting.reason`.as('accounting_reason'),
+  syncedAt: sql<number | null>`accounting.synced_at`.as('accounting_synced_at'),
+}
+
+/** A table of one row, to be joined. */
+export function accountingSource(companyId: Placeholder, orderId: SQL): SQL {
+  return sql`(SELECT notice.state, notice.last_error, stop.reason, link.synced_at FROM (SELECT 1)
+    LEFT JOIN (SELECT state, last_error FROM accounting_outbox
+      WHERE company_id = ${companyId} AND order_id = ${orderId} AND state <> 'done'
+      ORDER BY state IN ('pending', 'sent') DESC, id DESC LIMIT 1) AS notice
+    LEFT JOIN accounting_links AS link ON link.company_id = ${companyId} AND link.order_id = ${orderId}
+    LEFT JOIN (SELECT reason FROM accounting_connections AS c
+      JOIN integrations AS i ON i.company_id = c.company_id AND i.kind = 'accounting_sync'
+      WHERE c.company_id = ${companyId} AND c.stopped_for = i.updated_at) AS stop) AS accounting`
 }

@@ -1,5 +1,6 @@
 import { and, desc, eq, type SQL, sql } from 'drizzle-orm'
-import { type Database, orm } from '../db/client.ts'
+import { type Database, orm, type Placeholders, prepare } from '../db/client.ts'
+import { projectColumns } from '../db/columns.ts'
 import { companies, orderCounts, orders } from '../db/schema.ts'
 import { offsetOf, type Page } from '../http/pagination.ts'
 
@@ -10,35 +11,23 @@ export interface OrderFilter {
   to?: string | undefined
 }
 
-/** One page, newest first, and the exact total: counted only where a client's few orders are asked for. */
-export async function listOrders(db: Database, companyId: number, page: Page, filter: OrderFilter) {
-  const condition = and(
-    sql`${orders.companyId} = ${companyId} AND ${orders.deleted} = 0`,
-    filter.client_id === undefined ? undefined : eq(orders.clientId, filter.client_id),
-    filter.status === undefined ? undefined : eq(orders.orderStatusId, filter.status),
-    ...inDays(sql`${orders.createdDate}`, filter),
-  )
-  const [rows, [count]] = await db.read([
-    orm
-      .select()
-      .from(orders)
-      .where(condition)
-      .orderBy(desc(orders.createdDate), desc(orders.id))
-      .limit(page.per_page)
-      .offset(offsetOf(page)),
-    totalOf(companyId, filter, condition),
-  ])
-  return { rows, total: count?.total ?? 0 }
-}
+type Filter = Placeholders<'companyId', 'clientId' | 'status' | 'from' | 'to'>
 
-function totalOf(companyId: number, filter: OrderFilter, condition: SQL | undefined) {
-  if (filter.client_id !== undefined) {
-    return orm
-      .select({ total: sql<number>`count(*)`.as('total') })
-      .from(orders)
-      .where(condition)
-  }
-  if (filter.status === undefined && filter.from === undefined && filter.to === undefined) {
+const pageOfOrders = prepare((p: Filter & Placeholders<'limit' | 'offset'>) =>
+  orm
+    .select(projectColumns)
+    .from(orders)
+    .where(isListed(p))
+    .orderBy(desc(orders.createdDate), desc(orders.id))
+    .limit(p.limit)
+    .offset(p.offset),
+)
+
+/** Rows are counted only where a client's few orders are asked for. */
+const countOfOrders = prepare((p: Filter) => {
+  if (p.clientId !== undefined) return orm.select({ total: countAll }).from(orders).where(isListed(p))
+  const { companyId, status, from, to } = p
+  if (status === undefined && from === undefined && to === undefined) {
     return orm
       .select({ total: sql<number>`${companies.orderCount}`.as('total') })
       .from(companies)
@@ -50,12 +39,33 @@ function totalOf(companyId: number, filter: OrderFilter, condition: SQL | undefi
     .where(
       and(
         eq(orderCounts.companyId, companyId),
-        filter.status === undefined ? undefined : eq(orderCounts.statusId, filter.status),
-        ...inDays(sql`${orderCounts.createdDate}`, filter),
+        status && eq(orderCounts.statusId, status),
+        ...inDays(sql`${orderCounts.createdDate}`, p),
       ),
     )
+})
+
+const countAll = sql<number>`count(*)`.as('total')
+
+/** One page, newest first, and the exact total. */
+export async function listOrders(db: Database, companyId: number, page: Page, filter: OrderFilter) {
+  const values = { companyId, clientId: filter.client_id, status: filter.status, from: filter.from, to: filter.to }
+  const [rows, [count]] = await db.read([
+    pageOfOrders({ ...values, limit: page.per_page, offset: offsetOf(page) }),
+    countOfOrders(values),
+  ])
+  return { rows, total: count?.total ?? 0 }
 }
 
-function inDays(day: SQL, { from, to }: OrderFilter): SQL[] {
-  return [...(from === undefined ? [] : [sql`${day} >= ${from}`]), ...(to === undefined ? [] : [sql`${day} <= ${to}`])]
+function isListed(p: Filter): SQL | undefined {
+  return and(
+    sql`${orders.companyId} = ${p.companyId} AND ${orders.deleted} = 0`,
+    p.clientId && eq(orders.clientId, p.clientId),
+    p.status && eq(orders.orderStatusId, p.status),
+    ...inDays(sql`${orders.createdDate}`, p),
+  )
+}
+
+function inDays(day: SQL, { from, to }: Partial<Filter>): SQL[] {
+  return [...(from ? [sql`${day} >= ${from}`] : []), ...(to ? [sql`${day} <= ${to}`] : [])]
 }

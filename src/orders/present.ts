@@ -1,24 +1,8 @@
-import { type ClientRow, presentClient } from '../clients/present.ts'
+import { presentClient } from '../clients/present.ts'
 import type { AccountingRow } from '../db/outbox.ts'
-import type { artworks, invoiceItems, invoices, orderStatuses, orders, payments, taxes } from '../db/schema.ts'
 import { isoTime } from '../http/time.ts'
-import { computeTotals, fromCents, lineTotal } from './totals.ts'
-
-/** The rows of one order; a part that is not there is null. */
-export interface OrderRows {
-  project: typeof orders.$inferSelect
-  invoice: typeof invoices.$inferSelect | null
-  tax: typeof taxes.$inferSelect | null
-  client: ClientRow
-  status: typeof orderStatuses.$inferSelect | null
-  items: Omit<typeof invoiceItems.$inferSelect, 'searchText'>[]
-  payments: (typeof payments.$inferSelect)[]
-  artworks: (typeof artworks.$inferSelect)[]
-}
-
-export interface FullOrderRows extends OrderRows {
-  accounting: AccountingRow
-}
+import type { FullOrderRows, OrderRows, OrderTotalsRows } from './rows.ts'
+import { computeTotals, fromCents, type Line, lineTotal } from './totals.ts'
 
 export function presentProject(row: OrderRows['project']) {
   return {
@@ -37,14 +21,9 @@ export function presentProject(row: OrderRows['project']) {
   }
 }
 
-function presentInvoice(rows: Pick<OrderRows, 'invoice' | 'tax' | 'items' | 'payments'>) {
-  const { invoice, tax, items } = rows
+function presentInvoice({ invoice, tax }: OrderRows, lines: Line[], paymentsCents: number[]) {
   if (!invoice) return null
-  const totals = computeTotals(
-    items,
-    { ...invoice, taxRate: tax?.rate ?? null },
-    rows.payments.map((payment) => payment.amountCents),
-  )
+  const totals = computeTotals(lines, { ...invoice, taxRate: tax?.rate ?? null }, paymentsCents)
   return {
     id: invoice.id,
     project_id: invoice.orderId,
@@ -66,7 +45,7 @@ function presentInvoice(rows: Pick<OrderRows, 'invoice' | 'tax' | 'items' | 'pay
   }
 }
 
-export function presentItem(row: OrderRows['items'][number]) {
+export function presentItem(row: FullOrderRows['items'][number]) {
   return {
     id: row.id,
     invoice_id: row.invoiceId,
@@ -91,7 +70,11 @@ export function presentOrder(rows: FullOrderRows) {
   const { tax, status } = rows
   return {
     project: presentProject(rows.project),
-    invoice: presentInvoice(rows),
+    invoice: presentInvoice(
+      rows,
+      rows.items,
+      rows.payments.map((payment) => payment.amountCents),
+    ),
     invoice_items: rows.items.map(presentItem),
     payments: rows.payments.map((row) => ({
       id: row.id,
@@ -136,6 +119,6 @@ function presentAccounting({ state, lastError, stopReason, syncedAt }: Accountin
 }
 
 /** The answer of update and delete. */
-export function presentChange(rows: OrderRows) {
-  return { project: presentProject(rows.project), invoice: presentInvoice(rows) }
+export function presentChange(rows: OrderTotalsRows) {
+  return { project: presentProject(rows.project), invoice: presentInvoice(rows, rows.lines, rows.paymentsCents) }
 }

@@ -5,7 +5,8 @@ import { notFound } from '../http/errors.ts'
 import * as contract from './contract.ts'
 import { listOrders } from './list-queries.ts'
 import { presentChange, presentOrder, presentProject } from './present.ts'
-import * as queries from './queries.ts'
+import { findOrder } from './queries.ts'
+import { createOrder, deleteOrder, updateOrder } from './write-queries.ts'
 
 export function mountOrders(app: Hono<AppEnv>): void {
   mount(app, contract.listOrders, async ({ query: { page, per_page, ...filter } }, { db, companyId }) => {
@@ -13,18 +14,18 @@ export function mountOrders(app: Hono<AppEnv>): void {
     return { data: rows.map(presentProject), pagination: { page, per_page, total } }
   })
 
-  mount(app, contract.createOrder, async ({ body }, context) => presentOrder(await queries.createOrder(context, body)))
+  mount(app, contract.createOrder, async ({ body }, context) => presentOrder(await createOrder(context, body)))
 
   mount(app, contract.readOrder, async ({ params }, { db, companyId }) =>
-    presentOrder(found(await queries.findOrder(db, companyId, params.id))),
+    presentOrder(found(await findOrder(db, companyId, params.id))),
   )
 
   mount(app, contract.updateOrder, async ({ params, body }, context) =>
-    presentChange(found(await queries.updateOrder(context, params.id, body))),
+    presentChange(found(await updateOrder(context, params.id, body))),
   )
 
   mount(app, contract.deleteOrder, async ({ params }, context) =>
-    presentChange(found(await queries.deleteOrder(context, params.id))),
+    presentChange(found(await deleteOrder(context, params.id))),
   )
 }
 

@@ -1,5 +1,5 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
-import { auditEntry } from '../../db/audit.ts'
+import { actorOf, auditEntry } from '../../db/audit.ts'
 import { type Database, orm } from '../../db/client.ts'
 import { emailThreadSegments, emailThreads } from '../../db/schema.ts'
 import type { RequestContext } from '../../http/context.ts'
@@ -119,7 +119,7 @@ export async function writeThread(
   const columns = columnsOf(context, input)
 
   const [, , [row], segments] = await db.writeRepeatably([
-    auditEntry(context, 'email_thread.write', sql`coalesce(${id}, ${newId})`, sql`NOT ${isStored}`),
+    auditEntry(actorOf(context), 'email_thread.write', sql`coalesce(${id}, ${newId})`, sql`NOT ${isStored}`),
     orm.delete(emailThreadSegments).where(
       sql`thread_id = ${id} AND (field IN (SELECT value FROM json_each(${JSON.stringify(sent)}))
         OR (field = 'content' AND NOT ${isStored}))`,

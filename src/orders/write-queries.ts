@@ -1,0 +1,286 @@
+import { and, eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { actorOf, auditEntry } from '../db/audit.ts'
+import { orm, type Placeholders, prepare } from '../db/client.ts'
+import { accountingNotice } from '../db/outbox.ts'
+import { companies, invoices, orderStatuses, orders } from '../db/schema.ts'
+import type { RequestContext } from '../http/context.ts'
+import { invalid } from '../http/errors.ts'
+import { isoDate } from '../http/time.ts'
+import type { NewOrder, OrderFields } from './contract.ts'
+import { orderArtworks, orderItems, orderPayments, orderRow, totalsRow } from './queries.ts'
+import { assemble, assembleTotals, type FullOrderRows, type OrderTotalsRows } from './rows.ts'
+import { toHundredths } from './totals.ts'
+
+type Actor = 'companyId' | 'tokenId' | 'requestId' | 'now'
+type Field = keyof ReturnType<typeof valuesOf>
+type ChangeOf<Name extends string> = Placeholders<Actor | Name, Field>
+
+/** The id that the order made in this batch was given. */
+const MADE_ID = sql`(SELECT value FROM sequences WHERE name = 'orders')`
+
+type Creation = ChangeOf<'today'>
+
+/** The statements of {@link createOrder}. */
+const creation = {
+  order: prepare((p: Creation) => {
+    const defaultStatus = sql`(SELECT id FROM ${orderStatuses}
+      WHERE company_id = ${p.companyId} AND is_default = 1 AND deleted = 0 ORDER BY position, id LIMIT 1)`
+    return orm.insert(orders).select(
+      sql`SELECT ${p.companyId}, (SELECT value + 1 FROM sequences WHERE name = 'orders'), ${p.title}, ${p.clientId},
+        ${p.description ?? null}, ${p.startDate ?? null}, ${p.deadline ?? null}, ${p.statusId ?? defaultStatus},
+        ${p.clientNotes ?? null}, ${p.today}, ${p.now}, ${p.now}, 0 WHERE ${allOf(referenceChecks(p))}`,
+    )
+  }),
+  number: prepare((p: Creation) =>
+    orm
+      .update(companies)
+      .set({ lastInvoiceNumber: sql`${companies.lastInvoiceNumber} + 1` })
+      .where(and(eq(companies.id, p.companyId), allOf(referenceChecks(p)))),
+  ),
+  invoice: prepare((p: Creation) =>
+    orm.insert(invoices).select(
+      sql`SELECT ${p.companyId}, (SELECT value + 1 FROM sequences WHERE name = 'invoices'), ${MADE_ID},
+        CAST(last_invoice_number AS TEXT), ${p.deadline ?? null}, ${p.taxId ?? null}, ${p.taxExempt ?? 0},
+        ${p.taxExemptReason ?? null}, ${p.discountHundredths ?? 0}, ${p.discountAmountType ?? 'percentage'},
+        ${p.discountType ?? 'before_tax'}, 0, ${p.now}, ${p.now}
+        FROM ${companies} WHERE id = ${p.companyId} AND ${allOf(referenceChecks(p))}`,
+    ),
+  ),
+  notice: prepare((p: Creation) => accountingNotice(p, 'create', MADE_ID, allOf(referenceChecks(p)))),
+  audit: prepare((p: Creation) => auditEntry(p, 'order.create', MADE_ID, allOf(referenceChecks(p)))),
+  row: prepare((p: Creation) => orderRow({ ...p, id: MADE_ID, when: allOf(referenceChecks(p)) })),
+  items: prepare((p: Creation) => orderItems({ ...p, id: MADE_ID })),
+  payments: prepare((p: Creation) => orderPayments({ ...p, id: MADE_ID })),
+  artworks: prepare((p: Creation) => orderArtworks({ ...p, id: MADE_ID })),
+  verdict: prepare((p: Creation) => orm.select(verdictOf(referenceChecks(p))).from(sql`(SELECT 1)`)),
+}
+
+/**
+ * Makes an order and its invoice. The checks of what it refers to stand in every statement: inside one transaction they
+ * all come out alike, so either everything is written or nothing.
+ *
+ * @throws ApiError 400 naming each reference that is not the company's or is deleted
+ */
+export async function createOrder(context: RequestContext, body: NewOrder): Promise<FullOrderRows> {
+  const values = { ...actorOf(context), ...valuesOf(body), today: isoDate(context.now) }
+  const [, , , notices, , row, items, payments, artworks, [verdict]] = await context.db.write([
+    creation.order(values),
+    creation.number(values),
+    creation.invoice(values),
+    creation.notice(values),
+    creation.audit(values),
+    creation.row(values),
+    creation.items(values),
+    creation.payments(values),
+    creation.artworks(values),
+    creation.verdict(values),
+  ])
+  const rows = assemble([row, items, payments, artworks])
+  if (!rows) throw refused(failedOf(verdict))
+  if (notices.length > 0) context.wakeAccounting()
+  return rows
+}
+
+type Update = ChangeOf<'id'>
+
+/** The statements of {@link updateOrder}. */
+const update = {
+  order: prepare((p: Update) =>
+    orm
+      .update(orders)
+      .set(given({ ...projectColumns(p), updatedAt: p.now }))
+      .where(sql`${isThis(p)} AND ${mayUpdate(p)}`),
+  ),
+  invoice: prepare((p: Update) =>
+    orm
+      .update(invoices)
+      .set(given({ ...invoiceColumns(p), updatedAt: p.now }))
+      .where(sql`company_id = ${p.companyId} AND order_id = ${p.id} AND deleted = 0 AND ${mayUpdate(p)}`),
+  ),
+  notice: prepare((p: Update) => accountingNotice(p, 'update', sql`${p.id}`, mayUpdate(p))),
+  audit: prepare((p: Update) => auditEntry(p, 'order.update', sql`${p.id}`, mayUpdate(p))),
+  row: prepare((p: Update) => totalsRow(p, verdictOf(updateChecks(p)))),
+}
+
+/**
+ * Sets only the columns that are sent, so that two concurrent updates keep what they did not both set.
+ *
+ * @returns undefined where there is no such order
+ * @throws ApiError 400 naming each field that refers to what is not the company's, or makes the discount impossible
+ */
+export async function updateOrder(
+  context: RequestContext,
+  id: number,
+  body: OrderFields,
+): Promise<OrderTotalsRows | undefined> {
+  const values = { ...actorOf(context), ...valuesOf(body), id }
+  const [, , notices, , [row]] = await context.db.writeRepeatably([
+    update.order(values),
+    update.invoice(values),
+    update.notice(values),
+    update.audit(values),
+    update.row(values),
+  ])
+  if (!row) return undefined
+  const failed = failedOf(row.verdict)
+  if (failed.length > 0) throw refused(failed)
+  if (notices.length > 0) context.wakeAccounting()
+  return assembleTotals(row)
+}
+
+type Deletion = Placeholders<Actor | 'id'>
+
+/** The statements of {@link deleteOrder}. */
+const deletion = {
+  notice: prepare((p: Deletion) => accountingNotice(p, 'delete', sql`${p.id}`, isLive(p))),
+  audit: prepare((p: Deletion) => auditEntry(p, 'order.delete', sql`${p.id}`, isLive(p))),
+  invoice: prepare((p: Deletion) =>
+    orm
+      .update(invoices)
+      .set(given({ deleted: sql`1`, updatedAt: p.now }))
+      .where(sql`company_id = ${p.companyId} AND order_id = ${p.id} AND deleted = 0 AND ${isLive(p)}`),
+  ),
+  order: prepare((p: Deletion) =>
+    orm
+      .update(orders)
+      .set(given({ deleted: sql`1`, updatedAt: p.now }))
+      .where(isThis(p))
+      .returning({ id: orders.id }),
+  ),
+  row: prepare((p: Deletion) => totalsRow(p)),
+}
+
+/** @returns undefined where there is no such order, or it is deleted already */
+export async function deleteOrder(context: RequestContext, id: number): Promise<OrderTotalsRows | undefined> {
+  const values = { ...actorOf(context), id }
+  const [notices, , , [deleted], [row]] = await context.db.write([
+    deletion.notice(values),
+    deletion.audit(values),
+    deletion.invoice(values),
+    deletion.order(values),
+    deletion.row(values),
+  ])
+  if (notices.length > 0) context.wakeAccounting()
+  return deleted && row && assembleTotals(row)
+}
+
+/** The values of the fields that are sent, as the columns hold them. */
+function valuesOf(body: OrderFields) {
+  return {
+    title: body.title,
+    clientId: body.client_id,
+    description: body.description,
+    startDate: body.start_date,
+    deadline: body.deadline,
+    statusId: body.status_id,
+    clientNotes: body.client_notes,
+    taxId: body.tax_id === 0 ? null : body.tax_id,
+    taxExempt: numberOf(body.tax_exempt),
+    taxExemptReason: body.tax_exempt_reason,
+    discountHundredths: body.discount_amount === undefined ? undefined : toHundredths(body.discount_amount),
+    discountAmountType: body.discount_amount_type,
+    discountType: body.discount_type,
+    requested: numberOf(body.accounting_sync_enabled),
+  }
+}
+
+function numberOf(flag: boolean | undefined): number | undefined {
+  return flag === undefined ? undefined : Number(flag)
+}
+
+function projectColumns(p: Update) {
+  return {
+    title: p.title,
+    clientId: p.clientId,
+    description: p.description,
+    startDate: p.startDate,
+    deadline: p.deadline,
+    orderStatusId: p.statusId,
+    clientNotes: p.clientNotes,
+  }
+}
+
+function invoiceColumns(p: Update) {
+  return {
+    dueDate: p.deadline,
+    taxId: p.taxId,
+    taxExempt: p.taxExempt,
+    taxExemptReason: p.taxExemptReason,
+    discountHundredths: p.discountHundredths,
+    discountAmountType: p.discountAmountType,
+    discountType: p.discountType,
+  }
+}
+
+/** Of columns to set, those whose value is given. */
+function given<Column extends string>(columns: Record<Column, Placeholder | SQL | undefined>) {
+  const entries = Object.entries<Placeholder | SQL | undefined>(columns)
+  return Object.fromEntries(entries.flatMap(([name, value]) => (value ? [[name, sql`${value}`]] : []))) as Partial<
+    Record<Column, SQL>
+  >
+}
+
+function isThis(p: Placeholders<'companyId' | 'id'>): SQL {
+  return sql`company_id = ${p.companyId} AND id = ${p.id} AND deleted = 0`
+}
+
+function isLive(p: Placeholders<'companyId' | 'id'>): SQL {
+  return sql`EXISTS (SELECT 1 FROM orders WHERE ${isThis(p)})`
+}
+
+function mayUpdate(p: Update): SQL {
+  return sql`${allOf(updateChecks(p))} AND ${isLive(p)}`
+}
+
+type Checks = Record<string, SQL>
+
+function updateChecks(p: Update): Checks {
+  return { ...referenceChecks(p), ...discountCheck(p) }
+}
+
+/** A condition per field that refers to another row of the company. */
+function referenceChecks({ companyId, clientId, statusId, taxId }: Placeholders<'companyId', Field>): Checks {
+  const exists = (table: SQL, id: Placeholder) =>
+    sql`EXISTS (SELECT 1 FROM ${table} WHERE company_id = ${companyId} AND id = ${id} AND deleted = 0)`
+  return {
+    ...(clientId && { client_id: exists(sql`clients`, clientId) }),
+    ...(statusId && { status_id: exists(sql`order_statuses`, statusId) }),
+    ...(taxId && { tax_id: sql`(${taxId} IS NULL OR ${exists(sql`taxes`, taxId)})` }),
+  }
+}
+
+/** An amount or a type that is sent alone must go with the stored other. */
+function discountCheck({ companyId, id, discountHundredths: amount, discountAmountType: type }: Update): Checks {
+  if ((amount === undefined) === (type === undefined)) return {}
+  return {
+    [amount ? 'discount_amount' : 'discount_amount_type']: sql`NOT EXISTS (SELECT 1 FROM invoices
+      WHERE company_id = ${companyId} AND order_id = ${id} AND deleted = 0
+      AND ${type ?? sql`discount_amount_type`} = 'percentage' AND ${amount ?? sql`discount_hundredths`} > 10000)`,
+  }
+}
+
+function allOf(checks: Checks): SQL {
+  const conditions = Object.values(checks)
+  return conditions.length === 0 ? sql`1` : sql`(${sql.join(conditions, sql` AND `)})`
+}
+
+/** The outcome of each check, by field. */
+function verdictOf(checks: Checks): Record<string, SQL.Aliased<number>> {
+  const columns = Object.entries({ ...checks, ok: sql`1` })
+  return Object.fromEntries(columns.map(([field, check]) => [field, sql<number>`${check}`.as(`${field}_holds`)]))
+}
+
+function failedOf(verdict: Record<string, number> = {}): string[] {
+  return Object.keys(verdict).filter((field) => !verdict[field])
+}
+
+function refused(failed: string[]) {
+  return invalid(
+    failed.map((field) => ({
+      path: field,
+      message: field.startsWith('discount')
+        ? 'a percentage must be at most 100; the stored discount makes this one more'
+        : 'is not of this company, or is deleted',
+    })),
+  )
+}
