@@ -1,7 +1,7 @@
-import { countStatuses, figuresOf, levelOf, windowMedians } from './figures.ts'
+import { countStatuses, figuresOf, isSustained, levelOf, windowMedians } from './figures.ts'
 import { comparePlateaus } from './memory.ts'
 import { GAVE_UP, type Outcome } from './open-loop.ts'
-import type { MeasuredPhase, Report } from './run.ts'
+import { type MeasuredPhase, P99_LIMIT_MS, type Report } from './run.ts'
 
 const RECOVERY_LIMIT_MS = 5_000
 /** How much of the Worker's heap may stay behind after a run. */
@@ -58,6 +58,9 @@ export function describe(report: Report): string {
     '',
     'open loop: latency counts from when a request was due; ms',
     ...[steady, doubled, after].map(describePhase),
+    isSustained(steady.phase, P99_LIMIT_MS)
+      ? 'the sustained rate was kept up'
+      : `the sustained rate was not kept up all the time (p99 over ${P99_LIMIT_MS} ms, or somebody turned away): others use this machine, or it was luck`,
     '',
     ...[steady, doubled].map(describeMemory),
     `heap of the Worker, garbage collected: ${mib(heap.start)} before, ${mib(heap.afterSteady)} and ${mib(heap.afterDoubled)} after the two runs; ${mib(heap.peak)} at most at twice the rate`,

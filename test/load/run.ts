@@ -12,7 +12,7 @@ import { prepareState, startLoaded } from './serve.ts'
 import { Traffic } from './traffic.ts'
 
 /** A rate is sustained while its p99 stays below this. */
-const P99_LIMIT_MS = 300
+export const P99_LIMIT_MS = 300
 /** Shares of what the closed loop reaches that are tried in turn. */
 const TRIED = [1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]
 /** Callers at once: many more than any rate that is sustained needs. */
@@ -131,21 +131,27 @@ async function runWatched(loop: OpenLoop, name: string, rate: number, seconds: n
   return { measured, done }
 }
 
-/** The highest of some rates that a short run at it sustains; the lowest of them when none is. */
+/**
+ * The highest of some rates that two short runs in a row sustain, so that luck does not count; the lowest of them when
+ * none is.
+ */
 async function findSustained(
   loop: OpenLoop,
   capacity: number,
   seconds: number,
   say: (line: string) => void,
 ): Promise<number> {
-  let rate = capacity
-  for (const share of TRIED) {
-    rate = Math.max(1, Math.round(capacity * share))
+  const isSustainedAt = async (rate: number) => {
     const { phase, done } = await loop.run('trial', rate, seconds)
     await done
     const isKept = isSustained(phase, P99_LIMIT_MS)
     say(`${rate} a second: p99 ${Math.round(figuresOf(phase).p99)} ms, ${isKept ? 'sustained' : 'too much'}`)
-    if (isKept) break
+    return isKept
+  }
+  let rate = capacity
+  for (const share of TRIED) {
+    rate = Math.max(1, Math.round(capacity * share))
+    if ((await isSustainedAt(rate)) && (await isSustainedAt(rate))) break
   }
   return rate
 }
