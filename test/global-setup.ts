@@ -11,6 +11,8 @@ declare module 'vitest' {
     accountingUrl: string
     /** The integration API as an integrator meets it. */
     crmApiUrl: string
+    /** Where `npm run prism` takes every request and answer; '' in any other run. */
+    prismRecorder: string
     /** A company's own storage, before `/t/SCOPE`. */
     s3Url: string
     /** Hosts of the supplier simulators; the SOAP endpoint of supplier_a is at `/productinfo`. */
@@ -21,6 +23,7 @@ declare module 'vitest' {
 
 /** Starts the outside world once for the whole run, in Node: tests reach it over real HTTP. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  project.provide('prismRecorder', process.env.PRISM_RECORDER ?? '')
   const accounting = await startAccounting()
   project.provide('accountingUrl', accounting.url)
   const crmApi = await startCrmApi()

@@ -1,4 +1,4 @@
-import { getTableColumns, type SQL, sql } from 'drizzle-orm'
+import { getTableColumns, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core'
 import { artworks, clients, invoiceItems, invoices, orderStatuses, orders, payments, taxes } from './schema.ts'
 
@@ -60,4 +60,12 @@ export function columnsAs<T extends SQLiteTable>(table: T, prefix: string): Alia
 /** The row of an outer join, or null where there was none: then its key is null. */
 export function rowOrNull<T extends { id: unknown }>(row: T): T | null {
   return row.id === null ? null : row
+}
+
+/** Of columns to set by placeholders, those whose value is given. */
+export function given<Column extends string>(columns: Record<Column, Placeholder | SQL | undefined>) {
+  const entries = Object.entries<Placeholder | SQL | undefined>(columns)
+  return Object.fromEntries(entries.flatMap(([name, value]) => (value ? [[name, sql`${value}`]] : []))) as Partial<
+    Record<Column, SQL>
+  >
 }

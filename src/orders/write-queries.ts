@@ -1,6 +1,7 @@
 import { and, eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { actorOf, auditEntry } from '../db/audit.ts'
 import { orm, type Placeholders, prepare } from '../db/client.ts'
+import { given } from '../db/columns.ts'
 import { accountingNotice } from '../db/outbox.ts'
 import { companies, invoices, orderStatuses, orders } from '../db/schema.ts'
 import type { RequestContext } from '../http/context.ts'
@@ -210,14 +211,6 @@ function invoiceColumns(p: Update) {
     discountAmountType: p.discountAmountType,
     discountType: p.discountType,
   }
-}
-
-/** Of columns to set, those whose value is given. */
-function given<Column extends string>(columns: Record<Column, Placeholder | SQL | undefined>) {
-  const entries = Object.entries<Placeholder | SQL | undefined>(columns)
-  return Object.fromEntries(entries.flatMap(([name, value]) => (value ? [[name, sql`${value}`]] : []))) as Partial<
-    Record<Column, SQL>
-  >
 }
 
 function isThis(p: Placeholders<'companyId' | 'id'>): SQL {

@@ -149,6 +149,7 @@ describe.each([...FROM_CONTRACTS, ...MORE])('%s', (_, sent) => {
     else expect(well.rows).not.toEqual(before)
 
     const faults = well.calls.flatMap((call) => modesOf(call).map((mode): Fault => ({ ...call, mode })))
+    expect(faults.length, 'the calls of a binding').toBeGreaterThan(0)
     const shops = await openShops(sent, faults.length)
     const problems: string[] = []
     for (const fault of faults) {

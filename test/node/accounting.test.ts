@@ -134,10 +134,10 @@ describe('npm run accounting', () => {
       stderr: '',
       stdout: '1 dead notice is sent again at once.\n',
     })
-    await expect.poll(statuses, { timeout: 5_000 }).toEqual(['parked', 'synced'])
+    await expect.poll(statuses, { timeout: 20_000 }).toEqual(['parked', 'synced'])
     const again = await runCommand('accounting', 'retry', '2', '--state', state)
     expect(again.stdout).toBe(`Notice 2 (order ${orderId} of company 1) is sent again at once.\n`)
-    await expect.poll(statuses, { timeout: 5_000 }).toEqual(['synced', 'synced'])
+    await expect.poll(statuses, { timeout: 20_000 }).toEqual(['synced', 'synced'])
     expect(Object.keys((await look<Books>(books)).state.realms[REALM]?.invoices ?? {})).toHaveLength(2)
     expect(await runCommand('accounting', 'retry', '--dead', '--state', state)).toMatchObject({
       stdout: 'No dead notices.\n',

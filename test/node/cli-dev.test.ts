@@ -1,9 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { decryptCredentials } from '../../src/auth/credentials.ts'
 import { readCredentialsKey } from '../../src/cli/secrets.ts'
 import { findFreePort, freshState, runCommand, runSql, smallShop, startCommand, writeSeed } from './cli-support.ts'
 import { ask, startDev } from './dev-server.ts'
+
+/** A `dev` that is to refuse; should it serve, it ends with the test. */
+function tryDev(...args: string[]) {
+  const { child, ended } = startCommand('dev', args)
+  onTestFinished(() => void child.kill('SIGTERM'))
+  return ended
+}
 
 describe('npm run dev', () => {
   it('serves a sample shop, lets the other commands work beside it, and keeps the data', {
@@ -66,8 +73,8 @@ describe('npm run dev', () => {
 
     // Nobody else may serve on this port, or from these files.
     const [samePort, sameState] = await Promise.all([
-      startCommand('dev', ['--port', String(port)]).ended,
-      startCommand('dev', ['--port', String(await findFreePort()), '--state', state]).ended,
+      tryDev('--port', String(port)),
+      tryDev('--port', String(await findFreePort()), '--state', state),
     ])
     expect(samePort).toEqual({ code: 1, stdout: '', stderr: `Port ${port} is in use: choose another with --port N.\n` })
     expect(sameState).toMatchObject({ code: 1, stdout: '' })
@@ -89,7 +96,7 @@ describe('npm run dev', () => {
     [['--prot', '1'], "Unknown option '--prot'. Usage: npm run dev"],
     [['serve'], "Unexpected argument 'serve'"],
   ])('refuses %j', async (args, message) => {
-    const outcome = await startCommand('dev', args).ended
+    const outcome = await tryDev(...args)
     expect(outcome).toMatchObject({ code: 1, stdout: '' })
     expect(outcome.stderr).toContain(message)
     expect(outcome.stderr.trimEnd().split('\n')).toHaveLength(1)

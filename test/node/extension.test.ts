@@ -1,22 +1,20 @@
-import { execFile } from 'node:child_process'
 import { access, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { stripTypeScriptTypes } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { type BrowserContext, chromium, type Page, type Worker } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { makeSampleCompany } from '../../src/cli/sample-company.ts'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
+import { runCommand } from './cli-support.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const CHROMIUM = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
 /** Not a localhost name: the local bucket lets none but those through. */
 const PAGE_HOST = 'shop.test'
 const RATE_LIMIT = 300
-const run = promisify(execFile)
 
 const hasChromium = await access(CHROMIUM).then(
   () => true,
@@ -49,7 +47,8 @@ describe.skipIf(!hasChromium)(hasChromium ? 'in a real browser' : `in a real bro
   }, 180_000)
 
   afterAll(async () => {
-    await Promise.all(open.map((context) => context.close()))
+    // One that does not close must not keep the others.
+    await Promise.allSettled(open.map((context) => context.close()))
     pages?.close()
     await dev?.stop()
     if (folder) await rm(folder, { recursive: true, force: true })
@@ -89,7 +88,9 @@ describe.skipIf(!hasChromium)(hasChromium ? 'in a real browser' : `in a real bro
 
   async function mintToken(): Promise<string> {
     const args = ['create', '--company', '1', '--name', 'browser test', '--state', dev.state]
-    return (await run(process.execPath, [join(ROOT, 'src/cli/tokens.ts'), ...args], { cwd: ROOT })).stdout.trim()
+    const { code, stdout, stderr } = await runCommand('tokens', ...args)
+    expect(code, stderr).toBe(0)
+    return stdout.trim()
   }
 
   const places: [string, () => Promise<Place>][] = [

@@ -23,6 +23,8 @@ import { ACCOUNTING, BUCKET, type Outside, REQUESTS, shopThatIsRefused, shopThat
  * logged, answered or stored is searched for every secret that was used, in every form.
  */
 const READY_MS = 60_000
+const STOP_MS = 10_000
+const LOG_MS = 30_000
 
 let state: string
 let outside: Outside
@@ -110,11 +112,12 @@ async function useEverything(): Promise<void> {
     runSql(state, 'UPDATE api_tokens SET revoked_at = 1 WHERE id = (SELECT max(id) FROM api_tokens)')
     await useApi(url)
     await deliverNotices(url)
-    // Lines on their way.
-    await sleep(500)
+    await untilLogged(url)
   } finally {
+    const stillRuns = setTimeout(() => wrangler.kill('SIGKILL'), STOP_MS)
     wrangler.kill('SIGTERM')
     await ended
+    clearTimeout(stillRuns)
   }
 }
 
@@ -125,6 +128,14 @@ async function untilReady(url: string): Promise<void> {
     if (response?.ok) return
   }
   throw new Error(`Nothing serves ${url}: ${output}`)
+}
+
+/** Lines come in order: when that of one more request is here, those of the others are. */
+async function untilLogged(url: string): Promise<void> {
+  const { headers } = await fetch(`${url}/clients`)
+  const last = headers.get('x-request-id') ?? 'no id'
+  for (const end = Date.now() + LOG_MS; Date.now() < end; await sleep(50)) if (output.includes(last)) return
+  throw new Error(`The log ends before its last line: ${output.slice(-2_000)}`)
 }
 
 async function send(

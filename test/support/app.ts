@@ -6,6 +6,7 @@ import { hashToken } from '../../src/auth/tokens.ts'
 import type { Env } from '../../src/env.ts'
 import { expectConforms } from './conformance.ts'
 import './log.ts'
+import { keepForPrism, passThroughPrism } from './prism.ts'
 
 const ORIGIN = 'https://api.test'
 
@@ -115,8 +116,10 @@ export async function call(...input: Parameters<typeof request>): Promise<Answer
  * the answer is then waited for.
  */
 export async function send(sent: Request, options: { env?: Env; limiterFailed?: boolean } = {}): Promise<Answer> {
+  const kept = keepForPrism(sent)
   const response = options.env ? await fetchWith(sent, options.env) : await exports.default.fetch(sent)
   await expectConforms(sent, response, options)
+  await passThroughPrism(kept, response)
   return bodyOf(response)
 }
 

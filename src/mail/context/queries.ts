@@ -1,5 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { type Database, orm } from '../../db/client.ts'
+import { type Database, orm, type Placeholders, prepare } from '../../db/client.ts'
 
 /*
  * A context belongs to the company whose seed wrote it, but may tell of others; ids are unique only within a company.
@@ -8,30 +8,34 @@ import { type Database, orm } from '../../db/client.ts'
  * writer's. A deleted client or order still belongs to its company. What names a company belongs to that one.
  */
 
+type Wanted = Placeholders<'companyId' | 'legacyThreadId'>
+
+const newestTied = prepare((p: Wanted) =>
+  orm
+    .select({
+      threadId: sql<string>`thread_id`.as('the_thread_id'),
+      legacyThreadId: sql<string | null>`legacy_thread_id`.as('the_legacy_thread_id'),
+      senderEmail: sql<string | null>`sender_email`.as('the_sender_email'),
+      clientId: sql<string | null>`client_id`.as('the_client_id'),
+      clientData: sql<string | null>`client_data`.as('the_client_data'),
+      clientsData: sql<string | null>`clients_data`.as('the_clients_data'),
+      ordersData: sql<string | null>`orders_data`.as('the_orders_data'),
+      selectedOrderId: sql<string | null>`selected_order_id`.as('the_selected_order_id'),
+      participantEmails: sql<string | null>`participant_emails`.as('the_participant_emails'),
+      participantsData: sql<string | null>`participants_data`.as('the_participants_data'),
+      fetchedAt: sql<number>`fetched_at`.as('the_fetched_at'),
+      updatedAt: sql<number>`updated_at`.as('the_updated_at'),
+    })
+    .from(sql`(${tiedContext(p)})`),
+)
+
 /**
  * The newest context with this legacy id that is tied to the company: through its client, an order in `orders_data`, or
  * a company id anywhere in its JSON. What belongs to another company is left out of it, and so is what is no JSON.
  * JSON comes as text.
  */
 export async function findThreadContext(db: Database, companyId: number, legacyThreadId: string) {
-  const [[row]] = await db.read([
-    orm
-      .select({
-        threadId: sql<string>`thread_id`.as('the_thread_id'),
-        legacyThreadId: sql<string | null>`legacy_thread_id`.as('the_legacy_thread_id'),
-        senderEmail: sql<string | null>`sender_email`.as('the_sender_email'),
-        clientId: sql<string | null>`client_id`.as('the_client_id'),
-        clientData: sql<string | null>`client_data`.as('the_client_data'),
-        clientsData: sql<string | null>`clients_data`.as('the_clients_data'),
-        ordersData: sql<string | null>`orders_data`.as('the_orders_data'),
-        selectedOrderId: sql<string | null>`selected_order_id`.as('the_selected_order_id'),
-        participantEmails: sql<string | null>`participant_emails`.as('the_participant_emails'),
-        participantsData: sql<string | null>`participants_data`.as('the_participants_data'),
-        fetchedAt: sql<number>`fetched_at`.as('the_fetched_at'),
-        updatedAt: sql<number>`updated_at`.as('the_updated_at'),
-      })
-      .from(sql`(${tiedContext(companyId, legacyThreadId)})`),
-  ])
+  const [[row]] = await db.read([newestTied({ companyId, legacyThreadId })])
   return row
 }
 
@@ -48,7 +52,7 @@ const SELECTED_ORDER_ID = sql.raw('4')
  * Step by step: `context` is every context with this id; `part_value` each value in its parts, `named` with the id and
  * the company that it names, `found` with who has that id, `owned` with whether it is the caller's.
  */
-function tiedContext(companyId: number, legacyThreadId: string): SQL {
+function tiedContext({ companyId, legacyThreadId }: Wanted): SQL {
   return sql`WITH me (company_id) AS (SELECT CAST(${companyId} AS INTEGER)),
     context AS MATERIALIZED (
       SELECT rowid AS row, company_id AS writer, thread_id, legacy_thread_id, sender_email, client_id,

@@ -1,9 +1,10 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { actorOf, auditEntry } from '../../db/audit.ts'
-import { type Database, orm } from '../../db/client.ts'
+import { type Database, orm, type Placeholders, prepare } from '../../db/client.ts'
+import { given } from '../../db/columns.ts'
 import { emailThreadSegments, emailThreads } from '../../db/schema.ts'
 import type { RequestContext } from '../../http/context.ts'
-import { TEXT_FIELDS, type TextField, type ThreadInput } from './input.ts'
+import { TEXT_FIELDS, type ThreadInput } from './input.ts'
 import type { Version } from './known-content.ts'
 import { toSegments } from './segments.ts'
 
@@ -13,6 +14,8 @@ export interface ThreadKey {
   /** Lower-case. */
   accountEmail: string
 }
+
+type Key = 'companyId' | keyof ThreadKey
 
 /** A stored segment of a thread. */
 export interface Segment {
@@ -24,19 +27,24 @@ export interface Segment {
 const INLINE_BYTES = 100_000
 export const IN_SEGMENTS = '@'
 
-const COLUMNS = {
-  mail_thread_id: 'mailThreadId',
-  subject: 'subject',
-  snippet: 'snippet',
-  mail_history_id: 'mailHistoryId',
-} as const satisfies Record<TextField, keyof typeof emailThreads.$inferSelect>
-
 /** Part of every ETag: raise it whenever the form of the answer changes. */
 const ANSWER_FORM = 1
 
 const etag = sql<string>`'"' || ${sql.raw(String(ANSWER_FORM))} || '.' || ${emailThreads.id} || '.' || ${emailThreads.revision} || '"'`
 
 export type ThreadRow = typeof emailThreads.$inferSelect
+
+const threadRow = prepare((p: Placeholders<Key>) =>
+  orm
+    .select({ ...getTableColumns(emailThreads), etag: etag.as('etag') })
+    .from(emailThreads)
+    .where(isLive(p)),
+)
+
+const segmentsOfThread = prepare((p: Placeholders<Key | 'isKnown' | 'knownEtags'>) => {
+  const isWanted = sql`${p.isKnown} = 0 AND ${etag} NOT IN (SELECT value FROM json_each(${p.knownEtags}))`
+  return segmentsOf(sql`(SELECT id FROM ${emailThreads} WHERE ${isLive(p)} AND ${isWanted})`)
+})
 
 /**
  * A thread that is not deleted, and its segments; none when its ETag is among `knownEtags`, so that nothing large is
@@ -48,30 +56,48 @@ export async function findThread(
   key: ThreadKey,
   knownEtags: string[] | '*',
 ): Promise<{ row: ThreadRow & { etag: string }; segments: Segment[]; isKnown: boolean } | undefined> {
-  const isLive = sql`${isThread(companyId, key)} AND ${emailThreads.deleted} = 0`
-  const isWanted =
-    knownEtags === '*' ? sql`0` : sql`${etag} NOT IN (SELECT value FROM json_each(${JSON.stringify(knownEtags)}))`
+  const isAny = knownEtags === '*'
   const [[row], segments] = await db.read([
-    orm
-      .select({ ...getTableColumns(emailThreads), etag: etag.as('etag') })
-      .from(emailThreads)
-      .where(isLive),
-    segmentsOf(sql`(SELECT id FROM ${emailThreads} WHERE ${isLive} AND ${isWanted})`),
+    threadRow({ companyId, ...key }),
+    segmentsOfThread({
+      companyId,
+      ...key,
+      isKnown: Number(isAny),
+      knownEtags: JSON.stringify(isAny ? [] : knownEtags),
+    }),
   ])
-  return row && { row, segments, isKnown: knownEtags === '*' || knownEtags.includes(row.etag) }
+  return row && { row, segments, isKnown: isAny || knownEtags.includes(row.etag) }
 }
+
+const versionsOf = prepare((p: Placeholders<'companyId' | 'legacyThreadId'>) =>
+  orm
+    .select({ accountEmail: emailThreads.accountEmail, contentHash: emailThreads.contentHash })
+    .from(emailThreads)
+    .where(sql`company_id = ${p.companyId} AND legacy_thread_id = ${p.legacyThreadId}`)
+    .limit(100),
+)
 
 /** What is stored under this id, for at most 100 mailboxes. */
 export async function findVersions(db: Database, companyId: number, legacyThreadId: string): Promise<Version[]> {
-  const [versions] = await db.read([
-    orm
-      .select({ accountEmail: emailThreads.accountEmail, contentHash: emailThreads.contentHash })
-      .from(emailThreads)
-      .where(sql`company_id = ${companyId} AND legacy_thread_id = ${legacyThreadId}`)
-      .limit(100),
-  ])
+  const [versions] = await db.read([versionsOf({ companyId, legacyThreadId })])
   return versions
 }
+
+type Write = Placeholders<
+  Key | 'now' | 'contentHash' | 'messageCount' | 'lastSyncedAt',
+  'mailThreadId' | 'subject' | 'snippet' | 'mailHistoryId' | 'firstMessageAt' | 'lastMessageAt'
+>
+
+const touch = prepare((p: Write) =>
+  orm
+    .update(emailThreads)
+    .set({ ...given(columnsOf(p)), revision: sql`${emailThreads.revision} + 1` })
+    .where(
+      sql`${isThread(p)} AND content_hash = ${p.contentHash}
+        AND ${IN_SEGMENTS} NOT IN (coalesce(mail_thread_id, ''), coalesce(subject, ''), coalesce(snippet, ''), coalesce(mail_history_id, ''))`,
+    )
+    .returning(),
+)
 
 /**
  * Updates a thread whose content is the one sent, without writing the content.
@@ -85,18 +111,60 @@ export async function touchThread(
   contentHash: string,
 ): Promise<ThreadRow | undefined> {
   if (TEXT_FIELDS.some((field) => isLarge(input.texts[field]))) return undefined
-  const { db, companyId } = context
-  const [[row]] = await db.writeRepeatably([
-    orm
-      .update(emailThreads)
-      .set({ ...columnsOf(context, input), revision: sql`${emailThreads.revision} + 1` })
-      .where(
-        sql`${isThread(companyId, key)} AND content_hash = ${contentHash}
-          AND ${IN_SEGMENTS} NOT IN (coalesce(mail_thread_id, ''), coalesce(subject, ''), coalesce(snippet, ''), coalesce(mail_history_id, ''))`,
-      )
-      .returning(),
-  ])
+  const [[row]] = await context.db.writeRepeatably([touch(valuesOf(context, key, input, contentHash))])
   return row
+}
+
+type Replacement = Write & Placeholders<'newId' | 'tokenId' | 'requestId' | 'sentTexts'>
+
+/** The statements of {@link writeThread}. */
+const replacement = {
+  audit: prepare((p: Replacement) =>
+    auditEntry(p, 'email_thread.write', sql`coalesce(${idOf(p)}, ${p.newId})`, sql`NOT ${isStored(p)}`),
+  ),
+  oldSegments: prepare((p: Replacement) =>
+    orm.delete(emailThreadSegments).where(
+      sql`thread_id = ${idOf(p)} AND (field IN (SELECT value FROM json_each(${p.sentTexts}))
+        OR (field = 'content' AND NOT ${isStored(p)}))`,
+    ),
+  ),
+  row: prepare((p: Replacement) => {
+    const columns = given(columnsOf(p))
+    return orm
+      .insert(emailThreads)
+      .values({
+        ...columns,
+        id: p.newId,
+        companyId: p.companyId,
+        legacyThreadId: p.legacyThreadId,
+        accountEmail: p.accountEmail,
+        contentHash: p.contentHash,
+        messageCount: p.messageCount,
+        lastSyncedAt: p.lastSyncedAt,
+        revision: 1,
+        contentRevision: 1,
+        createdAt: p.now,
+        updatedAt: p.now,
+      })
+      .onConflictDoUpdate({
+        target: [emailThreads.companyId, emailThreads.legacyThreadId, emailThreads.accountEmail],
+        set: {
+          ...columns,
+          contentHash: sql`${p.contentHash}`,
+          revision: sql`${emailThreads.revision} + 1`,
+          contentRevision: sql`CASE WHEN ${emailThreads.contentHash} = ${p.contentHash} THEN ${emailThreads.contentRevision} ELSE ${emailThreads.revision} + 1 END`,
+        },
+      })
+      .returning()
+  }),
+  otherSegments: prepare((p: Replacement) => segmentsOf(idOf(p), sql`field <> 'content'`)),
+  segment: prepare((p: Placeholders<Key | 'field' | 'position' | 'data' | 'isContent'>) =>
+    // Content is written by this batch or not at all: only then is its revision the thread's.
+    orm.insert(emailThreadSegments).select(
+      sql`SELECT id, ${p.field}, ${p.position}, ${p.data} FROM ${emailThreads}
+        WHERE ${isThread(p)} AND (${p.isContent} = 0 OR content_revision = revision)`,
+    ),
+  ),
 }
 
 /**
@@ -110,57 +178,55 @@ export async function writeThread(
   input: ThreadInput,
   contentHash: string,
 ): Promise<{ row: ThreadRow; segments: Segment[] }> {
-  const { db, companyId, now } = context
-  const newId = crypto.randomUUID()
-  const isThis = isThread(companyId, key)
-  const id = sql`(SELECT id FROM ${emailThreads} WHERE ${isThis})`
-  const isStored = sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${isThis} AND content_hash = ${contentHash})`
   const sent = TEXT_FIELDS.filter((field) => input.texts[field] !== undefined)
-  const columns = columnsOf(context, input)
-
-  const [, , [row], segments] = await db.writeRepeatably([
-    auditEntry(actorOf(context), 'email_thread.write', sql`coalesce(${id}, ${newId})`, sql`NOT ${isStored}`),
-    orm.delete(emailThreadSegments).where(
-      sql`thread_id = ${id} AND (field IN (SELECT value FROM json_each(${JSON.stringify(sent)}))
-        OR (field = 'content' AND NOT ${isStored}))`,
-    ),
-    orm
-      .insert(emailThreads)
-      .values({
-        ...columns,
-        id: newId,
-        companyId,
+  const values = {
+    ...actorOf(context),
+    ...valuesOf(context, key, input, contentHash),
+    newId: crypto.randomUUID(),
+    sentTexts: JSON.stringify(sent),
+  }
+  const insertSegments = (field: string, text: readonly Uint8Array[]) =>
+    Array.from(toSegments(text), (data, position) =>
+      replacement.segment({
+        companyId: context.companyId,
         ...key,
-        contentHash,
-        revision: 1,
-        contentRevision: 1,
-        createdAt: now,
-      })
-      .onConflictDoUpdate({
-        target: [emailThreads.companyId, emailThreads.legacyThreadId, emailThreads.accountEmail],
-        set: {
-          ...columns,
-          contentHash,
-          revision: sql`${emailThreads.revision} + 1`,
-          contentRevision: sql`CASE WHEN ${emailThreads.contentHash} = ${contentHash} THEN ${emailThreads.contentRevision} ELSE ${emailThreads.revision} + 1 END`,
-        },
-      })
-      .returning(),
-    segmentsOf(id, sql`field <> 'content'`),
-    // Written by this batch or not at all: only then is the content's revision the thread's.
-    ...insertSegments('content', input.content, sql`${isThis} AND content_revision = revision`),
+        field,
+        position,
+        data,
+        isContent: Number(field === 'content'),
+      }),
+    )
+
+  const [, , [row], segments] = await context.db.writeRepeatably([
+    replacement.audit(values),
+    replacement.oldSegments(values),
+    replacement.row(values),
+    replacement.otherSegments(values),
+    ...insertSegments('content', input.content),
     ...sent.flatMap((field) => {
       const text = input.texts[field]
-      return isLarge(text) ? insertSegments(field, [text], isThis) : []
+      return isLarge(text) ? insertSegments(field, [text]) : []
     }),
   ])
   if (!row) throw new Error('An upsert returned no row.')
   return { row, segments }
 }
 
-function isThread(companyId: number, { legacyThreadId, accountEmail }: ThreadKey): SQL {
-  return sql`${emailThreads.companyId} = ${companyId} AND ${emailThreads.legacyThreadId} = ${legacyThreadId}
-    AND ${emailThreads.accountEmail} = ${accountEmail}`
+function isThread(p: Placeholders<Key>): SQL {
+  return sql`${emailThreads.companyId} = ${p.companyId} AND ${emailThreads.legacyThreadId} = ${p.legacyThreadId}
+    AND ${emailThreads.accountEmail} = ${p.accountEmail}`
+}
+
+function isLive(p: Placeholders<Key>): SQL {
+  return sql`${isThread(p)} AND ${emailThreads.deleted} = 0`
+}
+
+function idOf(p: Placeholders<Key>): SQL {
+  return sql`(SELECT id FROM ${emailThreads} WHERE ${isThread(p)})`
+}
+
+function isStored(p: Placeholders<Key | 'contentHash'>): SQL {
+  return sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${isThread(p)} AND content_hash = ${p.contentHash})`
 }
 
 function segmentsOf(threadId: SQL, condition: SQL = sql`1`) {
@@ -171,31 +237,36 @@ function segmentsOf(threadId: SQL, condition: SQL = sql`1`) {
     .orderBy(emailThreadSegments.field, emailThreadSegments.position)
 }
 
-function insertSegments(field: string, text: readonly Uint8Array[], isThis: SQL) {
-  return Array.from(toSegments(text), (data, position) =>
-    orm
-      .insert(emailThreadSegments)
-      .select(sql`SELECT id, ${field}, ${position}, ${data} FROM ${emailThreads} WHERE ${isThis}`),
-  )
+/** The columns of every write, and those of the texts and times that were sent. */
+function columnsOf(p: Write) {
+  const { mailThreadId, subject, snippet, mailHistoryId, firstMessageAt, lastMessageAt } = p
+  const { messageCount, lastSyncedAt, now: updatedAt } = p
+  const texts = { mailThreadId, subject, snippet, mailHistoryId }
+  return { ...texts, firstMessageAt, lastMessageAt, messageCount, lastSyncedAt, updatedAt, deleted: sql`0` }
 }
 
-/** The columns of every write, and those of the texts and times that were sent. */
-function columnsOf({ now }: RequestContext, input: ThreadInput) {
-  const texts = TEXT_FIELDS.filter((field) => input.texts[field] !== undefined)
+/** What {@link columnsOf} and the conditions stand for. */
+function valuesOf({ companyId, now }: RequestContext, key: ThreadKey, input: ThreadInput, contentHash: string) {
+  const { mail_thread_id, subject, snippet, mail_history_id } = input.texts
   const { first_message_at, last_message_at, last_synced_at } = input.times
   return {
-    ...Object.fromEntries(texts.map((field) => [COLUMNS[field], inlineText(input.texts[field] ?? null)])),
-    ...(first_message_at !== undefined && { firstMessageAt: first_message_at }),
-    ...(last_message_at !== undefined && { lastMessageAt: last_message_at }),
+    companyId,
+    ...key,
+    now,
+    contentHash,
     messageCount: input.messageCount,
     lastSyncedAt: last_synced_at ?? now,
-    updatedAt: now,
-    deleted: false,
+    mailThreadId: inlineText(mail_thread_id),
+    subject: inlineText(subject),
+    snippet: inlineText(snippet),
+    mailHistoryId: inlineText(mail_history_id),
+    firstMessageAt: first_message_at,
+    lastMessageAt: last_message_at,
   }
 }
 
-function inlineText(text: Uint8Array | null): string | null {
-  if (text === null) return null
+function inlineText(text: Uint8Array | null | undefined): string | null | undefined {
+  if (!text) return text
   return isLarge(text) ? IN_SEGMENTS : new TextDecoder().decode(text)
 }
 
