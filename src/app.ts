@@ -13,7 +13,7 @@ import { honoPath } from './http/endpoint.ts'
 import { ApiError, errorResponse, invalid, notFound } from './http/errors.ts'
 import { log } from './http/log.ts'
 import { rateLimit } from './rate-limit/middleware.ts'
-import { mountAll, mountReadsAhead } from './routes.ts'
+import { mountAll } from './routes.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
@@ -80,9 +80,7 @@ api.all('/openapi.json', allow(['GET', 'HEAD']))
 
 api.use(authenticate)
 
-mountReadsAhead(api)
-
-// Once more behind the limit, so that the headers of an authenticated answer stand on these failures too.
+// Caught once more behind the limit, so that the headers of an authenticated answer stand on these failures too.
 api.use(rateLimit, catchAnything, async (c, next) => {
   if (c.get('context').token.suspended) throw new ApiError('forbidden', { message: 'The company is suspended.' })
   await next()

@@ -3,7 +3,7 @@ import { mountClients } from './clients/routes.ts'
 import { mountFiles } from './files/routes.ts'
 import type { AppEnv } from './http/context.ts'
 import { mountThreadContext } from './mail/context/routes.ts'
-import { mountThreadReadAhead, mountThreads } from './mail/threads/routes.ts'
+import { mountThreads } from './mail/threads/routes.ts'
 import { mountOrders } from './orders/routes.ts'
 import { mountProducts } from './products/routes.ts'
 
@@ -15,9 +15,4 @@ export function mountAll(app: Hono<AppEnv>): void {
   mountThreadContext(app)
   mountThreads(app)
   mountFiles(app)
-}
-
-/** What goes before the rate check: reads that a write begins beside it. */
-export function mountReadsAhead(app: Hono<AppEnv>): void {
-  mountThreadReadAhead(app)
 }

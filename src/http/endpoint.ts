@@ -10,11 +10,24 @@ import { ApiError, invalid, notFound } from './errors.ts'
 
 type Handler<C extends Contract> = (input: Input<C>, context: RequestContext) => Promise<Answer<C> | Response>
 
-/** Mounts a contract: permission, then the limit for what changes something, then path, then body or query, then the handler, whose value is sent as JSON. */
-export function mount<C extends Contract>(app: Hono<AppEnv>, contract: C, handle: Handler<C>): void {
+/** What a write may read beside the rate check, before its body has come; `announcedBytes` is the body's length, as far as it is known. */
+type ReadAhead<C extends Contract> = (
+  params: Input<C>['params'],
+  context: RequestContext,
+  announcedBytes: number | undefined,
+) => void
+
+/** Mounts a contract: permission, then path, then the limit for what changes something, then body or query, then the handler, whose value is sent as JSON. */
+export function mount<C extends Contract>(
+  app: Hono<AppEnv>,
+  contract: C,
+  handle: Handler<C>,
+  readAhead?: ReadAhead<C>,
+): void {
   const steps: MiddlewareHandler<AppEnv>[] = [permit(contract)]
-  if (contract.method !== 'GET' && !contract.changesNothing) steps.push(waitForLimit)
   if (contract.params) steps.push(validate('param', contract.params, contract.badParams ?? 'not_found'))
+  if (readAhead) steps.push(begin(readAhead))
+  if (contract.method !== 'GET' && !contract.changesNothing) steps.push(waitForLimit)
   if (contract.query) steps.push(validate('query', contract.query))
   const limitBytes = contract.bodyLimitBytes ?? BODY_LIMIT_BYTES
   if (contract.bodyAsBytes) steps.push(readBytes(limitBytes))
@@ -37,6 +50,14 @@ function permit(contract: Contract): MiddlewareHandler<AppEnv> {
     if (!c.get('context').token.permissions.has(contract.permission)) {
       throw new ApiError('forbidden', { message: `The token lacks the permission ${contract.permission}.` })
     }
+    await next()
+  }
+}
+
+function begin<C extends Contract>(readAhead: ReadAhead<C>): MiddlewareHandler<AppEnv> {
+  return async (c, next) => {
+    const announced = c.req.header('content-length')
+    readAhead(validated<C>(c).params, c.get('context'), announced === undefined ? undefined : Number(announced))
     await next()
   }
 }

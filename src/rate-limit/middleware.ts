@@ -10,12 +10,6 @@ const refused = new Map<string, number>()
 
 const POLICY = `"default";q=${LIMIT};w=${WINDOW_MS / 1000}`
 
-/** Whether this isolate refuses the token without asking its object. */
-export function isRefused(tokenHash: string, now: number): boolean {
-  const until = refused.get(tokenHash)
-  return until !== undefined && now < until
-}
-
 /**
  * Counts the request at the token's Durable Object. The route runs beside the check, and its answer is thrown away when
  * the check refuses; a route that changes something waits for it first. A limiter that fails or is slow lets the request
