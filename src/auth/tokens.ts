@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { and, eq, isNull, lt, or } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
 import { askDatabase } from '../db/client.ts'
@@ -35,7 +35,7 @@ const cache = new Map<string, Entry>()
 
 /** SHA-256 as lower-case hex. */
 export function hashToken(token: string): string {
-  return createHash('sha256').update(token).digest('hex')
+  return hash('sha256', token)
 }
 
 /** The token, when this isolate has seen it within the last 25 s. */

@@ -1,7 +1,7 @@
 import { and, desc, eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { actorOf, auditEntry } from '../db/audit.ts'
+import { type Actor, actorOf, auditEntry } from '../db/audit.ts'
 import { type Database, orm, type Placeholders, prepare } from '../db/client.ts'
-import { clientColumns } from '../db/columns.ts'
+import { clientColumns, given } from '../db/columns.ts'
 import { clients, companies } from '../db/schema.ts'
 import { clientQuery, digitsOf, fold, idOf, inSlot } from '../db/search.ts'
 import type { RequestContext } from '../http/context.ts'
@@ -92,73 +92,103 @@ export async function findClient(db: Database, companyId: number, key: ClientKey
   return row
 }
 
-export async function createClient(context: RequestContext, fields: ClientFields & { company_name: string }) {
-  const { db, companyId, now } = context
-  const [[row]] = await db.write([
+type Field = keyof ReturnType<typeof valuesOf>
+
+/** The statements of {@link createClient}. */
+const creation = {
+  row: prepare(({ companyId, tokenId: _, requestId: __, now, ...columns }: Placeholders<Actor, Field>) =>
     orm
       .insert(clients)
       .values({
-        ...columnsOf(fields),
-        companyName: fields.company_name,
-        companyNameKey: fold(fields.company_name),
+        ...given(columns),
+        companyName: sql`${columns.companyName}`,
+        companyNameKey: sql`${columns.companyNameKey}`,
         companyId,
         id: sql`(SELECT value + 1 FROM sequences WHERE name = 'clients')`,
         createdAt: now,
         updatedAt: now,
       })
       .returning(clientColumns),
-    auditEntry(actorOf(context), 'client.create', sql`(SELECT value FROM sequences WHERE name = 'clients')`),
-  ])
+  ),
+  audit: prepare((p: Placeholders<Actor>) =>
+    auditEntry(p, 'client.create', sql`(SELECT value FROM sequences WHERE name = 'clients')`),
+  ),
+}
+
+export async function createClient(context: RequestContext, fields: ClientFields & { company_name: string }) {
+  const actor = actorOf(context)
+  const [[row]] = await context.db.write([creation.row({ ...actor, ...valuesOf(fields) }), creation.audit(actor)])
   if (!row) throw new Error('An insert returned no row.')
   return row
 }
 
+type Change = Placeholders<Actor, Field | 'ofId' | 'ofEmail'>
+
+/** The statements of {@link updateClient}. */
+const change = {
+  audit: prepare((p: Change) =>
+    auditEntry(
+      p,
+      'client.update',
+      sql`(SELECT id FROM ${clients} WHERE ${isChanged(p)})`,
+      sql`EXISTS (SELECT 1 FROM ${clients} WHERE ${isChanged(p)})`,
+    ),
+  ),
+  row: prepare((p: Change) => {
+    const { companyId, tokenId, requestId, now, ofId, ofEmail, ...columns } = p
+    return orm
+      .update(clients)
+      .set(given({ ...columns, updatedAt: now }))
+      .where(isChanged(p))
+      .returning(clientColumns)
+  }),
+}
+
 /** Sets only the columns that are sent, so that two concurrent updates keep what they did not both set. */
 export async function updateClient(context: RequestContext, key: ClientKey, fields: ClientFields) {
-  const { db, companyId, now } = context
-  const isThis = isClient(companyId, 'id' in key ? key : { emailKey: fold(key.email) })
+  const { db } = context
+  const which = 'id' in key ? { ofId: key.id } : { ofEmail: fold(key.email) }
+  const values = { ...actorOf(context), ...valuesOf(fields), ...which }
   // A change of the email, or of `deleted`, can make an email name another client the second time.
   const write = 'id' in key ? db.writeRepeatably : db.write
-  const [, [row]] = await write([
-    auditEntry(
-      actorOf(context),
-      'client.update',
-      sql`(SELECT id FROM ${clients} WHERE ${isThis})`,
-      sql`EXISTS (SELECT 1 FROM ${clients} WHERE ${isThis})`,
-    ),
-    orm
-      .update(clients)
-      .set({ ...columnsOf(fields), updatedAt: now })
-      .where(isThis)
-      .returning(clientColumns),
-  ])
+  const [, [row]] = await write([change.audit(values), change.row(values)])
   return row
 }
 
+function isChanged({ companyId, ofId, ofEmail }: Change): SQL {
+  return isClient(companyId, ofId ? { id: ofId } : { emailKey: ofEmail })
+}
+
 /** Of several clients with one email: one that is not deleted, then the lowest id. */
-function isClient(companyId: number | Placeholder, key: { id: unknown } | { emailKey: unknown }): SQL {
+function isClient(companyId: Placeholder, key: { id: unknown } | { emailKey: unknown }): SQL {
   if ('id' in key) return sql`${clients.companyId} = ${companyId} AND ${clients.id} = ${key.id}`
   return sql`${clients.companyId} = ${companyId} AND ${clients.id} = (
     SELECT id FROM clients WHERE company_id = ${companyId} AND email_key = ${key.emailKey} ORDER BY deleted, id LIMIT 1)`
 }
 
-/** The columns of the fields that are present, each with its folded twin. */
-function columnsOf(fields: ClientFields) {
+/** The columns of the fields that are sent, some with their folded twin. */
+function valuesOf(fields: ClientFields) {
   const { company_name, first_name, last_name, email, phone } = fields
   return {
-    ...(company_name !== undefined && { companyName: company_name, companyNameKey: fold(company_name) }),
-    ...(first_name !== undefined && { firstName: first_name, firstNameKey: foldOrNull(first_name) }),
-    ...(last_name !== undefined && { lastName: last_name, lastNameKey: foldOrNull(last_name) }),
-    ...(email !== undefined && { email, emailKey: foldOrNull(email) }),
-    ...(phone !== undefined && { phone, phoneKey: foldOrNull(phone), phoneDigits: digitsOf(phone ?? '') }),
-    ...(fields.website !== undefined && { website: fields.website }),
-    ...(fields.accounting_sync_enabled !== undefined && { accountingSyncEnabled: fields.accounting_sync_enabled }),
-    ...(fields.tax_exempt !== undefined && { taxExempt: fields.tax_exempt }),
-    ...(fields.tax_exempt_reason !== undefined && { taxExemptReason: fields.tax_exempt_reason }),
-    ...(fields.deleted !== undefined && { deleted: fields.deleted }),
+    companyName: company_name,
+    companyNameKey: foldSent(company_name),
+    firstName: first_name,
+    firstNameKey: foldSent(first_name),
+    lastName: last_name,
+    lastNameKey: foldSent(last_name),
+    email,
+    emailKey: foldSent(email),
+    phone,
+    phoneKey: foldSent(phone),
+    phoneDigits: phone === undefined ? undefined : digitsOf(phone ?? ''),
+    website: fields.website,
+    accountingSyncEnabled: fields.accounting_sync_enabled,
+    taxExempt: fields.tax_exempt,
+    taxExemptReason: fields.tax_exempt_reason,
+    deleted: fields.deleted,
   }
 }
 
-function foldOrNull(value: string | null): string | null {
-  return value === null ? null : fold(value)
+function foldSent<T extends string | null | undefined>(value: T): T | string {
+  return typeof value === 'string' ? fold(value) : value
 }

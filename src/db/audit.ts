@@ -1,6 +1,6 @@
-import { type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../http/context.ts'
-import { orm } from './client.ts'
+import { orm, type Placeholders } from './client.ts'
 import { auditLog } from './schema.ts'
 
 /** Who changes something, and when. */
@@ -8,14 +8,14 @@ export function actorOf({ companyId, token, requestId, now }: RequestContext) {
   return { companyId, tokenId: token.id, requestId, now }
 }
 
-type Actor = { [Name in keyof ReturnType<typeof actorOf>]: ReturnType<typeof actorOf>[Name] | Placeholder }
+export type Actor = keyof ReturnType<typeof actorOf>
 
 /**
  * A statement for the batch of a change: who did what. `entityId`, a number or text, may be SQL that reads an id made in
  * the same batch; nothing is written where `when` does not hold.
  */
 export function auditEntry(
-  { companyId, tokenId, requestId, now }: Actor,
+  { companyId, tokenId, requestId, now }: Placeholders<Actor>,
   action: string,
   entityId: SQL,
   when: SQL = sql`1`,

@@ -63,7 +63,7 @@ export function rowOrNull<T extends { id: unknown }>(row: T): T | null {
 }
 
 /** Of columns to set by placeholders, those whose value is given. */
-export function given<Column extends string>(columns: Record<Column, Placeholder | SQL | undefined>) {
+export function given<Column extends string>(columns: { [Name in Column]?: Placeholder | SQL | undefined }) {
   const entries = Object.entries<Placeholder | SQL | undefined>(columns)
   return Object.fromEntries(entries.flatMap(([name, value]) => (value ? [[name, sql`${value}`]] : []))) as Partial<
     Record<Column, SQL>

@@ -1,5 +1,5 @@
 import { and, eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { actorOf, auditEntry } from '../db/audit.ts'
+import { type Actor, actorOf, auditEntry } from '../db/audit.ts'
 import { orm, type Placeholders, prepare } from '../db/client.ts'
 import { given } from '../db/columns.ts'
 import { accountingNotice } from '../db/outbox.ts'
@@ -12,7 +12,6 @@ import { orderArtworks, orderItems, orderPayments, orderRow, totalsRow } from '.
 import { assemble, assembleTotals, type FullOrderRows, type OrderTotalsRows } from './rows.ts'
 import { toHundredths } from './totals.ts'
 
-type Actor = 'companyId' | 'tokenId' | 'requestId' | 'now'
 type Field = keyof ReturnType<typeof valuesOf>
 type ChangeOf<Name extends string> = Placeholders<Actor | Name, Field>
 
