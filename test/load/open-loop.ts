@@ -6,6 +6,8 @@ import { CALLS_PER_REQUEST, type Call, type Traffic } from './traffic.ts'
 const PATIENCE_MS = 20_000
 /** What is told of a request that was given up. */
 export const GAVE_UP = `nothing for ${PATIENCE_MS / 1_000} s`
+/** Unused connections are closed before the runtime closes them, which it may do just when the next request is sent. */
+const IDLE_MS = 2_000
 const TICK_MS = 1
 
 /** One request that has an end. */
@@ -51,7 +53,7 @@ export class OpenLoop {
     this.#url = url
     this.#traffic = traffic
     this.#connections = connections
-    this.#agent = new Agent({ keepAlive: true })
+    this.#agent = new Agent({ keepAlive: true, timeout: IDLE_MS })
   }
 
   /**
