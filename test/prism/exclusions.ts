@@ -1,0 +1,109 @@
+import { type Exchange, headerOf } from './exchange.ts'
+
+const BASE = '/api/v1/'
+/** The proxy refuses to read a longer one. */
+const WELL_FORMED_TYPE = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+ *(;|$)/
+const PROXY_BODY_LIMIT_BYTES = 10 * 1_000_000
+
+export interface Exclusion {
+  reason: string
+  applies: (exchange: Exchange) => boolean
+}
+
+/** What the proxy cannot judge. Each exchange that is left out counts for the first that applies. */
+export const EXCLUSIONS: readonly Exclusion[] = [
+  {
+    reason: 'OPTIONS: a preflight belongs to the browser, no operation is described for it',
+    applies: ({ method }) => method === 'OPTIONS',
+  },
+  {
+    reason: 'HEAD: works wherever GET does and is not described of its own',
+    applies: ({ method }) => method === 'HEAD',
+  },
+  {
+    reason: 'outside the paths that the document has: its server is /api/v1, which also serves the document itself',
+    applies: ({ path }) => !path.startsWith(BASE) || path.startsWith(`${BASE}openapi.json`),
+  },
+  {
+    reason: 'a trailing slash: the API takes it for the same path, the proxy does not',
+    applies: ({ path }) => new URL(path, 'http://any').pathname.endsWith('/'),
+  },
+  {
+    reason: 'broken percent-encoding in the path: it ends the process of the proxy',
+    applies: ({ path }) => !isDecodable(new URL(path, 'http://any').pathname),
+  },
+  {
+    reason: 'a body over 10 MB: the proxy does not read it',
+    applies: ({ requestBody }) => requestBody.length > PROXY_BODY_LIMIT_BYTES,
+  },
+  {
+    reason: '413: what is over a limit need not have an end, so it is not kept',
+    applies: ({ status }) => status === 413,
+  },
+  {
+    reason: 'a Content-Type that is not well-formed: the proxy answers 500',
+    applies: ({ requestHeaders }) => !WELL_FORMED_TYPE.test(headerOf(requestHeaders, 'content-type') ?? 'none/none'),
+  },
+  {
+    reason: 'a body with a byte order mark: the proxy never answers',
+    applies: ({ requestBody }) => requestBody.subarray(0, 3).toString('hex') === 'efbbbf',
+  },
+  {
+    reason: 'a body that is not JSON under the name of JSON: the proxy answers by itself before it asks anyone',
+    applies: ({ requestBody, requestHeaders }) =>
+      requestBody.length > 0 &&
+      /^application\/([^;]+\+)?json\b/.test(headerOf(requestHeaders, 'content-type') ?? '') &&
+      !isJson(requestBody),
+  },
+  {
+    reason: 'a body with GET: the proxy refuses to pass it on',
+    applies: ({ method, requestBody }) => method === 'GET' && requestBody.length > 0,
+  },
+]
+
+export interface Tolerance {
+  reason: string
+  /** @param text such as `query.email: must match format "email"` */
+  applies: (exchange: Exchange, text: string) => boolean
+}
+
+/** Requests that are carried out although the document does not describe them so: the API takes more than it says. */
+export const TOLERANCES: readonly Tolerance[] = [
+  {
+    reason: 'white space around an email, which the API trims',
+    applies: ({ path, requestBody }, text) => {
+      const [, place] = /^(query|body)\.(?:account_)?email: .*must match (?:pattern|format)/.exec(text) ?? []
+      if (place === 'query') return /email=(\+|%20)|(\+|%20)(&|$)/.test(path)
+      return place === 'body' && /email":"(\s|\\[tnr])|(\s|\\[tnr])"/.test(requestBody.toString())
+    },
+  },
+  {
+    reason: 'an ill-formed X-Request-Id or X-Bookmark, which the API replaces or ignores',
+    applies: (_, text) => /^header\.x-(request-id|bookmark): .*must match pattern/.test(text),
+  },
+  {
+    reason: 'the scheme of the token in another case: HTTP ignores it (RFC 9110, 11.1), the proxy does not',
+    applies: ({ requestHeaders }, text) => {
+      const [scheme = ''] = headerOf(requestHeaders, 'authorization')?.split(' ') ?? []
+      return text === ': Invalid security scheme used' && scheme !== 'Bearer' && scheme.toLowerCase() === 'bearer'
+    },
+  },
+]
+
+function isJson(bytes: Buffer): boolean {
+  try {
+    JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+    return true
+  } catch {
+    return false
+  }
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text)
+    return true
+  } catch {
+    return false
+  }
+}
