@@ -1,19 +1,9 @@
-import { and, asc, eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { and, eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { type Database, orm, type Placeholders, prepare } from '../db/client.ts'
-import {
-  aliased,
-  artworkColumns,
-  clientColumns,
-  invoiceColumns,
-  itemColumns,
-  paymentColumns,
-  projectColumns,
-  statusColumns,
-  taxColumns,
-} from '../db/columns.ts'
+import { clientColumns, invoiceColumns, jsonRow, projectColumns, statusColumns, taxColumns } from '../db/columns.ts'
 import { accountingColumns, accountingSource } from '../db/outbox.ts'
 import { artworks, clients, invoiceItems, invoices, orderStatuses, orders, payments, taxes } from '../db/schema.ts'
-import { assemble, type FullOrderRows } from './rows.ts'
+import { type FullOrderRows, LISTS, type ListName, readLists } from './rows.ts'
 
 /** Which order, and where a statement must not find it. */
 interface Which {
@@ -23,29 +13,27 @@ interface Which {
   when?: SQL
 }
 
-/** The statements of {@link findOrder}. */
-const wholeOrder = [
-  prepare((p: Placeholders<'companyId' | 'id'>) => orderRow(p)),
-  prepare((p: Placeholders<'companyId' | 'id'>) => orderItems(p)),
-  prepare((p: Placeholders<'companyId' | 'id'>) => orderPayments(p)),
-  prepare((p: Placeholders<'companyId' | 'id'>) => orderArtworks(p)),
-] as const
+const rowOfOrder = prepare((p: Placeholders<'companyId' | 'id'>) => orderRow(p))
+const listsOfOrder = prepare((p: Placeholders<'companyId' | 'id'>) => orderLists(p))
 
 export async function findOrder(db: Database, companyId: number, id: number): Promise<FullOrderRows | undefined> {
-  const [row, items, paid, arts] = wholeOrder
-  const values = { companyId, id }
-  return assemble(await db.read([row(values), items(values), paid(values), arts(values)]))
+  const [[row], lists] = await db.read([rowOfOrder({ companyId, id }), listsOfOrder({ companyId, id })])
+  return row && { ...row, ...readLists(lists) }
+}
+
+const changedParts = {
+  project: jsonRow(projectColumns).row.as('project'),
+  invoice: jsonRow(invoiceColumns).rowOrNull.as('invoice'),
+  tax: jsonRow(taxColumns).rowOrNull.as('tax'),
 }
 
 /** What stands once in a whole order, as one row. */
 export function orderRow({ companyId, id, when }: Which) {
   return orm
     .select({
-      project: aliased(projectColumns, 'o'),
-      invoice: aliased(invoiceColumns, 'i'),
-      tax: aliased(taxColumns, 't'),
-      client: aliased(clientColumns, 'c'),
-      status: aliased(statusColumns, 's'),
+      ...changedParts,
+      client: jsonRow(clientColumns).row.as('client'),
+      status: jsonRow(statusColumns).rowOrNull.as('status'),
       accounting: accountingColumns,
     })
     .from(orders)
@@ -63,32 +51,15 @@ export function orderRow({ companyId, id, when }: Which) {
     .where(and(eq(orders.companyId, companyId), sql`${orders.id} = ${id} AND ${orders.deleted} = 0`, when))
 }
 
-export function orderItems({ companyId, id }: Which) {
-  return orm
-    .select(itemColumns)
-    .from(invoiceItems)
-    .where(sql`company_id = ${companyId} AND invoice_id = ${invoiceOf(companyId, id)} AND deleted = 0`)
-    .orderBy(asc(invoiceItems.position), asc(invoiceItems.id))
-}
-
-export function orderPayments({ companyId, id }: Which) {
-  return orm
-    .select(paymentColumns)
-    .from(payments)
-    .where(sql`company_id = ${companyId} AND invoice_id = ${invoiceOf(companyId, id)}`)
-    .orderBy(asc(payments.id))
-}
-
-export function orderArtworks({ companyId, id }: Which) {
-  return orm
-    .select(artworkColumns)
-    .from(artworks)
-    .where(sql`company_id = ${companyId} AND order_id = ${id}`)
-    .orderBy(asc(artworks.id))
-}
-
-function invoiceOf(companyId: Placeholder, id: Placeholder | SQL): SQL {
-  return sql`(SELECT id FROM invoices WHERE company_id = ${companyId} AND order_id = ${id})`
+/** The three lists of an order as one statement: each row with its list, in no order. */
+export function orderLists({ companyId, id }: Which) {
+  const ofInvoice = sql`company_id = ${companyId} AND invoice_id = (
+    SELECT id FROM invoices WHERE company_id = ${companyId} AND order_id = ${id} AND deleted = 0)`
+  const rows = sql`
+    SELECT 'items' AS list, ${LISTS.items.row} AS row FROM ${invoiceItems} WHERE ${ofInvoice} AND deleted = 0
+    UNION ALL SELECT 'payments', ${LISTS.payments.row} FROM ${payments} WHERE ${ofInvoice}
+    UNION ALL SELECT 'artworks', ${LISTS.artworks.row} FROM ${artworks} WHERE company_id = ${companyId} AND order_id = ${id}`
+  return orm.select({ list: sql<ListName>`list`.as('list'), row: sql<string>`row`.as('row') }).from(sql`(${rows})`)
 }
 
 /**
@@ -101,9 +72,7 @@ export function totalsRow({ companyId, id }: Which, verdict?: Record<string, SQL
   const isLive = (table: typeof orders | typeof invoices) => verdict && sql`${table.deleted} = 0`
   return orm
     .select({
-      project: aliased(projectColumns, 'o'),
-      invoice: aliased(invoiceColumns, 'i'),
-      tax: aliased(taxColumns, 't'),
+      ...changedParts,
       lines: sql`(SELECT json_group_array(json_array(printf('%!.17g', quantity), unit_price_cents, taxable))
         FROM invoice_items WHERE company_id = ${companyId} AND invoice_id = ${invoices.id} AND deleted = 0)`
         .mapWith(toLines)

@@ -1,18 +1,16 @@
 import type { ClientRow } from '../clients/present.ts'
-import type { Results } from '../db/client.ts'
 import {
-  type artworkColumns,
+  artworkColumns,
   type invoiceColumns,
-  type itemColumns,
-  type paymentColumns,
+  itemColumns,
+  jsonRow,
+  paymentColumns,
   type projectColumns,
   type RowOf,
-  rowOrNull,
   type statusColumns,
   type taxColumns,
 } from '../db/columns.ts'
 import type { AccountingRow } from '../db/outbox.ts'
-import type { orderArtworks, orderItems, orderPayments, orderRow, totalsRow } from './queries.ts'
 import type { Line } from './totals.ts'
 
 /** The rows of one order; a part that is not there is null. */
@@ -37,34 +35,22 @@ export interface OrderTotalsRows extends OrderRows {
   paymentsCents: number[]
 }
 
-type WholeOrder = Results<
-  [
-    ReturnType<typeof orderRow>,
-    ReturnType<typeof orderItems>,
-    ReturnType<typeof orderPayments>,
-    ReturnType<typeof orderArtworks>,
-  ]
->
-
-/** The statements' results as one order. */
-export function assemble([[row], items, paid, arts]: WholeOrder): FullOrderRows | undefined {
-  if (!row) return undefined
-  const invoice = rowOrNull(row.invoice)
-  return {
-    project: row.project,
-    client: row.client,
-    invoice,
-    tax: rowOrNull(row.tax),
-    status: rowOrNull(row.status),
-    items: invoice ? items : [],
-    payments: invoice ? paid : [],
-    artworks: arts,
-    accounting: row.accounting,
-  }
+/** The lists of an order. */
+export const LISTS = {
+  items: jsonRow(itemColumns),
+  payments: jsonRow(paymentColumns),
+  artworks: jsonRow(artworkColumns),
 }
 
-/** The result of `totalsRow`. */
-export function assembleTotals(row: Results<[ReturnType<typeof totalsRow>]>[0][number]): OrderTotalsRows {
-  const { project, invoice, tax, lines, paymentsCents } = row
-  return { project, invoice: rowOrNull(invoice), tax: rowOrNull(tax), lines, paymentsCents }
+export type ListName = keyof typeof LISTS
+
+/** What `orderLists` found, each list in its order. */
+export function readLists(found: { list: ListName; row: string }[]) {
+  const read = <Row>(list: ListName, { decode }: { decode: (json: string) => Row }) =>
+    found.flatMap((row) => (row.list === list ? [decode(row.row)] : []))
+  return {
+    items: read('items', LISTS.items).sort((a, b) => a.position - b.position || a.id - b.id),
+    payments: read('payments', LISTS.payments).sort((a, b) => a.id - b.id),
+    artworks: read('artworks', LISTS.artworks).sort((a, b) => a.id - b.id),
+  }
 }

@@ -8,8 +8,8 @@ import type { RequestContext } from '../http/context.ts'
 import { invalid } from '../http/errors.ts'
 import { isoDate } from '../http/time.ts'
 import type { NewOrder, OrderFields } from './contract.ts'
-import { orderArtworks, orderItems, orderPayments, orderRow, totalsRow } from './queries.ts'
-import { assemble, assembleTotals, type FullOrderRows, type OrderTotalsRows } from './rows.ts'
+import { orderLists, orderRow, totalsRow } from './queries.ts'
+import { type FullOrderRows, type OrderTotalsRows, readLists } from './rows.ts'
 import { toHundredths } from './totals.ts'
 
 type Field = keyof ReturnType<typeof valuesOf>
@@ -49,9 +49,7 @@ const creation = {
   notice: prepare((p: Creation) => accountingNotice(p, 'create', MADE_ID, allOf(referenceChecks(p)))),
   audit: prepare((p: Creation) => auditEntry(p, 'order.create', MADE_ID, allOf(referenceChecks(p)))),
   row: prepare((p: Creation) => orderRow({ ...p, id: MADE_ID, when: allOf(referenceChecks(p)) })),
-  items: prepare((p: Creation) => orderItems({ ...p, id: MADE_ID })),
-  payments: prepare((p: Creation) => orderPayments({ ...p, id: MADE_ID })),
-  artworks: prepare((p: Creation) => orderArtworks({ ...p, id: MADE_ID })),
+  lists: prepare((p: Creation) => orderLists({ ...p, id: MADE_ID })),
   verdict: prepare((p: Creation) => orm.select(verdictOf(referenceChecks(p))).from(sql`(SELECT 1)`)),
 }
 
@@ -63,22 +61,19 @@ const creation = {
  */
 export async function createOrder(context: RequestContext, body: NewOrder): Promise<FullOrderRows> {
   const values = { ...actorOf(context), ...valuesOf(body), today: isoDate(context.now) }
-  const [, , , notices, , row, items, payments, artworks, [verdict]] = await context.db.write([
+  const [, , , notices, , [row], lists, [verdict]] = await context.db.write([
     creation.order(values),
     creation.number(values),
     creation.invoice(values),
     creation.notice(values),
     creation.audit(values),
     creation.row(values),
-    creation.items(values),
-    creation.payments(values),
-    creation.artworks(values),
+    creation.lists(values),
     creation.verdict(values),
   ])
-  const rows = assemble([row, items, payments, artworks])
-  if (!rows) throw refused(failedOf(verdict))
+  if (!row) throw refused(failedOf(verdict))
   if (notices.length > 0) context.wakeAccounting()
-  return rows
+  return { ...row, ...readLists(lists) }
 }
 
 type Update = ChangeOf<'id'>
@@ -125,7 +120,7 @@ export async function updateOrder(
   const failed = failedOf(row.verdict)
   if (failed.length > 0) throw refused(failed)
   if (notices.length > 0) context.wakeAccounting()
-  return assembleTotals(row)
+  return row
 }
 
 type Deletion = Placeholders<Actor | 'id'>
@@ -161,7 +156,7 @@ export async function deleteOrder(context: RequestContext, id: number): Promise<
     deletion.row(values),
   ])
   if (notices.length > 0) context.wakeAccounting()
-  return deleted && row && assembleTotals(row)
+  return deleted && row
 }
 
 /** The values of the fields that are sent, as the columns hold them. */
