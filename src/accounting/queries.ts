@@ -1,6 +1,6 @@
-import { and, asc, eq, isNotNull, type SQL, sql } from 'drizzle-orm'
+import { and, asc, eq, getTableColumns, isNotNull, type SQL, sql } from 'drizzle-orm'
 import { type Database, orm } from '../db/client.ts'
-import { columnsAs, rowOrNull } from '../db/columns.ts'
+import { jsonRow } from '../db/columns.ts'
 import {
   accountingConnections,
   accountingLinks,
@@ -101,10 +101,10 @@ export async function loadOrder(db: Database, companyId: number, orderId: number
     orm.select().from(accountingLinks).where(isLinkOf(companyId, orderId)),
     orm
       .select({
-        project: columnsAs(orders, 'o'),
-        invoice: columnsAs(invoices, 'i'),
-        client: columnsAs(clients, 'c'),
-        tax: columnsAs(taxes, 't'),
+        project: jsonRow(getTableColumns(orders)).row.as('project'),
+        invoice: jsonRow(getTableColumns(invoices)).row.as('invoice'),
+        client: jsonRow(getTableColumns(clients)).row.as('client'),
+        tax: jsonRow(getTableColumns(taxes)).rowOrNull.as('tax'),
       })
       .from(orders)
       .innerJoin(clients, and(eq(clients.companyId, orders.companyId), eq(clients.id, orders.clientId)))
@@ -126,7 +126,7 @@ export async function loadOrder(db: Database, companyId: number, orderId: number
       )
       .orderBy(asc(invoiceItems.position), asc(invoiceItems.id)),
   ])
-  const rows = core ? { ...core, tax: rowOrNull(core.tax), items } : null
+  const rows = core ? { ...core, items } : null
   return { notices, link: link ?? null, rows }
 }
 

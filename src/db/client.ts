@@ -1,8 +1,6 @@
 import { fillPlaceholders, type Placeholder, sql } from 'drizzle-orm'
-import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1'
+import { drizzle } from 'drizzle-orm/d1'
 import { BUDGET_MS, pause, withDeadline } from '../http/deadline.ts'
-
-export type Orm = DrizzleD1Database
 
 /** What Drizzle's builders have in common. */
 interface Query {
@@ -121,7 +119,7 @@ export function databaseFor(binding: D1Database, _companyId: number, bookmark?: 
   }
 }
 
-async function runBatch(session: D1DatabaseSession, statements: Statements): Promise<unknown[]> {
+async function runBatch(session: ReturnType<D1Database['withSession']>, statements: Statements): Promise<unknown[]> {
   const queries = statements.map((statement) => {
     const { prepared, values } = 'prepared' in statement ? statement : { prepared: statement.prepare(), values: {} }
     const { sql, params } = prepared.getQuery()

@@ -3,7 +3,6 @@ import { type SQLiteColumn, SQLiteReal, type SQLiteTable } from 'drizzle-orm/sql
 import { artworks, clients, invoiceItems, invoices, orderStatuses, orders, payments, taxes } from './schema.ts'
 
 type Columns<T extends SQLiteTable> = T['_']['columns']
-type Aliased<T extends Record<string, SQLiteColumn>> = { [K in keyof T]: SQL.Aliased<RowOf<T>[K]> }
 
 /** The columns of a table but some: what no answer shows need not travel. */
 function columnsBut<T extends SQLiteTable, K extends keyof Columns<T>>(table: T, ...hidden: K[]): Omit<Columns<T>, K> {
@@ -39,28 +38,6 @@ export const paymentColumns = columnsBut(payments, 'companyId')
 export const artworkColumns = columnsBut(artworks, 'companyId')
 export const taxColumns = columnsBut(taxes, 'companyId', 'deleted')
 export const statusColumns = columnsBut(orderStatuses, 'companyId', 'deleted')
-
-/**
- * Columns under names of their own (`prefix_column`). A join needs it: rows of a D1 batch are objects, so equal column
- * names would overwrite each other and shift the rest.
- */
-export function aliased<T extends Record<string, SQLiteColumn>>(columns: T, prefix: string): Aliased<T> {
-  const entries = Object.entries(columns).map(([key, column]) => [
-    key,
-    sql`${column}`.mapWith(column).as(`${prefix}_${column.name}`),
-  ])
-  return Object.fromEntries(entries)
-}
-
-/** All columns of a table under names of their own. */
-export function columnsAs<T extends SQLiteTable>(table: T, prefix: string): Aliased<Columns<T>> {
-  return aliased<Columns<T>>(getTableColumns(table), prefix)
-}
-
-/** The row of an outer join, or null where there was none: then its key is null. */
-export function rowOrNull<T extends { id: unknown }>(row: T): T | null {
-  return row.id === null ? null : row
-}
 
 /**
  * Columns of a row as one JSON array: for many columns of several tables this is cheaper than a value each, and needs no

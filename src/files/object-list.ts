@@ -1,45 +1,27 @@
-import { SaxesParser } from 'saxes'
+import { readXml } from '../http/xml.ts'
 import type { FilePage } from './storage.ts'
 
 const MAX_DEPTH = 8
 
 /**
  * Reads the answer of `ListObjectsV2` (S3 API reference) that was asked for with `encoding-type=url`: keys in XML could
- * not hold control characters otherwise. An event parser that insists on well-formed XML, so that a cut answer is an
- * error and never a shorter list.
+ * not hold control characters otherwise.
  *
  * @throws Error when the text is not such an answer; the message may quote it, so it must not be shown or logged
  */
 export function readObjectList(xml: string): FilePage {
-  if (/<!(?:DOCTYPE|ENTITY)/i.test(xml)) throw new Error('a document type or entity is refused')
   const list = new Map<string, string>()
   const objects: Map<string, string>[] = []
-  const path: string[] = []
-  let text = ''
-
-  const parser = new SaxesParser({ position: false })
-  parser.on('error', (error) => {
-    throw error
+  readXml(xml, MAX_DEPTH, {
+    open: (path) => {
+      if (path.join('/') === 'ListBucketResult/Contents') objects.push(new Map())
+    },
+    close: ([root, name = '', field, deeper], text) => {
+      if (root !== 'ListBucketResult' || deeper !== undefined) return
+      if (field === undefined) list.set(name, text)
+      else if (name === 'Contents') objects.at(-1)?.set(field, text)
+    },
   })
-  const addText = (more: string) => {
-    text += more
-  }
-  parser.on('text', addText)
-  parser.on('cdata', addText)
-  parser.on('opentag', ({ name }) => {
-    if (path.push(name) > MAX_DEPTH) throw new Error('too deep')
-    if (path.join('/') === 'ListBucketResult/Contents') objects.push(new Map())
-    text = ''
-  })
-  parser.on('closetag', ({ name }) => {
-    if (path[0] === 'ListBucketResult') {
-      if (path.length === 2) list.set(name, text)
-      if (path.length === 3 && path[1] === 'Contents') objects.at(-1)?.set(name, text)
-    }
-    path.pop()
-    text = ''
-  })
-  parser.write(xml).close()
 
   // An empty answer of something else is no empty list.
   if (!list.has('IsTruncated')) throw new Error('not a list of objects')

@@ -1,4 +1,4 @@
-import { SaxesParser } from 'saxes'
+import { readXml } from '../../http/xml.ts'
 
 const OPERATION = 'getProductInfoByStyleColorSize'
 const MAX_DEPTH = 16
@@ -36,54 +36,31 @@ export function writeProductInfoRequest({ namespace, style, login }: ProductInfo
 }
 
 /**
- * Reads an answer with an event parser that insists on well-formed XML, so that a cut body is an error and never a
- * shorter list. Document types and entities are refused before anything is parsed; depth and rows are bounded.
+ * Reads an answer; its rows are bounded.
  *
  * @throws Error when the text is not such XML; the message may quote it, so it must not be shown or logged
  */
 export function readProductInfoAnswer(xml: string): ProductInfoAnswer {
-  if (/<!(?:DOCTYPE|ENTITY)/i.test(xml)) throw new Error('a document type or entity is refused')
   const answer: ProductInfoAnswer = { fault: null, answered: false, failed: null, message: '', rows: [] }
-  const path: string[] = []
   let row: Map<string, string> | null = null
-  let text = ''
-  let isLeaf = false
-
-  const parser = new SaxesParser({ position: false })
-  parser.on('error', (error) => {
-    throw error
-  })
-  const addText = (more: string) => {
-    text += more
-  }
-  parser.on('text', addText)
-  parser.on('cdata', addText)
-  parser.on('opentag', ({ name }) => {
-    path.push(localName(name))
-    if (path.length > MAX_DEPTH) throw new Error('too deep')
-    text = ''
-    isLeaf = true
-    if (isAt(path, 'listResponse')) {
+  readXml(xml, MAX_DEPTH, {
+    open: (path) => {
+      if (!isAt(path, 'listResponse')) return
       row = new Map()
       if (answer.rows.push(row) > MAX_ROWS) throw new Error('too many rows')
-    }
+    },
+    close: (path, text, isLeaf) => {
+      const [root, body, wrapper, content] = path
+      if (row && isLeaf) row.set(path.at(-1) ?? '', text)
+      else if (body === 'Body' && wrapper === 'Fault') {
+        if (path.length === 3) answer.fault ??= ''
+        if (content === 'faultstring') answer.fault = text
+      } else if (isAt(path, 'message')) answer.message = text.trim()
+      else if (isAt(path, 'errorOccured') || isAt(path, 'errorOccurred')) answer.failed = isTrue(text)
+      if (isAt(path, 'listResponse')) row = null
+      if (root === 'Envelope' && path.length === 4 && content === 'return') answer.answered = true
+    },
   })
-  parser.on('closetag', () => {
-    const [root, body, wrapper, content] = path
-    const name = path.at(-1) ?? ''
-    if (row && isLeaf) row.set(name, text)
-    else if (body === 'Body' && wrapper === 'Fault') {
-      if (path.length === 3) answer.fault ??= ''
-      if (content === 'faultstring') answer.fault = text
-    } else if (isAt(path, 'message')) answer.message = text.trim()
-    else if (isAt(path, 'errorOccured') || isAt(path, 'errorOccurred')) answer.failed = isTrue(text)
-    if (isAt(path, 'listResponse')) row = null
-    if (root === 'Envelope' && path.length === 4 && content === 'return') answer.answered = true
-    path.pop()
-    text = ''
-    isLeaf = false
-  })
-  parser.write(xml).close()
   return answer
 }
 
@@ -94,10 +71,6 @@ function isAt(path: readonly string[], name: string): boolean {
 
 function isTrue(text: string): boolean {
   return ['true', '1'].includes(text.trim().toLowerCase())
-}
-
-function localName(name: string): string {
-  return name.slice(name.indexOf(':') + 1)
 }
 
 /** Escapes a text for an element or attribute, and drops the control characters that XML 1.0 cannot hold at all. */
