@@ -11,7 +11,7 @@ export default defineConfig({
   ],
   test: {
     include: ['test/**/*.test.ts'],
-    exclude: ['test/node/**'],
+    exclude: ['test/node/**', '**/node_modules/**'],
     globalSetup: ['./test/global-setup.ts'],
   },
 })
