@@ -6,6 +6,10 @@ const applyTheme = () => document.documentElement.classList.toggle('dark-mode', 
 applyTheme()
 dark.addEventListener('change', applyTheme)
 
+// A link to a group of operations, such as #operations-tag-Orders, is followed once the group is there.
+const linked = window.location.hash.replace(/^#\/?/, '')
+const followLink = () => document.getElementById(linked)?.scrollIntoView()
+
 SwaggerUIBundle({
   url: '/api/v1/openapi.json',
   dom_id: '#reference',
@@ -17,4 +21,5 @@ SwaggerUIBundle({
   // Nothing leaves this origin, and the token that a reader enters is forgotten with the page.
   validatorUrl: null,
   persistAuthorization: false,
+  onComplete: () => setTimeout(followLink),
 })
