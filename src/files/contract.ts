@@ -35,8 +35,8 @@ const upload = z
       .string()
       .max(255)
       .regex(CONTENT_TYPE, 'must be a media type, such as image/png')
-      .default('application/octet-stream')
-      .describe('The upload must carry exactly this `Content-Type`.'),
+      .optional()
+      .describe('The upload must carry exactly this `Content-Type`; `application/octet-stream` when left out.'),
     size: z
       .int('must be a whole number of bytes')
       .min(0, 'must be at least 0')

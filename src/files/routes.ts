@@ -13,7 +13,7 @@ import { EXPIRES_SECONDS } from './storage.ts'
 
 export function mountFiles(app: Hono<AppEnv>): void {
   mount(app, contract.presignUpload, async ({ params: { orderId }, body }, context) => {
-    const { fileName, contentType, size, legacyThreadId } = body
+    const { fileName, contentType = 'application/octet-stream', size, legacyThreadId } = body
     const { hasOrder, storage: row } = await findOrderAndStorage(context.db, context.companyId, orderId)
     if (!hasOrder) throw notFound('There is no such order.')
     const storage = await openStorage(context, row)

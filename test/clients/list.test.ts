@@ -199,4 +199,20 @@ describe('a search', () => {
     for (let i = 0; i < 3; i++) await create(other, { company_name: 'shared words', phone: '5550100' })
     for (const q of ['shared', 'sh', 'shared words', '5550100', '55']) expect(await find(one, q)).toEqual([mine])
   })
+
+  it('counts what it finds exactly, be it more than one page gathers', async () => {
+    const company = await mintCompany()
+    const add = (number: number) => company.call('POST', '/clients', { company_name: `Gather ${number}` })
+    for (const found of [99, 100, 101, 124, 125, 126, 150]) {
+      const { body: before } = await company.call('GET', '/clients?q=gather')
+      await Promise.all(Array.from({ length: found - before.pagination.total }, (_, index) => add(index)))
+      for (const page of [1, 2, 6, 7]) {
+        const { body } = await company.call('GET', `/clients?q=gather&page=${page}`)
+        expect(body.pagination).toEqual({ page, per_page: 25, total: found })
+        expect(body.data).toHaveLength(Math.min(25, Math.max(0, found - (page - 1) * 25)))
+        const ids = body.data.map((client: { id: number }) => client.id)
+        expect(ids).toEqual(ids.toSorted((a: number, b: number) => b - a))
+      }
+    }
+  })
 })

@@ -1,3 +1,4 @@
+import * as fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate, sql } from '../support/app.ts'
 import { addItem } from '../support/rows.ts'
@@ -11,6 +12,27 @@ beforeAll(async () => {
 })
 
 describe('reading an order', () => {
+  it('gives back any text and quantity of a line as they are stored', async () => {
+    const text = fc.string({ unit: 'grapheme', maxLength: 40 }).map((value) => value.replaceAll('\0', ''))
+    const quantity = fc.double({ noNaN: true, min: -1e9, max: 1e9 }).map((value) => value + 0)
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.tuple(text, text, quantity), { minLength: 1, maxLength: 5 }), async (lines) => {
+        const { project, invoice } = await createOrder(shop)
+        for (const [position, [title, description, value]] of lines.entries()) {
+          await addItem(shop, invoice.id, { position, title, description, quantity: value, unit_price_cents: 0 })
+        }
+        const { body } = await shop.call('GET', `/orders/${project.id}`)
+        const read = body.invoice_items.map((item: Record<string, unknown>) => [
+          item.title,
+          item.description,
+          item.quantity,
+        ])
+        expect(read).toEqual(lines)
+      }),
+      { numRuns: 25, examples: [[[['"\\\u0001\u2028é😀', ' ', 0.1 + 0.2]]], [[['', 'x', 1 / 3]]]] },
+    )
+  })
+
   it('gives lines in their order, payments, artworks and computed totals', async () => {
     const { project, invoice } = await createOrder(shop, { tax_id: shop.taxId, discount_amount: 10 })
     const second = await addItem(shop, invoice.id, {

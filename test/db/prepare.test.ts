@@ -1,0 +1,33 @@
+import { env } from 'cloudflare:workers'
+import { sql } from 'drizzle-orm'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { databaseFor, orm, type Placeholders, prepare } from '../../src/db/client.ts'
+import { migrate } from '../support/app.ts'
+
+beforeAll(migrate)
+
+describe('a prepared query', () => {
+  const built: string[][] = []
+  const pair = prepare((p: Placeholders<'a', 'b'>) => {
+    built.push(Object.keys(p))
+    return orm.select({ a: sql`${p.a}`.as('a'), b: sql`${p.b ?? sql`'none'`}`.as('b') }).from(sql`(SELECT 1)`)
+  })
+  const ask = async (values: { a: number; b?: string | null | undefined }) =>
+    (await databaseFor(env.DB, 1).read([pair({ b: undefined, ...values })]))[0][0]
+
+  it('is built once for each set of given values, of which null is one', async () => {
+    expect(await ask({ a: 1 })).toEqual({ a: 1, b: 'none' })
+    expect(await ask({ a: 2, b: 'x' })).toEqual({ a: 2, b: 'x' })
+    expect(await ask({ a: 3, b: null })).toEqual({ a: 3, b: null })
+    expect(await ask({ a: 4, b: undefined })).toEqual({ a: 4, b: 'none' })
+    expect(await ask({ a: 5, b: 'y' })).toEqual({ a: 5, b: 'y' })
+    expect(built).toEqual([['a'], ['a', 'b']].map((names) => expect.arrayContaining(names)))
+    expect(built.map((names) => names.length)).toEqual([1, 2])
+  })
+
+  it('keeps the values of requests apart that run at once', async () => {
+    const asked = Array.from({ length: 20 }, (_, a) => a)
+    const rows = await Promise.all(asked.map((a) => ask({ a, b: `b${a}` })))
+    expect(rows).toEqual(asked.map((a) => ({ a, b: `b${a}` })))
+  })
+})
