@@ -17,8 +17,12 @@ export interface Transport {
   close: () => Promise<void>
 }
 
-/** Another process has the file of a local database locked, or `wrangler dev` has just reloaded changed sources. */
-const PASSING = /SQLITE_BUSY|database is locked|session commit token|restarted mid-request|other side closed|ECONNRESET/
+/**
+ * Another process has the file of a local database locked (which workerd hides behind an internal error while it opens
+ * the file), or `wrangler dev` has just reloaded changed sources.
+ */
+const PASSING =
+  /SQLITE_BUSY|database is locked|internal error; reference|session commit token|restarted mid-request|other side closed|ECONNRESET/
 const PASSING_FOR_MS = 15_000
 const PAUSE_MS = 50
 

@@ -3,7 +3,7 @@ import { type Database, orm, type Placeholders, prepare } from '../db/client.ts'
 import { clientColumns, invoiceColumns, jsonRow, projectColumns, statusColumns, taxColumns } from '../db/columns.ts'
 import { accountingColumns, accountingSource } from '../db/outbox.ts'
 import { artworks, clients, invoiceItems, invoices, orderStatuses, orders, payments, taxes } from '../db/schema.ts'
-import { type FullOrderRows, LISTS, type ListName, readLists } from './rows.ts'
+import { type FullOrderRows, LISTS, type ListName, readOrder } from './rows.ts'
 
 /** Which order, and where a statement must not find it. */
 interface Which {
@@ -13,12 +13,11 @@ interface Which {
   when?: SQL
 }
 
-const rowOfOrder = prepare((p: Placeholders<'companyId' | 'id'>) => orderRow(p))
-const listsOfOrder = prepare((p: Placeholders<'companyId' | 'id'>) => orderLists(p))
+const rowsOfOrder = prepare((p: Placeholders<'companyId' | 'id'>) => orderRows(p))
 
 export async function findOrder(db: Database, companyId: number, id: number): Promise<FullOrderRows | undefined> {
-  const [[row], lists] = await db.read([rowOfOrder({ companyId, id }), listsOfOrder({ companyId, id })])
-  return row && { ...row, ...readLists(lists) }
+  const [rows] = await db.read([rowsOfOrder({ companyId, id })])
+  return readOrder(rows)
 }
 
 const changedParts = {
@@ -27,14 +26,25 @@ const changedParts = {
   tax: jsonRow(taxColumns).rowOrNull.as('tax'),
 }
 
-/** What stands once in a whole order, as one row. */
-export function orderRow({ companyId, id, when }: Which) {
-  return orm
+/**
+ * A whole order as one statement: a row of what stands once in it, and one for each element of its lists, in no order.
+ * An order that is deleted, or fails the condition, may still have elements.
+ */
+export function orderRows({ companyId, id, when }: Which) {
+  const ofInvoice = sql`company_id = ${companyId} AND invoice_id = (
+    SELECT id FROM invoices WHERE company_id = ${companyId} AND order_id = ${id} AND deleted = 0)`
+  const elements = sql`(
+    SELECT 'items' AS list, ${LISTS.items.row} AS element FROM ${invoiceItems} WHERE ${ofInvoice} AND deleted = 0
+    UNION ALL SELECT 'payments', ${LISTS.payments.row} FROM ${payments} WHERE ${ofInvoice}
+    UNION ALL SELECT 'artworks', ${LISTS.artworks.row} FROM ${artworks} WHERE company_id = ${companyId} AND order_id = ${id})`
+  const once = orm
     .select({
       ...changedParts,
       client: jsonRow(clientColumns).row.as('client'),
       status: jsonRow(statusColumns).rowOrNull.as('status'),
-      accounting: accountingColumns,
+      ...accountingColumns,
+      list: sql<ListName | null>`NULL`.as('list'),
+      element: sql<string>`NULL`.as('element'),
     })
     .from(orders)
     .innerJoin(clients, and(eq(clients.companyId, orders.companyId), eq(clients.id, orders.clientId)))
@@ -49,17 +59,24 @@ export function orderRow({ companyId, id, when }: Which) {
     )
     .leftJoin(accountingSource(companyId, sql`${id}`), sql`1`)
     .where(and(eq(orders.companyId, companyId), sql`${orders.id} = ${id} AND ${orders.deleted} = 0`, when))
-}
-
-/** The three lists of an order as one statement: each row with its list, in no order. */
-export function orderLists({ companyId, id }: Which) {
-  const ofInvoice = sql`company_id = ${companyId} AND invoice_id = (
-    SELECT id FROM invoices WHERE company_id = ${companyId} AND order_id = ${id} AND deleted = 0)`
-  const rows = sql`
-    SELECT 'items' AS list, ${LISTS.items.row} AS row FROM ${invoiceItems} WHERE ${ofInvoice} AND deleted = 0
-    UNION ALL SELECT 'payments', ${LISTS.payments.row} FROM ${payments} WHERE ${ofInvoice}
-    UNION ALL SELECT 'artworks', ${LISTS.artworks.row} FROM ${artworks} WHERE company_id = ${companyId} AND order_id = ${id}`
-  return orm.select({ list: sql<ListName>`list`.as('list'), row: sql<string>`row`.as('row') }).from(sql`(${rows})`)
+  const none = sql<never>`NULL`
+  return once.unionAll(
+    orm
+      .select({
+        project: none,
+        invoice: none,
+        tax: none,
+        client: none,
+        status: none,
+        state: none,
+        lastError: none,
+        stopReason: none,
+        syncedAt: none,
+        list: sql<ListName | null>`list`,
+        element: sql<string>`element`,
+      })
+      .from(elements),
+  )
 }
 
 /**

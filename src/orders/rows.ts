@@ -44,13 +44,21 @@ export const LISTS = {
 
 export type ListName = keyof typeof LISTS
 
-/** What `orderLists` found, each list in its order. */
-export function readLists(found: { list: ListName; row: string }[]) {
-  const read = <Row>(list: ListName, { decode }: { decode: (json: string) => Row }) =>
-    found.flatMap((row) => (row.list === list ? [decode(row.row)] : []))
+/** What `orderRows` finds: what stands once in an order (without a `list`), or an element of one of its lists. */
+type FoundRow = Omit<FullOrderRows, ListName | 'accounting'> &
+  AccountingRow & { list: ListName | null; element: string }
+
+/** The order of its rows, with each list in its order; undefined where there is none. */
+export function readOrder(found: FoundRow[]): FullOrderRows | undefined {
+  const once = found.find(({ list }) => list === null)
+  if (!once) return undefined
+  const read = <Row>(name: ListName, { decode }: { decode: (json: string) => Row }) =>
+    found.flatMap(({ list, element }) => (list === name ? [decode(element)] : []))
   return {
+    ...once,
     items: read('items', LISTS.items).sort((a, b) => a.position - b.position || a.id - b.id),
     payments: read('payments', LISTS.payments).sort((a, b) => a.id - b.id),
     artworks: read('artworks', LISTS.artworks).sort((a, b) => a.id - b.id),
+    accounting: once,
   }
 }

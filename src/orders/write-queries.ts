@@ -8,8 +8,8 @@ import type { RequestContext } from '../http/context.ts'
 import { invalid } from '../http/errors.ts'
 import { isoDate } from '../http/time.ts'
 import type { NewOrder, OrderFields } from './contract.ts'
-import { orderLists, orderRow, totalsRow } from './queries.ts'
-import { type FullOrderRows, type OrderTotalsRows, readLists } from './rows.ts'
+import { orderRows, totalsRow } from './queries.ts'
+import { type FullOrderRows, type OrderTotalsRows, readOrder } from './rows.ts'
 import { toHundredths } from './totals.ts'
 
 type Field = keyof ReturnType<typeof valuesOf>
@@ -48,8 +48,7 @@ const creation = {
   ),
   notice: prepare((p: Creation) => accountingNotice(p, 'create', MADE_ID, allOf(referenceChecks(p)))),
   audit: prepare((p: Creation) => auditEntry(p, 'order.create', MADE_ID, allOf(referenceChecks(p)))),
-  row: prepare((p: Creation) => orderRow({ ...p, id: MADE_ID, when: allOf(referenceChecks(p)) })),
-  lists: prepare((p: Creation) => orderLists({ ...p, id: MADE_ID })),
+  rows: prepare((p: Creation) => orderRows({ ...p, id: MADE_ID, when: allOf(referenceChecks(p)) })),
   verdict: prepare((p: Creation) => orm.select(verdictOf(referenceChecks(p))).from(sql`(SELECT 1)`)),
 }
 
@@ -61,19 +60,19 @@ const creation = {
  */
 export async function createOrder(context: RequestContext, body: NewOrder): Promise<FullOrderRows> {
   const values = { ...actorOf(context), ...valuesOf(body), today: isoDate(context.now) }
-  const [, , , notices, , [row], lists, [verdict]] = await context.db.write([
+  const [, , , notices, , rows, [verdict]] = await context.db.write([
     creation.order(values),
     creation.number(values),
     creation.invoice(values),
     creation.notice(values),
     creation.audit(values),
-    creation.row(values),
-    creation.lists(values),
+    creation.rows(values),
     creation.verdict(values),
   ])
-  if (!row) throw refused(failedOf(verdict))
+  const order = readOrder(rows)
+  if (!order) throw refused(failedOf(verdict))
   if (notices.length > 0) context.wakeAccounting()
-  return { ...row, ...readLists(lists) }
+  return order
 }
 
 type Update = ChangeOf<'id'>
@@ -109,13 +108,11 @@ export async function updateOrder(
   body: OrderFields,
 ): Promise<OrderTotalsRows | undefined> {
   const values = { ...actorOf(context), ...valuesOf(body), id }
-  const [, , notices, , [row]] = await context.db.writeRepeatably([
-    update.order(values),
-    update.invoice(values),
-    update.notice(values),
-    update.audit(values),
-    update.row(values),
-  ])
+  const statements = [update.order(values), update.notice(values), update.audit(values), update.row(values)] as const
+  const isOfInvoice = Object.values(invoiceColumns<unknown>(values)).some((value) => value !== undefined)
+  const [, notices, , [row]] = isOfInvoice
+    ? await context.db.writeRepeatably([update.invoice(values), ...statements]).then(([, ...results]) => results)
+    : await context.db.writeRepeatably(statements)
   if (!row) return undefined
   const failed = failedOf(row.verdict)
   if (failed.length > 0) throw refused(failed)
@@ -195,7 +192,7 @@ function projectColumns(p: Update) {
   }
 }
 
-function invoiceColumns(p: Update) {
+function invoiceColumns<T>(p: { [Name in Field]?: T }) {
   return {
     dueDate: p.deadline,
     taxId: p.taxId,

@@ -13,7 +13,7 @@ import { measureSoapParsing } from './parse-soap.ts'
 import { buildWorker, CREDENTIALS_KEY, type Running, startApi, startBare } from './worker.ts'
 
 const SIZE = 10_000
-const TOKENS = 500
+const TOKENS = 150
 const ROUNDS = 3
 const SECONDS = 4
 const WARM_UP_SECONDS = 1

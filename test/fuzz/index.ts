@@ -18,7 +18,7 @@ const seed = readNumber(values.seed ?? String(randomInt(1_000_000_000)))
 
 console.log(`seed ${seed}, ${seconds} s`)
 const started = Date.now()
-const { counts, statuses, failures } = await fuzz({ seed, seconds, tokens: TOKENS, runs: RUNS })
+const { counts, statuses, neverCarriedOut, failures } = await fuzz({ seed, seconds, tokens: TOKENS, runs: RUNS })
 for (const failure of failures) console.log(`\n${failure}`)
 const total = Object.values(counts).reduce((sum, count) => sum + count, 0)
 console.log(
@@ -29,7 +29,8 @@ console.log(
     .map(([status, count]) => `${status} × ${count}`)
     .join(', ')}`,
 )
-process.exitCode = failures.length > 0 ? 1 : 0
+if (neverCarriedOut.length > 0) console.log(`never carried out: ${neverCarriedOut.join(', ')}`)
+process.exitCode = failures.length + neverCarriedOut.length > 0 ? 1 : 0
 
 function readNumber(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new Error(`A whole number was expected, not '${text}'. Usage: ${USAGE}`)

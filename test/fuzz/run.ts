@@ -31,6 +31,8 @@ export interface Report {
   /** By the kind of request, how many were sent. */
   counts: Record<string, number>
   statuses: Record<string, number>
+  /** Operations of which no valid request was ever carried out: all that was asked of them was not found. */
+  neverCarriedOut: string[]
   failures: string[]
 }
 
@@ -55,7 +57,8 @@ export async function fuzz(options: Options): Promise<Report> {
 class Fuzzer {
   private readonly served: Served
   private readonly options: Options
-  private readonly report: Report = { counts: {}, statuses: {}, failures: [] }
+  private readonly report: Report = { counts: {}, statuses: {}, neverCarriedOut: [], failures: [] }
+  private readonly carriedOut = new Set<string>()
   private readonly lines = new Map<string, LogLine[]>()
   private sent = 0
   /** What was sent since the log was last looked at. */
@@ -93,6 +96,7 @@ class Fuzzer {
       await this.checkLog()
       round += 1
     } while (Date.now() < end)
+    this.report.neverCarriedOut = operations.map(({ id }) => id).filter((id) => !this.carriedOut.has(id))
     return this.report
   }
 
@@ -134,6 +138,7 @@ class Fuzzer {
     const kind = draft.refusedWith === null ? 'valid' : 'broken'
     counts[kind] = (counts[kind] ?? 0) + 1
     statuses[status] = (statuses[status] ?? 0) + 1
+    if (status < 400) this.carriedOut.add(draft.operation.id)
   }
 
   private tokenOf(number: number): string {

@@ -7,8 +7,9 @@ const SEED = 20_261
 const RUNS = 10
 
 it('answers requests made from its description as the description says', async () => {
-  const { counts, statuses, failures } = await fuzz({ seed: SEED, seconds: 0, tokens: 10, runs: RUNS })
+  const { counts, statuses, neverCarriedOut, failures } = await fuzz({ seed: SEED, seconds: 0, tokens: 10, runs: RUNS })
   expect(failures.join('\n\n')).toBe('')
+  expect(neverCarriedOut).toEqual([])
   expect(counts.valid).toBe(operations.length * RUNS)
   expect(counts.broken).toBeGreaterThan(operations.length * RUNS)
   expect(Object.keys(statuses)).toEqual(expect.arrayContaining(['200', '400', '401', '404', '405']))
