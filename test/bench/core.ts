@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import type { Request } from 'autocannon'
 import { fillCompany } from './company.ts'
 import { type Figures, load, medianOf } from './load.ts'
-import { buildWorker, migrationStatements, startApi, startBare } from './worker.ts'
+import { buildWorker, migrationStatements, type Running, startApi, startBare } from './worker.ts'
 
-const SIZES = [10_000, 200_000]
+const SIZES = [10_000, 200_000] as const
 const ROUNDS = 5
 const SECONDS = 2
 const WARM_UP_SECONDS = 1
@@ -30,24 +30,43 @@ interface Work {
   floor: () => Request
 }
 
-/** Clients and orders: each route against a floor Worker in the same run, on a small and on a large company. */
+interface Side {
+  size: number
+  tokens: string[]
+  api: Running
+  floor: Running
+}
+
+/**
+ * Clients and orders: each route against a floor Worker, on a small and on a large company. All four are loaded in turn,
+ * so that a machine whose speed changes changes it for all.
+ */
 export async function run(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'bench-'))
+  const sides: Side[] = []
   try {
     const script = buildWorker(join(directory, 'build'))
     const floorScript = readFileSync(join(import.meta.dirname, 'floor.js'), 'utf8')
-    const p50 = new Map<string, number[]>()
     for (const size of SIZES) {
       const { state, tokens } = await prepare(size, floorScript, directory)
-      for (const [name, figures] of await measure(size, tokens, script, floorScript, state)) {
-        p50.set(name, [...(p50.get(name) ?? []), figures.p50])
-      }
+      // Each side has data of its own, so that neither waits for the other's lock.
+      cpSync(state, `${state}-floor`, { recursive: true })
+      sides.push({
+        size,
+        tokens,
+        api: await startApi(script, state),
+        floor: await startBare(floorScript, `${state}-floor`),
+      })
     }
-    console.log(`\np50 at ${SIZES[1]} clients over p50 at ${SIZES[0]} (target ${GROWTH_TARGET}):`)
-    for (const [name, [small = 1, large = 1]] of p50) {
-      console.log(`  ${name.padEnd(22)} ${(large / small).toFixed(2)}${large / small > GROWTH_TARGET ? '  over' : ''}`)
-    }
+    console.log(
+      `\nmedian of ${ROUNDS} rounds of ${SECONDS} s each in turn, p50/p99 in ms; growth: p50 over that of the first`,
+    )
+    console.log(
+      '  work                  clients  API p50    p99   req/s    floor p50    p99   req/s   ratio  target   growth',
+    )
+    for (const name of worksOf(SIZES[0], []).map((work) => work.name)) await measure(name, sides)
   } finally {
+    for (const { api, floor } of sides) await Promise.all([api.worker.dispose(), floor.worker.dispose()])
     rmSync(directory, { recursive: true, force: true })
   }
 }
@@ -78,44 +97,46 @@ async function prepare(
   return { state, tokens: JSON.parse(readFileSync(tokensFile, 'utf8')) }
 }
 
-async function measure(size: number, tokens: string[], script: string, floorScript: string, state: string) {
-  // Each side has data of its own, so that neither waits for the other's lock.
-  const floorState = `${state}-floor`
-  cpSync(state, floorState, { recursive: true })
-  const api = await startApi(script, state)
-  const floor = await startBare(floorScript, floorState)
-  const results = new Map<string, Figures>()
-  try {
-    console.log(
-      `\n${size} clients, ${size * 2} orders: median of ${ROUNDS} alternating rounds of ${SECONDS} s, p50/p99 in ms`,
-    )
-    console.log('  work                       API p50    p99   req/s    floor p50    p99   req/s   ratio  target')
-    for (const work of worksOf(size, tokens)) {
+async function measure(name: string, sides: readonly Side[]): Promise<void> {
+  const measured = sides.map((side) => {
+    const work = worksOf(side.size, side.tokens).find((one) => one.name === name)
+    if (!work) throw new Error(`There is no work ${name}.`)
+    return { side, work, api: [] as Figures[], floor: [] as Figures[] }
+  })
+  for (let round = -1; round < ROUNDS; round++) {
+    for (const { side, work, api, floor } of measured) {
       await Promise.all(
-        tokens.map((token) => fetch(`${api.url}/api/v1/clients/1`, { headers: bearer(token) }).then((r) => r.text())),
+        side.tokens.map((token) => fetch(`${side.api.url}/api/v1/clients/1`, { headers: bearer(token) }).then(drain)),
       )
-      await load(api.url, work.api, WARM_UP_SECONDS)
-      await load(floor.url, work.floor, WARM_UP_SECONDS)
-      const runs: { api: Figures; floor: Figures }[] = []
-      for (let round = 0; round < ROUNDS; round++) {
-        runs.push({ floor: await load(floor.url, work.floor, SECONDS), api: await load(api.url, work.api, SECONDS) })
-      }
-      const apiFigures = medianOf(runs.map((run) => run.api))
-      const floorFigures = medianOf(runs.map((run) => run.floor))
-      const ratio = apiFigures.p50 / floorFigures.p50
-      results.set(work.name, apiFigures)
-      console.log(
-        `  ${work.name.padEnd(22)} ${columns(apiFigures)}    ${columns(floorFigures)}   ${ratio.toFixed(2)}  ${work.target}${ratio > work.target ? '  over' : ''}`,
-      )
+      const seconds = round < 0 ? WARM_UP_SECONDS : SECONDS
+      const figures = [
+        await load(side.floor.url, work.floor, seconds),
+        await load(side.api.url, work.api, seconds),
+      ] as const
+      if (round < 0) continue
+      floor.push(figures[0])
+      api.push(figures[1])
     }
-  } finally {
-    await api.worker.dispose()
-    await floor.worker.dispose()
   }
-  return results
+  let first: number | undefined
+  for (const { side, work, api, floor } of measured) {
+    const [ours, bare] = [medianOf(api), medianOf(floor)]
+    const ratio = ours.p50 / bare.p50
+    const growth = first === undefined ? undefined : ours.p50 / first
+    first ??= ours.p50
+    const over = (value: number, target: number) => (value > target ? ' over' : '')
+    console.log(
+      `  ${name.padEnd(20)} ${String(side.size).padStart(8)} ${columns(ours)}    ${columns(bare)}   ${ratio.toFixed(2)}  ${work.target}${over(ratio, work.target).padEnd(5)}` +
+        (growth === undefined ? '' : `  ${growth.toFixed(2)}${over(growth, GROWTH_TARGET)}`),
+    )
+  }
 }
 
-function worksOf(size: number, tokens: string[]): Work[] {
+function drain(response: Response): Promise<string> {
+  return response.text()
+}
+
+function worksOf(size: number, tokens: readonly string[]): Work[] {
   let turn = 0
   const clientId = () => 1 + ((turn * 7_919) % size)
   const get = (path: () => string) => () => ({ method: 'GET', path: `/api/v1${path()}`, headers: bearer(token()) })
