@@ -99,7 +99,7 @@ export function apply(books: Books, action: Action, { request_id, entity_id, at 
       break
     case 'order.update':
       Object.assign(books.orders.get(action.id) ?? {}, orderColumns(action.fields), { updated_at: at })
-      Object.assign(books.invoices.get(action.id) ?? {}, invoiceColumns(action.fields), { updated_at: at })
+      changeInvoice(books, action.id, invoiceColumns(action.fields), at)
       tell(books, action.id, 'update', action.fields, at)
       break
     case 'order.delete':
@@ -121,6 +121,11 @@ export function entityOf(books: Books, action: Action): string | undefined {
   if (action.kind === 'order.create') return String(books.last.orders)
   if (action.kind === 'email_thread.write') return books.threads.get(nameOf(action.thread))?.id
   return String(action.id)
+}
+
+/** An invoice is touched only where something of its own is sent. */
+function changeInvoice(books: Books, orderId: number, columns: ReturnType<typeof invoiceColumns>, at: number): void {
+  if (Object.keys(columns).length > 0) Object.assign(books.invoices.get(orderId) ?? {}, columns, { updated_at: at })
 }
 
 function createClient(books: Books, fields: ClientFields & { company_name: string }, at: number): void {

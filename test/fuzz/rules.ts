@@ -1,4 +1,5 @@
 import fc from 'fast-check'
+import { makeSampleCompany } from '../../src/cli/sample-company.ts'
 import type { Json } from '../../src/docs/json.ts'
 
 /*
@@ -53,11 +54,23 @@ export const BAD_PATH: Readonly<Record<string, number>> = {
 /** The bytes that a body may have; 1 MiB unless it is here. */
 export const BODY_LIMIT_BYTES: Readonly<Record<string, number>> = { putEmailThread: 26_214_400 }
 
-/** Rows of the sample company, and of those that the fuzzer makes. */
-const MANY = 200
+const sample = makeSampleCompany(Date.now())
 
-const email = fc.constantFrom('sales@shop.example', 'Sales@Shop.Example', 'other@shop.example')
-const threadId = fc.constantFrom('t1', 't2', 't3', 't:4=+-_.')
+/** Somewhat more rows than the sample company has: the fuzzer makes more. */
+const MANY = 100
+
+const account = fc.constantFrom('sales@shop.example', 'Sales@Shop.Example', 'other@shop.example')
+const email = fc.constantFrom('new@fuzz.example', 'NEW@FUZZ.EXAMPLE', ...textsOf(sample.clients ?? [], 'email'))
+const threadId = fc.constantFrom(
+  't1',
+  't2',
+  't:4=+-_.',
+  ...textsOf(sample.thread_contexts ?? [], 'legacy_thread_id').slice(0, 3),
+)
+
+function textsOf<Name extends string>(rows: { [K in Name]?: string | null | undefined }[], name: Name): string[] {
+  return rows.flatMap((row) => row[name] ?? [])
+}
 
 /** Values of fields, by name, with which a request gets further than to the first lookup. The schema's own come too. */
 export const PREFERRED: Readonly<Record<string, fc.Arbitrary<Json>>> = {
@@ -65,22 +78,20 @@ export const PREFERRED: Readonly<Record<string, fc.Arbitrary<Json>>> = {
   status_id: fc.integer({ min: 1, max: 12 }),
   tax_id: fc.constantFrom(0, 1, 2, 3, null),
   discount_amount: fc.integer({ min: 0, max: 10_000 }).map((hundredths) => hundredths / 100),
-  account_email: email,
+  account_email: account,
+  email,
   legacyThreadId: threadId,
 }
 
 /** The same for what stands in a path or query. */
 export const PREFERRED_TEXT: Readonly<Record<string, fc.Arbitrary<string>>> = {
-  id: fc.oneof(
-    fc.integer({ min: 1, max: MANY }).map(String),
-    fc.constantFrom('10', '11', '20', 'new@fuzz.example', 'NEW@FUZZ.EXAMPLE'),
-  ),
+  id: fc.oneof({ weight: 3, arbitrary: fc.integer({ min: 1, max: MANY }).map(String) }, email),
   orderId: fc.integer({ min: 1, max: MANY }).map(String),
   client_id: fc.integer({ min: 1, max: MANY }).map(String),
   status: fc.integer({ min: 1, max: 12 }).map(String),
   legacyThreadId: threadId,
-  account_email: email,
-  email: fc.constant('new@fuzz.example'),
+  account_email: account,
+  email,
   style: fc.constantFrom('PC61', 'pc61 ', 'ST350', '1', 'nothing'),
   styleId: fc.constantFrom('1', '2', '999999'),
   sku: fc.constantFrom('B00010000', 'nothing'),
