@@ -79,7 +79,8 @@ const api = new Hono<AppEnv>({ strict: false })
 /** The published description is a static asset; it needs no token. */
 api.get('/openapi.json', async (c) => {
   c.set('operation', 'openapi')
-  const asset = await withDeadline(c.env.ASSETS.fetch(new URL('/openapi.json', c.req.url)), BUDGET_MS.assets)
+  const asked = new Request(new URL('/openapi.json', c.req.url), c.req.raw)
+  const asset = await withDeadline(c.env.ASSETS.fetch(asked), BUDGET_MS.assets)
   // An answer that was fetched takes no headers.
   return new Response(asset.body, asset)
 })

@@ -46,10 +46,7 @@ const clientChanges = z
 export type ClientFields = z.output<typeof clientChanges>
 
 const clientKey = z.strictObject({
-  id: z
-    .string()
-    .min(1)
-    .describe('The numeric id, or the email, percent-encoded. An email matches exactly, whatever its case.'),
+  id: z.string().min(1).describe('The id, or the email, percent-encoded; its case does not matter.'),
 })
 
 const clientLookup = z.strictObject({ email: email.optional().describe('Look up by this email instead of the path.') })

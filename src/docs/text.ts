@@ -7,7 +7,7 @@ export const tags: Record<string, string> = {
     'Orders, also called projects. An order has a project, a default invoice with its items and payments, a tax, an order status and artworks.',
   Products: 'Product search over the company item catalog, two suppliers and stored invoice lines.',
   Mail: 'Mail threads: what the CRM knows about a thread, and the full content of threads that a tool synchronizes.',
-  Files: 'The stored files of an order: upload addresses and listing.',
+  Files: `The stored files of an order. To store an attachment of a mail thread: ask for an upload address; \`PUT\` the bytes to its \`uploadUrl\` with the \`contentType\` of the answer and without the token (200 when stored; refusals are the storage's own, in XML); then store the thread again with the answer's \`key\` as the \`storage_key\` of that attachment. Names within a thread must differ, or the later file replaces the earlier. What is stored can be listed here; to read the bytes, use the storage.`,
 }
 
 /** The introduction of the published description, in Markdown. */

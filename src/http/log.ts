@@ -1,4 +1,7 @@
-/** One line of JSON, which the platform indexes by field. Callers pass no secret, no body and no query text. */
+/**
+ * One line of JSON, which the platform indexes by field; a `failure` is one of its errors, which `npm run dev` prints.
+ * Callers pass no secret, no body and no query text.
+ */
 export function log(event: string, fields: Record<string, unknown>): void {
-  console.log(JSON.stringify({ event, ...fields }))
+  console[event === 'failure' ? 'error' : 'log'](JSON.stringify({ event, ...fields }))
 }

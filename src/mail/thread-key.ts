@@ -6,5 +6,5 @@ export const threadParams = z.strictObject({
   legacyThreadId: z
     .string()
     .regex(LEGACY_THREAD_ID, 'must be 1 to 255 characters of A-Z a-z 0-9 _ : . = + -, and not only dots')
-    .describe('The mailbox’s legacy thread id: 1 to 255 characters of `A-Z a-z 0-9 _ : . = + -`, not only dots.'),
+    .describe('The mailbox’s legacy thread id.'),
 })

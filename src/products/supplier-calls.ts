@@ -5,7 +5,7 @@ import { type Entry, writeEntry } from './cache.ts'
 import { beginCall, HEALTHY, type Health, mayCall, noteAnswer, noteFailure } from './health.ts'
 import type { Lookup } from './lookups.ts'
 import type { IntegrationRow } from './queries.ts'
-import { rejectedCredentials, SupplierError, unavailable } from './suppliers/supplier.ts'
+import { SupplierError, unavailable } from './suppliers/supplier.ts'
 
 /** One call with its answer read. It may outlive the request that began it: what comes late is still cached. */
 const CALL_MS = 10_000
@@ -86,12 +86,12 @@ async function call<Item>(context: RequestContext, lookup: Lookup<Item>, row: In
   }
 }
 
-/** @throws SupplierError when they cannot be decrypted: with these the supplier cannot be reached */
+/** @throws SupplierError when they cannot be decrypted: the supplier is not reached, and has refused nothing */
 async function openCredentials({ credentialsKey, companyId }: RequestContext, row: IntegrationRow): Promise<unknown> {
   try {
     return await decryptCredentials(credentialsKey, companyId, row.kind, row.credentials)
   } catch {
-    throw rejectedCredentials(row.kind)
+    throw unavailable(row.kind, 'the stored credentials cannot be decrypted')
   }
 }
 

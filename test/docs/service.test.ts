@@ -15,6 +15,16 @@ describe('the service publishes', () => {
     expect(await response.json()).toEqual(committed)
   })
 
+  it('its description once: who has it is told so', async () => {
+    const ask = (headers: Record<string, string>) =>
+      exports.default.fetch(new Request(`${ORIGIN}/api/v1/openapi.json`, { headers }))
+    const etag = (await ask({})).headers.get('etag') ?? ''
+    expect(etag).not.toBe('')
+    const again = await ask({ 'if-none-match': etag })
+    expect([again.status, await again.text()]).toEqual([304, ''])
+    expect((await ask({ 'if-none-match': '"another"' })).status).toBe(200)
+  })
+
   it('its page at /, under a strict policy', async () => {
     const response = await env.ASSETS.fetch(`${ORIGIN}/`)
     expect(response.status).toBe(200)

@@ -4,8 +4,8 @@ import type { Draft, WireRequest } from './draft.ts'
 import { checkEcho } from './echo.ts'
 import { RULES_BEYOND_SCHEMAS } from './rules.ts'
 
-/** What a valid request may be answered besides 200 and 304: what it asks for is not there, or cannot be had now. */
-const FAIR = [200, 304, 404, 409, 502]
+/** What a valid request may be answered besides 200 and 304: what it asks for is not there, or cannot be had. */
+const FAIR = [200, 304, 404, 409]
 
 /**
  * Everything that is wrong with an answer, as sentences.
@@ -18,7 +18,7 @@ export async function judge(draft: Draft, url: string, wire: WireRequest, respon
   await expectConforms(address, response).catch((error: unknown) => {
     problems.push(error instanceof Error ? error.message : String(error))
   })
-  if (response.status >= 500 && response.status !== 502) problems.push(`the server failed with ${response.status}`)
+  if (response.status >= 500) problems.push(`the server failed with ${response.status}`)
 
   const body = await readJson(response)
   if (draft.refusedWith === null) problems.push(...judgeValid(draft, response, body))

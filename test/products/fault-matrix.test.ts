@@ -145,7 +145,7 @@ describe.each(names)('%s', (name) => {
     expect((await search(shop, q)).sources[name]).toBe('ok')
   })
 
-  it('has credentials of no form, or that cannot be decrypted: as refused, without a call', async () => {
+  it('has credentials of no form: as refused; or that cannot be decrypted: as unavailable; without a call', async () => {
     for (const spoilt of [{}, 'text']) {
       const shop = await mintShop({ credentials: { [name]: Object(spoilt) } })
       const { status, body } = await get(shop, info)
@@ -154,8 +154,10 @@ describe.each(names)('%s', (name) => {
     }
     const shop = await mintShop()
     await sql("UPDATE integrations SET credentials = 'v1.00.AAAA' WHERE company_id = ?", shop.id)
-    expect((await get(shop, info)).status).toBe(502)
+    const { status, body } = await get(shop, info)
+    expect([status, body.error.details.reason]).toEqual([502, 'supplier_unavailable'])
     expect((await search(shop, q)).sources[name]).toBe('failed')
+    expect(await scopeOf(shop, name).calls()).toEqual([])
   })
 
   it('finds nothing: ok, and empty', async () => {

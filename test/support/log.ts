@@ -3,13 +3,14 @@ import { vi } from 'vitest'
 /** Every line that the Worker logged in this test file, in order: the tests' output stays quiet, and tests can look. */
 export const logLines: Record<string, unknown>[] = []
 
-const original = console.log
-
-vi.spyOn(console, 'log').mockImplementation((...args: unknown[]) => {
-  const line = args.length === 1 && typeof args[0] === 'string' ? parseLine(args[0]) : undefined
-  if (line) logLines.push(line)
-  else original(...args)
-})
+for (const method of ['log', 'error'] as const) {
+  const original = console[method]
+  vi.spyOn(console, method).mockImplementation((...args: unknown[]) => {
+    const line = args.length === 1 && typeof args[0] === 'string' ? parseLine(args[0]) : undefined
+    if (line) logLines.push(line)
+    else original(...args)
+  })
+}
 
 /** The lines of one request. */
 export function linesOf(requestId: string | null): Record<string, unknown>[] {

@@ -26,7 +26,14 @@ const exampleThread = {
       from: { name: 'Ines Duarte', email: 'ines@harbor-rowing.example' },
       body_plain: 'Could you quote 48 shirts …',
       is_from_us: false,
-      attachments: [{ filename: 'logo.png', mime_type: 'image/png', size_bytes: 18_204 }],
+      attachments: [
+        {
+          filename: 'logo.png',
+          mime_type: 'image/png',
+          size_bytes: 18_204,
+          storage_key: 'orders/1/87/email/18c2f0a9b7d3e411/logo.png',
+        },
+      ],
     },
   ],
 }

@@ -73,13 +73,13 @@ function isTrue(text: string): boolean {
   return ['true', '1'].includes(text.trim().toLowerCase())
 }
 
-/** Escapes a text for an element or attribute, and drops the control characters that XML 1.0 cannot hold at all. */
+/** Escapes a text for an element or attribute. What XML 1.0 cannot hold at all becomes U+FFFD, which names nothing. */
 function escapeXml(text: string): string {
   return (
     text
       .toWellFormed()
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is to be dropped
-      .replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '')
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is to be replaced
+      .replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd')
       .replaceAll('&', '&amp;')
       .replaceAll('<', '&lt;')
       .replaceAll('>', '&gt;')

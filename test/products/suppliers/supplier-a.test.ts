@@ -99,6 +99,8 @@ describe('supplier_a', () => {
     ['ZZZ9', 0],
     ['PC6', 0],
     ['<a>&"\u0001', 0],
+    ['\ufffe\uffff', 0],
+    ['PC61\u0001', 0],
   ])('keeps only what is exactly %s: %i rows', async (style, count) => {
     const { supplier } = connect()
     const { data } = await supplier.fetchStyle(style)
