@@ -10,6 +10,8 @@ export default defineConfig({
     })),
   ],
   test: {
+    // A worker for each core, where Vitest would leave one free: halves the time on two.
+    maxWorkers: '100%',
     include: ['test/**/*.test.ts'],
     exclude: ['test/node/**', '**/node_modules/**'],
     globalSetup: ['./test/global-setup.ts'],
