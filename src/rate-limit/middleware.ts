@@ -3,37 +3,31 @@ import type { AppEnv } from '../http/context.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError, errorResponse } from '../http/errors.ts'
 import { log } from '../http/log.ts'
-import { LIMIT, secondsUntil, type Verdict, WINDOW_MS } from './window.ts'
+import { type Grant, LIMIT, secondsUntil, type Verdict, WINDOW_MS } from './window.ts'
 
-/** Tokens that were refused, and until when: this isolate refuses them by itself, at no cost to the object. */
-const refused = new Map<string, number>()
+/** What this isolate holds of each token's window. None here and none elsewhere: it refuses by itself until the reset. */
+const held = new Map<string, Grant>()
+const MAX_HELD = 10_000
 
 const POLICY = `"default";q=${LIMIT};w=${WINDOW_MS / 1000}`
 
 /**
- * Counts the request at the token's Durable Object. The route runs beside the check, and its answer is thrown away when
- * the check refuses; a route that changes something waits for it first. A limiter that fails or is slow lets the request
- * through.
+ * Counts the request against what this isolate holds, or asks the token's Durable Object for more. The route runs
+ * beside the check, and its answer is thrown away when the check refuses; a route that changes something waits for it
+ * first. A limiter that fails or is slow lets the request through.
  */
 export const rateLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
   const { token, now } = c.get('context')
-  const refusedUntil = refused.get(token.hash)
-  if (refusedUntil !== undefined && now >= refusedUntil) refused.delete(token.hash)
-  const known: Verdict | undefined =
-    refusedUntil !== undefined && now < refusedUntil
-      ? { allowed: false, remaining: 0, resetAt: refusedUntil }
-      : undefined
+  const known = spend(token.hash, now)
   const pending = known ? Promise.resolve(known) : ask(c.env, token.hash, c.get('requestId'))
   c.set('limit', pending)
 
-  if (!known) await next()
+  if (known?.allowed !== false) await next()
   const verdict = await pending
   if (!verdict) return
 
   const seconds = secondsUntil(verdict.resetAt, Date.now())
   if (!verdict.allowed) {
-    if (refused.size > 10_000) refused.clear()
-    refused.set(token.hash, verdict.resetAt)
     // Hono would put the headers of the answer that is thrown away onto the new one.
     c.res = undefined
     c.res = errorResponse(new ApiError('rate_limited', { headers: { 'Retry-After': String(seconds) } }))
@@ -49,10 +43,29 @@ export const waitForLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
   await next()
 }
 
+/** The verdict that this isolate can give by itself. */
+function spend(hash: string, now: number): Verdict | undefined {
+  const mine = held.get(hash)
+  if (!mine || now >= mine.resetAt || (mine.units === 0 && mine.remaining > 0)) return
+  const allowed = mine.units > 0
+  if (allowed) mine.units--
+  return { allowed, remaining: mine.units + mine.remaining, resetAt: mine.resetAt }
+}
+
 async function ask(env: AppEnv['Bindings'], hash: string, requestId: string): Promise<Verdict | null> {
   try {
     const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hash))
-    return await withDeadline(limiter.take(), BUDGET_MS.limiter)
+    const grant = await withDeadline(limiter.take(), BUDGET_MS.limiter)
+    const mine = held.get(hash)
+    if (mine?.resetAt === grant.resetAt) {
+      // Another request of this token asked at the same time.
+      mine.units += grant.units
+      mine.remaining = Math.min(mine.remaining, grant.remaining)
+    } else {
+      if (held.size >= MAX_HELD) held.clear()
+      held.set(hash, { ...grant })
+    }
+    return spend(hash, 0) ?? null
   } catch (error) {
     const reason = error instanceof Error ? error.name : 'unknown'
     log('limiter_failed', { request_id: requestId, reason })

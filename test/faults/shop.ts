@@ -22,12 +22,12 @@ export interface Shop {
   token: string
 }
 
-/** Bindings whose objects are played: the limiter allows, deliveries are only called for. */
+/** Bindings whose objects are played: the limiter is asked for each request and allows it, deliveries are only called for. */
 export const BINDINGS: Env = {
   ...env,
   ...({
     RATE_LIMITER: namespaceOf({
-      take: async () => ({ allowed: true, remaining: 299, resetAt: Date.now() + 60_000 }),
+      take: async () => ({ units: 1, remaining: 299, resetAt: Date.now() + 60_000 }),
     }),
     ACCOUNTING_DELIVERY: namespaceOf({ wake: async () => undefined }),
     // Only these methods of a namespace are used.

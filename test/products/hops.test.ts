@@ -1,5 +1,5 @@
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { migrate, request } from '../support/app.ts'
+import { migrate, mintToken, request } from '../support/app.ts'
 import { measureHops } from '../support/hops.ts'
 import { addLine, get, MINUTE_MS, mintInvoice, mintShop, type Shop, search, travel } from './support.ts'
 
@@ -9,11 +9,14 @@ afterEach(() => {
 })
 
 async function hopsOf(shop: Shop, path: string) {
+  const token = await mintToken(shop.id)
   // So that the isolate knows the token, whatever the time is.
-  await get(shop, '/products/search?include=local')
-  const { response, hops, depth } = await measureHops(request(shop.token, 'GET', path))
+  await measureHops(request(token, 'GET', '/clients'))
+  const { response, hops, depth } = await measureHops(request(token, 'GET', path))
   expect(response.status).toBe(200)
-  return { depth, names: hops.map(({ name }) => name).sort() }
+  // What is put into the cache is not waited for; one supplier's answer may be there before the other's has come.
+  const waits = hops.map(({ name }) => name).filter((name) => name !== 'CACHE.put')
+  return { depth, names: waits.sort() }
 }
 
 const WARM = ['CACHE.getWithMetadata', 'CACHE.getWithMetadata', 'DB.batch', 'RATE_LIMITER.take']

@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { hashToken } from '../../src/auth/tokens.ts'
 import type { Env } from '../../src/env.ts'
-import { take, type Verdict, WINDOW_MS, type Window } from '../../src/rate-limit/window.ts'
+import { type Grant, take, WINDOW_MS, type Window } from '../../src/rate-limit/window.ts'
 import { call, migrate, mintCompany, mintToken, request, send, sql } from '../support/app.ts'
 import { linesOf } from '../support/log.ts'
 
@@ -12,7 +12,7 @@ afterEach(() => {
 })
 
 /** Bindings whose limiter is asked here instead, and the names it was asked for. */
-function withLimiter(answer: (name: string) => Promise<Verdict>): { bindings: Env; asked: string[] } {
+function withLimiter(answer: (name: string) => Promise<Grant>): { bindings: Env; asked: string[] } {
   const asked: string[] = []
   const take = (name: string) => {
     asked.push(name)
@@ -27,14 +27,13 @@ function withLimiter(answer: (name: string) => Promise<Verdict>): { bindings: En
 function memory() {
   const windows = new Map<string, Window>()
   return async (name: string) => {
-    const { window, verdict } = take(windows.get(name), Date.now())
+    const { window, grant } = take(windows.get(name), Date.now())
     windows.set(name, window)
-    return verdict
+    return grant
   }
 }
 
-const refusal = (ms = 30_000): Promise<Verdict> =>
-  Promise.resolve({ allowed: false, remaining: 0, resetAt: Date.now() + ms })
+const refusal = (ms = 30_000): Promise<Grant> => Promise.resolve({ units: 0, remaining: 0, resetAt: Date.now() + ms })
 
 describe('the limit of requests', () => {
   it('is told on every authenticated answer, whatever it is', async () => {
@@ -80,8 +79,8 @@ describe('the limit of requests', () => {
   it('is one for all isolates: what others have used is gone', async () => {
     const { token, call } = await mintCompany()
     const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(await hashToken(token)))
-    for (let i = 0; i < 5; i++) await limiter.take()
-    expect((await call('GET', '/clients')).headers.get('ratelimit')).toMatch(/r=294;/)
+    const { units } = await limiter.take()
+    expect((await call('GET', '/clients')).headers.get('ratelimit')).toMatch(new RegExp(`r=${299 - units};`))
   })
 
   it('is each token’s own', async () => {
@@ -99,6 +98,65 @@ describe('the limit of requests', () => {
       expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(401)
     }
     expect(asked).toEqual([])
+  })
+})
+
+describe('what an isolate holds', () => {
+  /** The limiter's true window, and how often it was asked. */
+  async function shop() {
+    const { token } = await mintCompany()
+    const window = memory()
+    const { bindings, asked } = withLimiter(async (name) => {
+      await scheduler.wait(20)
+      return window(name)
+    })
+    const get = async () => {
+      const { status, headers } = await send(request(token, 'GET', '/clients/1'), { env: bindings })
+      return { status, left: Number(headers.get('ratelimit')?.match(/r=(\d+)/)?.[1]) }
+    }
+    return { get, asked }
+  }
+
+  it('serves ten requests by one call at first, counts down by one, and ends at exactly 300', async () => {
+    const { get, asked } = await shop()
+    for (let left = 299; left >= 290; left--) expect(await get()).toEqual({ status: 404, left })
+    expect(asked).toHaveLength(1)
+    for (let left = 289; left >= 0; left--) expect(await get()).toEqual({ status: 404, left })
+    expect(asked.length).toBeLessThanOrEqual(100)
+    expect(await get()).toEqual({ status: 429, left: 0 })
+  })
+
+  it('is added up when several requests ask at once', async () => {
+    const { get, asked } = await shop()
+    const first = await Promise.all(Array.from({ length: 8 }, get))
+    expect(asked).toHaveLength(8)
+    expect(new Set(first.map(({ left }) => left)).size).toBe(8)
+    expect(Math.min(...first.map(({ left }) => left))).toBe(292)
+    for (let left = 291; left >= 250; left--) expect(await get()).toEqual({ status: 404, left })
+    expect(asked).toHaveLength(8)
+  })
+
+  it('is worth nothing in the next window', async () => {
+    const { get, asked } = await shop()
+    await get()
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + WINDOW_MS })
+    expect(await get()).toEqual({ status: 404, left: 299 })
+    expect(asked).toHaveLength(2)
+  })
+
+  it('is spent by writes as by reads, before they write', async () => {
+    const { token, id } = await mintCompany()
+    const resetAt = Date.now() + 30_000
+    const grants: Grant[] = [{ units: 2, remaining: 0, resetAt }]
+    const { bindings, asked } = withLimiter(async () => grants.pop() ?? { units: 0, remaining: 0, resetAt })
+    const statuses: number[] = []
+    for (let i = 0; i < 4; i++) {
+      const made = request(token, 'POST', '/clients', { company_name: 'a' })
+      statuses.push((await send(made, { env: bindings })).status)
+    }
+    expect(statuses).toEqual([200, 200, 429, 429])
+    expect(asked).toHaveLength(1)
+    expect(await sql('SELECT id FROM clients WHERE company_id = ?', id)).toHaveLength(2)
   })
 })
 

@@ -4,7 +4,7 @@ import { LIMIT, secondsUntil, take, WINDOW_MS, type Window } from '../../src/rat
 
 const START = 1_000_000_000
 
-/** Requests at the given times, one after the other, each with what it was told. */
+/** Calls at the given times, one after the other, each with what it was given. */
 function run(times: readonly number[], from?: Window) {
   let window = from
   return times.map((now) => {
@@ -14,7 +14,7 @@ function run(times: readonly number[], from?: Window) {
   })
 }
 
-/** Pauses between requests: mostly none, so that allowances are used up, and some around the length of a window. */
+/** Pauses between calls: mostly none, so that allowances are used up, and some around the length of a window. */
 const pause = fc.oneof(
   { weight: 20, arbitrary: fc.constant(0) },
   { weight: 10, arbitrary: fc.integer({ min: 0, max: 300 }) },
@@ -34,42 +34,46 @@ function timesOf(steps: readonly number[]): number[] {
 }
 
 describe('the window', () => {
-  it('is 300 a minute', () => {
+  it('is 300 a minute, given out in shares that shrink to one', () => {
     expect({ LIMIT, WINDOW_MS }).toEqual({ LIMIT: 300, WINDOW_MS: 60_000 })
-    const verdicts = run(Array.from({ length: 302 }, () => START)).map(({ verdict }) => verdict)
-    expect(verdicts[0]).toEqual({ allowed: true, remaining: 299, resetAt: START + 60_000 })
-    expect(verdicts[299]).toEqual({ allowed: true, remaining: 0, resetAt: START + 60_000 })
-    expect(verdicts[300]).toEqual({ allowed: false, remaining: 0, resetAt: START + 60_000 })
+    const grants = run(Array.from({ length: 200 }, () => START)).map(({ grant }) => grant)
+    const resetAt = START + 60_000
+    expect(grants[0]).toEqual({ units: 10, remaining: 290, resetAt })
+    expect(grants.at(-1)).toEqual({ units: 0, remaining: 0, resetAt })
+    const units = grants.map((grant) => grant.units).filter((count) => count > 0)
+    expect(units.reduce((sum, count) => sum + count)).toBe(LIMIT)
+    expect(units).toEqual(units.toSorted((a, b) => b - a))
+    expect(units.slice(-30)).toEqual(Array.from({ length: 30 }, () => 1))
+    // Three requests a call and more.
+    expect(units.length).toBeLessThanOrEqual(LIMIT / 3)
   })
 
   it('gives the whole allowance back at its end, not before', () => {
     const full = { startedAt: START, count: LIMIT }
-    expect(take(full, START + WINDOW_MS - 1).verdict.allowed).toBe(false)
-    expect(take(full, START + WINDOW_MS).verdict).toEqual({
-      allowed: true,
-      remaining: LIMIT - 1,
+    expect(take(full, START + WINDOW_MS - 1).grant.units).toBe(0)
+    expect(take(full, START + WINDOW_MS).grant).toEqual({
+      units: 10,
+      remaining: LIMIT - 10,
       resetAt: START + 2 * WINDOW_MS,
     })
   })
 
-  it('never allows more than the limit between its start and its reset, and counts down by one', () => {
+  it('never gives out more than the limit between its start and its reset, and refuses only when all is out', () => {
     fc.assert(
       fc.property(fc.array(pause, { minLength: 1, maxLength: 1_000 }), (pauses) => {
-        const results = run(timesOf(pauses))
-        const allowed = new Map<number, number>()
-        let before: (typeof results)[number] | undefined
-        for (const each of results) {
-          const { now, verdict, window } = each
-          expect(verdict.resetAt).toBeGreaterThan(now)
-          expect(verdict.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
-          const used = (allowed.get(verdict.resetAt) ?? 0) + (verdict.allowed ? 1 : 0)
-          allowed.set(verdict.resetAt, used)
+        const given = new Map<number, number>()
+        let before: ReturnType<typeof run>[number] | undefined
+        for (const each of run(timesOf(pauses))) {
+          const { now, grant, window } = each
+          expect(grant.resetAt).toBeGreaterThan(now)
+          expect(grant.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
+          const used = (given.get(grant.resetAt) ?? 0) + grant.units
+          given.set(grant.resetAt, used)
           expect(used).toBeLessThanOrEqual(LIMIT)
-          expect(verdict.remaining).toBe(LIMIT - used)
+          expect(grant.remaining).toBe(LIMIT - used)
           expect(window.count).toBe(used)
-          if (!verdict.allowed) expect(used).toBe(LIMIT)
-          if (before && before.verdict.resetAt !== verdict.resetAt)
-            expect(now).toBeGreaterThanOrEqual(before.verdict.resetAt)
+          if (grant.units === 0) expect(used).toBe(LIMIT)
+          if (before && before.grant.resetAt !== grant.resetAt) expect(now).toBeGreaterThanOrEqual(before.grant.resetAt)
           before = each
         }
       }),
@@ -81,14 +85,14 @@ describe('the window', () => {
       fc.property(fc.array(step, { minLength: 1, maxLength: 1_000 }), (steps) => {
         let spent = 0
         let end = 0
-        for (const { now, verdict } of run(timesOf(steps))) {
-          expect(verdict.resetAt).toBeGreaterThan(now)
-          expect(verdict.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
-          expect(verdict.remaining).toBeGreaterThanOrEqual(0)
+        for (const { now, grant } of run(timesOf(steps))) {
+          expect(grant.resetAt).toBeGreaterThan(now)
+          expect(grant.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
+          expect(grant.remaining).toBeGreaterThanOrEqual(0)
           // Whoever was told a reset time gets a new allowance only once a clock has shown that time.
           if (now >= end) spent = 0
-          spent += verdict.allowed ? 1 : 0
-          end = verdict.resetAt
+          spent += grant.units
+          end = grant.resetAt
           expect(spent).toBeLessThanOrEqual(LIMIT)
         }
       }),
