@@ -6,9 +6,13 @@ interface HeapUsage {
   backingStorageSize?: number
 }
 
+/** After so long without an answer, the Worker is taken to be idle. */
+const WAKE_MS = 200
+
 /** Watches the memory that counts against a Worker's 128 MB: its JavaScript heap and its array buffers. */
 export class HeapWatch {
   readonly #socket: WebSocket
+  readonly #url: URL
   readonly #waiting = new Map<number, (result: HeapUsage) => void>()
   #lastId = 0
   #peakBytes = 0
@@ -24,11 +28,12 @@ export class HeapWatch {
     if (!target) throw new Error('The inspector does not know the Worker.')
     const socket = new WebSocket(target.webSocketDebuggerUrl)
     await new Promise((resolve) => socket.addEventListener('open', resolve, { once: true }))
-    return new HeapWatch(socket)
+    return new HeapWatch(socket, await worker.ready)
   }
 
-  constructor(socket: WebSocket) {
+  constructor(socket: WebSocket, url: URL) {
     this.#socket = socket
+    this.#url = url
     socket.addEventListener('message', ({ data }) => {
       const { id, result } = JSON.parse(String(data))
       this.#waiting.get(id)?.(result)
@@ -63,9 +68,15 @@ export class HeapWatch {
     }
   }
 
-  #ask(method: string): Promise<HeapUsage> {
+  async #ask(method: string): Promise<HeapUsage> {
     const id = ++this.#lastId
     this.#socket.send(JSON.stringify({ id, method }))
-    return new Promise((resolve) => this.#waiting.set(id, resolve))
+    // The inspector of a Worker that has nothing to do does not answer: any request wakes it.
+    const waking = setInterval(() => void fetch(new URL('/wake', this.#url)).catch(() => undefined), WAKE_MS)
+    try {
+      return await new Promise((resolve) => this.#waiting.set(id, resolve))
+    } finally {
+      clearInterval(waking)
+    }
   }
 }
