@@ -10,8 +10,8 @@ import { type Grant, take, type Window } from './window.ts'
 export class RateLimiter extends DurableObject {
   private window: Window | undefined = this.ctx.storage.kv.get<Window>('window')
 
-  take(): Grant {
-    const { window, grant } = take(this.window, Date.now())
+  take(wanted: number): Grant {
+    const { window, grant } = take(this.window, Date.now(), wanted)
     if (grant.units > 0) this.ctx.storage.kv.put('window', window)
     this.window = window
     return grant

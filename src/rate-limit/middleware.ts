@@ -5,8 +5,13 @@ import { ApiError, errorResponse } from '../http/errors.ts'
 import { log } from '../http/log.ts'
 import { type Grant, LIMIT, secondsUntil, type Verdict, WINDOW_MS } from './window.ts'
 
-/** What this isolate holds of each token's window. None here and none elsewhere: it refuses by itself until the reset. */
-const held = new Map<string, Grant>()
+/** What this isolate holds of a token's window. None here and none elsewhere: it refuses by itself until the reset. */
+interface Held extends Grant {
+  /** Requests that it let through. */
+  used: number
+}
+
+const held = new Map<string, Held>()
 const MAX_HELD = 10_000
 
 const POLICY = `"default";q=${LIMIT};w=${WINDOW_MS / 1000}`
@@ -19,7 +24,7 @@ const POLICY = `"default";q=${LIMIT};w=${WINDOW_MS / 1000}`
 export const rateLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
   const { token, now } = c.get('context')
   const known = spend(token.hash, now)
-  const pending = known ? Promise.resolve(known) : ask(c.env, token.hash, c.get('requestId'))
+  const pending = known ? Promise.resolve(known) : ask(c.env, token.hash, now, c.get('requestId'))
   c.set('limit', pending)
 
   if (known?.allowed !== false) await next()
@@ -48,14 +53,20 @@ function spend(hash: string, now: number): Verdict | undefined {
   const mine = held.get(hash)
   if (!mine || now >= mine.resetAt || (mine.units === 0 && mine.remaining > 0)) return
   const allowed = mine.units > 0
-  if (allowed) mine.units--
+  if (allowed) {
+    mine.units--
+    mine.used++
+  }
   return { allowed, remaining: mine.units + mine.remaining, resetAt: mine.resetAt }
 }
 
-async function ask(env: AppEnv['Bindings'], hash: string, requestId: string): Promise<Verdict | null> {
+/** Asks for as many as this isolate has used already, so that it never holds many that nobody brings it. */
+async function ask(env: AppEnv['Bindings'], hash: string, now: number, requestId: string): Promise<Verdict | null> {
   try {
+    const before = held.get(hash)
+    const wanted = before && now < before.resetAt ? Math.max(1, before.used) : 1
     const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hash))
-    const grant = await withDeadline(limiter.take(), BUDGET_MS.limiter)
+    const grant = await withDeadline(limiter.take(wanted), BUDGET_MS.limiter)
     const mine = held.get(hash)
     if (mine?.resetAt === grant.resetAt) {
       // Another request of this token asked at the same time.
@@ -63,7 +74,7 @@ async function ask(env: AppEnv['Bindings'], hash: string, requestId: string): Pr
       mine.remaining = Math.min(mine.remaining, grant.remaining)
     } else {
       if (held.size >= MAX_HELD) held.clear()
-      held.set(hash, { ...grant })
+      held.set(hash, { ...grant, used: 0 })
     }
     return spend(hash, 0) ?? null
   } catch (error) {

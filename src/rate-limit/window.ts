@@ -2,7 +2,7 @@
 export const LIMIT = 300
 export const WINDOW_MS = 60_000
 
-/** A call takes one in 30 of what is left: 10 requests at first, 1 at the end, so that few lie unused where none come. */
+/** A call takes at most one in 30 of what is left: 10 requests at first, 1 at the end. */
 const SHARE = 30
 
 /** One fixed window: it begins with its first request. */
@@ -30,14 +30,14 @@ export interface Verdict {
   resetAt: number
 }
 
-/** Gives out requests at `now`. The count never passes the limit. */
-export function take(window: Window | undefined, now: number): { window: Window; grant: Grant } {
+/** Gives out requests at `now`, at most `wanted`. The count never passes the limit. */
+export function take(window: Window | undefined, now: number, wanted: number): { window: Window; grant: Grant } {
   // A clock that went backwards gives no second allowance, and keeps no one waiting for more than one window.
   const current =
     window && now < window.startedAt + WINDOW_MS
       ? { startedAt: Math.min(window.startedAt, now), count: window.count }
       : { startedAt: now, count: 0 }
-  const units = Math.ceil((LIMIT - current.count) / SHARE)
+  const units = Math.min(wanted, Math.ceil((LIMIT - current.count) / SHARE))
   const next = { ...current, count: current.count + units }
   return { window: next, grant: { units, remaining: LIMIT - next.count, resetAt: next.startedAt + WINDOW_MS } }
 }

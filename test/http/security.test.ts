@@ -108,6 +108,6 @@ describe('what a 401 costs', () => {
 async function exhaust(token: string) {
   const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(await hashToken(token)))
   await runInDurableObject(limiter, (limiterItself) => {
-    for (let i = 0; i < 300; i++) limiterItself.take()
+    for (let i = 0; i < 300; i++) limiterItself.take(1)
   })
 }

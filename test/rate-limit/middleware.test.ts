@@ -12,13 +12,16 @@ afterEach(() => {
 })
 
 /** Bindings whose limiter is asked here instead, and the names it was asked for. */
-function withLimiter(answer: (name: string) => Promise<Grant>): { bindings: Env; asked: string[] } {
+function withLimiter(answer: (name: string, wanted: number) => Promise<Grant>): { bindings: Env; asked: string[] } {
   const asked: string[] = []
-  const take = (name: string) => {
+  const take = (name: string, wanted: number) => {
     asked.push(name)
-    return answer(name)
+    return answer(name, wanted)
   }
-  const namespace = { idFromName: (name: string) => name, get: (name: string) => ({ take: () => take(name) }) }
+  const namespace = {
+    idFromName: (name: string) => name,
+    get: (name: string) => ({ take: (wanted: number) => take(name, wanted) }),
+  }
   // Only these two methods of a namespace are used.
   return { bindings: { ...env, RATE_LIMITER: namespace as unknown as Env['RATE_LIMITER'] }, asked }
 }
@@ -26,8 +29,8 @@ function withLimiter(answer: (name: string) => Promise<Grant>): { bindings: Env;
 /** A limiter in memory, with the true window. */
 function memory() {
   const windows = new Map<string, Window>()
-  return async (name: string) => {
-    const { window, grant } = take(windows.get(name), Date.now())
+  return async (name: string, wanted: number) => {
+    const { window, grant } = take(windows.get(name), Date.now(), wanted)
     windows.set(name, window)
     return grant
   }
@@ -79,14 +82,16 @@ describe('the limit of requests', () => {
   it('is one for all isolates: what others have used is gone', async () => {
     const { token, call } = await mintCompany()
     const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(await hashToken(token)))
-    const { units } = await limiter.take()
-    expect((await call('GET', '/clients')).headers.get('ratelimit')).toMatch(new RegExp(`r=${299 - units};`))
+    await limiter.take(5)
+    expect((await call('GET', '/clients')).headers.get('ratelimit')).toMatch(/r=294;/)
   })
 
   it('is each token’s own', async () => {
     const { token, id, call: callFirst } = await mintCompany()
     const other = await mintToken(id)
-    const { bindings } = withLimiter(async (name) => (name === (await hashToken(token)) ? refusal() : memory()(name)))
+    const { bindings } = withLimiter(async (name, wanted) =>
+      name === (await hashToken(token)) ? refusal() : memory()(name, wanted),
+    )
     expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(429)
     expect((await call(other, 'GET', '/clients')).status).toBe(200)
     expect((await callFirst('GET', '/clients')).status).toBe(429)
@@ -102,46 +107,48 @@ describe('the limit of requests', () => {
 })
 
 describe('what an isolate holds', () => {
-  /** The limiter's true window, and how often it was asked. */
+  /** The limiter's true window, and what it was asked for. */
   async function shop() {
     const { token } = await mintCompany()
     const window = memory()
-    const { bindings, asked } = withLimiter(async (name) => {
+    const wanted: number[] = []
+    const { bindings } = withLimiter(async (name, wants) => {
+      wanted.push(wants)
       await scheduler.wait(20)
-      return window(name)
+      return window(name, wants)
     })
     const get = async () => {
       const { status, headers } = await send(request(token, 'GET', '/clients/1'), { env: bindings })
       return { status, left: Number(headers.get('ratelimit')?.match(/r=(\d+)/)?.[1]) }
     }
-    return { get, asked }
+    return { get, wanted }
   }
 
-  it('serves ten requests by one call at first, counts down by one, and ends at exactly 300', async () => {
-    const { get, asked } = await shop()
-    for (let left = 299; left >= 290; left--) expect(await get()).toEqual({ status: 404, left })
-    expect(asked).toHaveLength(1)
-    for (let left = 289; left >= 0; left--) expect(await get()).toEqual({ status: 404, left })
-    expect(asked.length).toBeLessThanOrEqual(100)
+  it('is never more than it has used; it counts down by one and ends at exactly 300', async () => {
+    const { get, wanted } = await shop()
+    for (let left = 299; left >= 284; left--) expect(await get()).toEqual({ status: 404, left })
+    expect(wanted).toEqual([1, 1, 2, 4, 8])
+    for (let left = 283; left >= 0; left--) expect(await get()).toEqual({ status: 404, left })
+    expect(wanted.length).toBeLessThanOrEqual(100)
     expect(await get()).toEqual({ status: 429, left: 0 })
   })
 
   it('is added up when several requests ask at once', async () => {
-    const { get, asked } = await shop()
-    const first = await Promise.all(Array.from({ length: 8 }, get))
-    expect(asked).toHaveLength(8)
-    expect(new Set(first.map(({ left }) => left)).size).toBe(8)
-    expect(Math.min(...first.map(({ left }) => left))).toBe(292)
-    for (let left = 291; left >= 250; left--) expect(await get()).toEqual({ status: 404, left })
-    expect(asked).toHaveLength(8)
+    const { get, wanted } = await shop()
+    for (const left of [299, 298, 297, 296]) expect(await get()).toEqual({ status: 404, left })
+    const together = await Promise.all(Array.from({ length: 8 }, get))
+    expect(wanted).toEqual([1, 1, 2, ...Array.from({ length: 8 }, () => 4)])
+    expect(together.map(({ left }) => left).sort()).toEqual([288, 289, 290, 291, 292, 293, 294, 295])
+    for (let left = 287; left >= 264; left--) expect(await get()).toEqual({ status: 404, left })
+    expect(wanted).toHaveLength(11)
   })
 
   it('is worth nothing in the next window', async () => {
-    const { get, asked } = await shop()
-    await get()
+    const { get, wanted } = await shop()
+    for (let i = 0; i < 5; i++) await get()
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + WINDOW_MS })
     expect(await get()).toEqual({ status: 404, left: 299 })
-    expect(asked).toHaveLength(2)
+    expect(wanted).toEqual([1, 1, 2, 4, 1])
   })
 
   it('is spent by writes as by reads, before they write', async () => {
@@ -209,7 +216,7 @@ describe('a refused request', () => {
   it('is served again as soon as its Retry-After has passed', async () => {
     const { token } = await mintCompany()
     const limiter = memory()
-    for (let i = 0; i < 300; i++) await limiter(await hashToken(token))
+    for (let i = 0; i < 300; i++) await limiter(await hashToken(token), 1)
     const { bindings } = withLimiter(limiter)
     const refused = await send(request(token, 'GET', '/clients'), { env: bindings })
     const wait = Number(refused.headers.get('retry-after')) * 1_000

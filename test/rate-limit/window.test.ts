@@ -4,15 +4,21 @@ import { LIMIT, secondsUntil, take, WINDOW_MS, type Window } from '../../src/rat
 
 const START = 1_000_000_000
 
+/** More than a call is ever given. */
+const MANY = LIMIT
+
 /** Calls at the given times, one after the other, each with what it was given. */
-function run(times: readonly number[], from?: Window) {
-  let window = from
-  return times.map((now) => {
-    const result = take(window, now)
+function run(times: readonly number[], wanted: readonly number[] = [MANY]) {
+  let window: Window | undefined
+  return times.map((now, index) => {
+    const wants = wanted[index % wanted.length] ?? MANY
+    const result = take(window, now, wants)
     window = result.window
-    return { now, ...result }
+    return { now, wants, ...result }
   })
 }
+
+const wishes = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 20 })
 
 /** Pauses between calls: mostly none, so that allowances are used up, and some around the length of a window. */
 const pause = fc.oneof(
@@ -34,7 +40,7 @@ function timesOf(steps: readonly number[]): number[] {
 }
 
 describe('the window', () => {
-  it('is 300 a minute, given out in shares that shrink to one', () => {
+  it('is 300 a minute, given out to whoever wants many in shares that shrink to one', () => {
     expect({ LIMIT, WINDOW_MS }).toEqual({ LIMIT: 300, WINDOW_MS: 60_000 })
     const grants = run(Array.from({ length: 200 }, () => START)).map(({ grant }) => grant)
     const resetAt = START + 60_000
@@ -48,10 +54,18 @@ describe('the window', () => {
     expect(units.length).toBeLessThanOrEqual(LIMIT / 3)
   })
 
+  it('gives one where one is wanted', () => {
+    const grants = run(
+      Array.from({ length: 302 }, () => START),
+      [1],
+    ).map(({ grant }) => grant)
+    expect(grants.map(({ units }) => units)).toEqual(grants.map((_, index) => (index < LIMIT ? 1 : 0)))
+  })
+
   it('gives the whole allowance back at its end, not before', () => {
     const full = { startedAt: START, count: LIMIT }
-    expect(take(full, START + WINDOW_MS - 1).grant.units).toBe(0)
-    expect(take(full, START + WINDOW_MS).grant).toEqual({
+    expect(take(full, START + WINDOW_MS - 1, 1).grant.units).toBe(0)
+    expect(take(full, START + WINDOW_MS, MANY).grant).toEqual({
       units: 10,
       remaining: LIMIT - 10,
       resetAt: START + 2 * WINDOW_MS,
@@ -60,11 +74,12 @@ describe('the window', () => {
 
   it('never gives out more than the limit between its start and its reset, and refuses only when all is out', () => {
     fc.assert(
-      fc.property(fc.array(pause, { minLength: 1, maxLength: 1_000 }), (pauses) => {
+      fc.property(fc.array(pause, { minLength: 1, maxLength: 1_000 }), wishes, (pauses, wanted) => {
         const given = new Map<number, number>()
         let before: ReturnType<typeof run>[number] | undefined
-        for (const each of run(timesOf(pauses))) {
-          const { now, grant, window } = each
+        for (const each of run(timesOf(pauses), wanted)) {
+          const { now, wants, grant, window } = each
+          expect(grant.units).toBeLessThanOrEqual(wants)
           expect(grant.resetAt).toBeGreaterThan(now)
           expect(grant.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
           const used = (given.get(grant.resetAt) ?? 0) + grant.units
@@ -82,10 +97,10 @@ describe('the window', () => {
 
   it('gives no second allowance and no longer wait when the clock goes backwards', () => {
     fc.assert(
-      fc.property(fc.array(step, { minLength: 1, maxLength: 1_000 }), (steps) => {
+      fc.property(fc.array(step, { minLength: 1, maxLength: 1_000 }), wishes, (steps, wanted) => {
         let spent = 0
         let end = 0
-        for (const { now, grant } of run(timesOf(steps))) {
+        for (const { now, grant } of run(timesOf(steps), wanted)) {
           expect(grant.resetAt).toBeGreaterThan(now)
           expect(grant.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
           expect(grant.remaining).toBeGreaterThanOrEqual(0)
