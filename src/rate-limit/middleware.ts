@@ -69,7 +69,7 @@ async function ask(env: AppEnv['Bindings'], hash: string, now: number, requestId
     const grant = await withDeadline(limiter.take(wanted), BUDGET_MS.limiter)
     const mine = held.get(hash)
     if (mine?.resetAt === grant.resetAt) {
-      // Another request of this token asked at the same time.
+      // Other requests of this token may have asked meanwhile.
       mine.units += grant.units
       mine.remaining = Math.min(mine.remaining, grant.remaining)
     } else {
