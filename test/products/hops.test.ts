@@ -14,9 +14,7 @@ async function hopsOf(shop: Shop, path: string) {
   await measureHops(request(token, 'GET', '/clients'))
   const { response, hops, depth } = await measureHops(request(token, 'GET', path))
   expect(response.status).toBe(200)
-  // What is put into the cache is not waited for; one supplier's answer may be there before the other's has come.
-  const waits = hops.map(({ name }) => name).filter((name) => name !== 'CACHE.put')
-  return { depth, names: waits.sort() }
+  return { depth, names: hops.map(({ name }) => name).sort() }
 }
 
 const WARM = ['CACHE.getWithMetadata', 'CACHE.getWithMetadata', 'DB.batch', 'RATE_LIMITER.take']
@@ -39,7 +37,8 @@ describe('network waits, the token known', () => {
     // Slow enough that neither ends before the other begins, so that depth counts what waits for what.
     for (const supplier of [shop.a, shop.b]) await supplier.spoil({ delayMs: 700 })
     const { depth, names } = await hopsOf(shop, '/products/search?q=PC61')
-    expect(names).toEqual([...WARM, 'fetch', 'fetch'].sort())
+    // One supplier's answer may be put into the cache, which is not waited for, before the other's has come.
+    expect(names.filter((name) => name !== 'CACHE.put')).toEqual([...WARM, 'fetch', 'fetch'].sort())
     expect(depth).toBe(2)
   })
 
