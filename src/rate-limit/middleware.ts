@@ -60,11 +60,14 @@ function spend(hash: string, now: number): Verdict | undefined {
   return { allowed, remaining: mine.units + mine.remaining, resetAt: mine.resetAt }
 }
 
-/** Asks for as many as this isolate has used already, so that it never holds many that nobody brings it. */
+/**
+ * Asks for as many as this isolate has used already, in this window or in the one that has just ended, so that it never
+ * holds many that nobody brings it.
+ */
 async function ask(env: AppEnv['Bindings'], hash: string, now: number, requestId: string): Promise<Verdict | null> {
   try {
     const before = held.get(hash)
-    const wanted = before && now < before.resetAt ? Math.max(1, before.used) : 1
+    const wanted = before && now < before.resetAt + WINDOW_MS ? Math.max(1, before.used) : 1
     const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hash))
     const grant = await withDeadline(limiter.take(wanted), BUDGET_MS.limiter)
     const mine = held.get(hash)

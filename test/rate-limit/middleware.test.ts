@@ -143,10 +143,18 @@ describe('what an isolate holds', () => {
     expect(wanted).toHaveLength(11)
   })
 
-  it('is worth nothing in the next window', async () => {
+  it('is worth nothing in the next window, but tells how many are wanted there at once', async () => {
     const { get, wanted } = await shop()
     for (let i = 0; i < 5; i++) await get()
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + WINDOW_MS })
+    for (let left = 299; left >= 294; left--) expect(await get()).toEqual({ status: 404, left })
+    expect(wanted).toEqual([1, 1, 2, 4, 5, 5])
+  })
+
+  it('is forgotten when a window has passed without a request', async () => {
+    const { get, wanted } = await shop()
+    for (let i = 0; i < 5; i++) await get()
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2 * WINDOW_MS })
     expect(await get()).toEqual({ status: 404, left: 299 })
     expect(wanted).toEqual([1, 1, 2, 4, 1])
   })
