@@ -1,4 +1,4 @@
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { classify, decide } from './decisions.ts'
 import type { InvoiceCall, InvoiceKey } from './invoice-payload.ts'
 import { type AccountingTokens, createTokenKeeper } from './tokens.ts'
@@ -54,23 +54,23 @@ export interface AccountingAdapter {
   findOrCreateCustomer: (customer: Customer, requestId: string) => Promise<string>
 }
 
-const id = z.union([z.string().min(1).max(64), z.number()]).transform(String)
-const syncToken = z.union([z.string().max(64), z.number()]).transform(String)
-const text = z.string().optional().catch(undefined)
+const id = z.pipe(z.union([z.string().check(z.minLength(1), z.maxLength(64)), z.number()]), z.transform(String))
+const syncToken = z.pipe(z.union([z.string().check(z.maxLength(64)), z.number()]), z.transform(String))
+const text = z.catch(z.optional(z.string()), undefined)
 
 const invoiceSchema = z.looseObject({
   Id: id,
   SyncToken: syncToken,
   DocNumber: text,
   TxnDate: text,
-  CustomerRef: z.object({ value: id }).optional().catch(undefined),
+  CustomerRef: z.catch(z.optional(z.object({ value: id })), undefined),
 })
 const invoiceAnswer = z.object({ Invoice: invoiceSchema })
 const deletedAnswer = z.object({ Invoice: z.object({ Id: id }) })
 const customerAnswer = z.object({ Customer: z.object({ Id: id }) })
-const invoicesAnswer = z.object({ QueryResponse: z.object({ Invoice: z.array(invoiceSchema).default([]) }) })
+const invoicesAnswer = z.object({ QueryResponse: z.object({ Invoice: z._default(z.array(invoiceSchema), []) }) })
 const customersAnswer = z.object({
-  QueryResponse: z.object({ Customer: z.array(z.object({ Id: id })).default([]) }),
+  QueryResponse: z.object({ Customer: z._default(z.array(z.object({ Id: id })), []) }),
 })
 
 /** Makes the client of one company. Keep it for as long as its tokens are: it refreshes them single flight. */
@@ -85,7 +85,12 @@ export function createAccountingAdapter(options: AdapterOptions): AccountingAdap
   }
   const keeper = createTokenKeeper(tokenSettings, options.tokens, options.saveTokens, nowMs, timeoutMs)
 
-  async function call<T>(answer: z.ZodType<T>, path: string, query: Record<string, string>, body?: object): Promise<T> {
+  async function call<T>(
+    answer: z.ZodMiniType<T>,
+    path: string,
+    query: Record<string, string>,
+    body?: object,
+  ): Promise<T> {
     const search = Object.entries({ ...query, minorversion: MINOR_VERSION })
       .map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
       .join('&')

@@ -1,4 +1,4 @@
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { CredentialsError, decryptCredentials, encryptCredentials } from '../auth/credentials.ts'
 import type { Database } from '../db/client.ts'
 import { type AccountingAdapter, createAccountingAdapter } from './adapter.ts'
@@ -8,15 +8,15 @@ import type { AccountingTokens } from './tokens.ts'
 /** How often rotated tokens are tried to be stored: the ones before are void already. */
 const SAVE_TRIES = 3
 
-const settings = z.object({ token_url: z.string().optional() })
+const settings = z.object({ token_url: z.optional(z.string()) })
 
 const credentials = z.object({
-  realm_id: z.string().min(1),
-  client_id: z.string().min(1),
-  client_secret: z.string().min(1),
-  refresh_token: z.string().min(1),
-  item_id: z.string().min(1).default('1'),
-  delete_mode: z.enum(['void', 'delete']).default('void'),
+  realm_id: z.string().check(z.minLength(1)),
+  client_id: z.string().check(z.minLength(1)),
+  client_secret: z.string().check(z.minLength(1)),
+  refresh_token: z.string().check(z.minLength(1)),
+  item_id: z._default(z.string().check(z.minLength(1)), '1'),
+  delete_mode: z._default(z.enum(['void', 'delete']), 'void'),
 })
 
 /** The tokens of now, as they are encrypted. */
@@ -24,7 +24,7 @@ const stored = z.object({
   /** The refresh token of the credentials they come from: with another one the company was connected anew. */
   granted_with: z.string(),
   refresh_token: z.string(),
-  access_token: z.string().nullable(),
+  access_token: z.nullable(z.string()),
   access_good_until: z.number(),
 })
 

@@ -1,4 +1,4 @@
-import * as z from 'zod'
+import * as z from 'zod/mini'
 
 /** What an error answer says, in whichever of its shapes. */
 export interface FaultReport {
@@ -13,16 +13,24 @@ const NO_FAULT: FaultReport = { codes: [], message: '', oauthError: null }
 const MOST_ERRORS = 20
 const LONGEST_XML = 16_384
 
-const text = z.union([z.string(), z.number()]).transform(String).optional().catch(undefined)
+const text = z.catch(z.optional(z.pipe(z.union([z.string(), z.number()]), z.transform(String))), undefined)
 const faultError = z.object({ code: text, message: text, Message: text, detail: text, Detail: text })
-const errorList = z
-  .union([z.array(faultError), faultError.transform((error) => [error])])
-  .optional()
-  .catch(undefined)
+const errorList = z.catch(
+  z.optional(
+    z.union([
+      z.array(faultError),
+      z.pipe(
+        faultError,
+        z.transform((error) => [error]),
+      ),
+    ]),
+  ),
+  undefined,
+)
 const faultBody = z.object({
-  Fault: z.object({ Error: errorList }).optional().catch(undefined),
-  fault: z.object({ error: errorList }).optional().catch(undefined),
-  error: z.string().optional().catch(undefined),
+  Fault: z.catch(z.optional(z.object({ Error: errorList })), undefined),
+  fault: z.catch(z.optional(z.object({ error: errorList })), undefined),
+  error: z.catch(z.optional(z.string()), undefined),
   error_description: text,
 })
 

@@ -1,4 +1,4 @@
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { makeNoAnswer, sendRequest } from './transport.ts'
 
 /** What stands for a company's consent. Kept encrypted by the caller. */
@@ -19,9 +19,9 @@ const LONGEST_MARGIN_MS = 60_000
 const DEFAULT_LIFETIME_S = 3_600
 
 const tokenAnswer = z.object({
-  access_token: z.string().min(1).max(8_192),
-  refresh_token: z.string().min(1).max(8_192).optional(),
-  expires_in: z.coerce.number().positive().max(86_400).catch(DEFAULT_LIFETIME_S),
+  access_token: z.string().check(z.minLength(1), z.maxLength(8_192)),
+  refresh_token: z.optional(z.string().check(z.minLength(1), z.maxLength(8_192))),
+  expires_in: z.catch(z.coerce.number().check(z.positive(), z.maximum(86_400)), DEFAULT_LIFETIME_S),
 })
 
 export interface TokenKeeper {

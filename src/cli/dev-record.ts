@@ -1,8 +1,8 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
-import * as z from 'zod'
+import * as z from 'zod/mini'
 
 /** Which `dev` serves a state directory; kept in it while `dev` runs. */
-const devRecord = z.object({ pid: z.int().positive(), url: z.url() })
+const devRecord = z.object({ pid: z.int().check(z.positive()), url: z.url() })
 
 export type DevRecord = z.output<typeof devRecord>
 

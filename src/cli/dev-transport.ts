@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import type { DevRecord } from './dev-record.ts'
 import { bindTextOnly } from './render-sql.ts'
 import { retryPassing, type Statement, type Transport } from './transport.ts'
@@ -8,7 +8,7 @@ import { readDatabaseId } from './wrangler.ts'
 const answer = z.object({
   success: z.boolean(),
   errors: z.array(z.object({ message: z.string() })),
-  result: z.array(z.object({ results: z.object({ rows: z.array(z.array(z.unknown())) }) })).nullable(),
+  result: z.nullable(z.array(z.object({ results: z.object({ rows: z.array(z.array(z.unknown())) }) }))),
 })
 
 /**

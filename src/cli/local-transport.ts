@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
 import { Miniflare } from 'miniflare'
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { CommandError } from './command.ts'
 import { retryPassing, type Statement, type Transport } from './transport.ts'
 import { PROJECT_ROOT, readDatabaseId } from './wrangler.ts'

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { date, id, text, trimmed } from '../http/contract.ts'
 import { CommandError } from './command.ts'
 import { integrationsFile } from './seed-integrations.ts'
@@ -8,29 +8,26 @@ const MONEY_MAX = 999_999_999.99
 const QUANTITY_MAX = 1_000_000
 const JSON_MAX_BYTES = 500_000
 
-const flag = z.boolean().default(false)
-const line = trimmed(255).nullable().default(null)
-const reason = trimmed(1000).nullable().default(null)
-const prose = text(0, 10_000).nullable().default(null)
-const day = date.nullable().default(null)
-const position = z.int().min(0).max(1_000_000)
+const flag = z._default(z.boolean(), false)
+const line = z._default(z.nullable(trimmed(255)), null)
+const reason = z._default(z.nullable(trimmed(1000)), null)
+const prose = z._default(z.nullable(text(0, 10_000)), null)
+const day = z._default(z.nullable(date), null)
+const position = z.int().check(z.minimum(0), z.maximum(1_000_000))
 
 function decimals(places: number, min: number, max: number) {
   const scale = 10 ** places
-  return z
-    .number()
-    .min(min)
-    .max(max)
-    .refine(
-      (value) => Math.abs(value * scale - Math.round(value * scale)) < 1e-4,
-      `must have at most ${places} decimals`,
-    )
+  const isRounded = (value: number) => Math.abs(value * scale - Math.round(value * scale)) < 1e-4
+  return z.number().check(z.minimum(min), z.maximum(max), z.refine(isRounded, `must have at most ${places} decimals`))
 }
 
 const money = decimals(2, -MONEY_MAX, MONEY_MAX)
 
 /** Milliseconds since the epoch. */
-const instant = z.iso.datetime({ offset: true }).transform((value) => Date.parse(value))
+const instant = z.pipe(
+  z.iso.datetime({ offset: true }),
+  z.transform((value) => Date.parse(value)),
+)
 
 const company = z.strictObject({
   id,
@@ -44,7 +41,7 @@ const orderStatus = z.strictObject({
   title: trimmed(255),
   color: line,
   workflow_key: line,
-  position: position.optional(),
+  position: z.optional(position),
   is_default: flag,
   deleted: flag,
 })
@@ -56,15 +53,15 @@ const client = z.strictObject({
   company_name: trimmed(255),
   first_name: line,
   last_name: line,
-  email: z.string().trim().pipe(z.email().max(255)).nullable().default(null),
-  website: text(1, 255).nullable().default(null),
+  email: z._default(z.nullable(z.pipe(z.string().check(z.trim()), z.email().check(z.maxLength(255)))), null),
+  website: z._default(z.nullable(text(1, 255)), null),
   phone: line,
   accounting_sync_enabled: flag,
   tax_exempt: flag,
   tax_exempt_reason: reason,
   deleted: flag,
-  created_at: instant.optional(),
-  updated_at: instant.optional(),
+  created_at: z.optional(instant),
+  updated_at: z.optional(instant),
 })
 
 const item = z.strictObject({
@@ -73,13 +70,13 @@ const item = z.strictObject({
   description: prose,
   quantity: decimals(4, 0, QUANTITY_MAX),
   unit_price: money,
-  taxable: z.boolean().default(true),
+  taxable: z._default(z.boolean(), true),
   supplier: line,
   style: line,
   color: line,
   size: line,
   sku: line,
-  position: position.optional(),
+  position: z.optional(position),
   deleted: flag,
 })
 
@@ -87,46 +84,59 @@ const payment = z.strictObject({
   id,
   amount: money,
   method: line,
-  paid_at: z
-    .union(
-      [date, instant.transform((ms) => new Date(ms).toISOString())],
-      'must be a date or a date-time with an offset',
-    )
-    .nullable()
-    .default(null),
+  paid_at: z._default(
+    z.nullable(
+      z.union(
+        [
+          date,
+          z.pipe(
+            instant,
+            z.transform((ms) => new Date(ms).toISOString()),
+          ),
+        ],
+        'must be a date or a date-time with an offset',
+      ),
+    ),
+    null,
+  ),
   note: prose,
 })
 
 const invoice = z
   .strictObject({
     id,
-    number: trimmed(64).optional(),
+    number: z.optional(trimmed(64)),
     due_date: day,
-    tax_id: z.int().nonnegative().nullable().default(null),
+    tax_id: z._default(z.nullable(z.int().check(z.nonnegative())), null),
     tax_exempt: flag,
     tax_exempt_reason: reason,
-    discount_amount: decimals(2, 0, MONEY_MAX).default(0),
-    discount_amount_type: z
-      .enum(['percentage', 'fixed_amount', 'fixed', 'amount'])
-      .transform((type): 'percentage' | 'fixed_amount' => (type === 'percentage' ? type : 'fixed_amount'))
-      .default('percentage'),
-    discount_type: z.enum(['before_tax', 'after_tax']).default('before_tax'),
+    discount_amount: z._default(decimals(2, 0, MONEY_MAX), 0),
+    discount_amount_type: z._default(
+      z.pipe(
+        z.enum(['percentage', 'fixed_amount', 'fixed', 'amount']),
+        z.transform((type): 'percentage' | 'fixed_amount' => (type === 'percentage' ? type : 'fixed_amount')),
+      ),
+      'percentage',
+    ),
+    discount_type: z._default(z.enum(['before_tax', 'after_tax']), 'before_tax'),
     deleted: flag,
-    items: z.array(item).default([]),
-    payments: z.array(payment).default([]),
+    items: z._default(z.array(item), []),
+    payments: z._default(z.array(payment), []),
   })
-  .refine((value) => value.discount_amount_type !== 'percentage' || value.discount_amount <= 100, {
-    path: ['discount_amount'],
-    error: 'a percentage must be at most 100',
-  })
+  .check(
+    z.refine((value) => value.discount_amount_type !== 'percentage' || value.discount_amount <= 100, {
+      path: ['discount_amount'],
+      error: 'a percentage must be at most 100',
+    }),
+  )
 
 const artwork = z.strictObject({
   id,
   name: trimmed(255),
   print_method: line,
-  placements: z.array(z.json()).default([]),
-  colors: z.array(z.json()).default([]),
-  preview_url: text(1, 2048).nullable().default(null),
+  placements: z._default(z.array(z.json()), []),
+  colors: z._default(z.array(z.json()), []),
+  preview_url: z._default(z.nullable(text(1, 2048)), null),
   status: line,
 })
 
@@ -134,62 +144,67 @@ const order = z.strictObject({
   id,
   title: trimmed(255),
   client_id: id,
-  order_status_id: id.nullable().default(null),
+  order_status_id: z._default(z.nullable(id), null),
   description: prose,
-  start_date: text(1, 64).nullable().default(null),
+  start_date: z._default(z.nullable(text(1, 64)), null),
   deadline: day,
   client_notes: prose,
-  created_date: date.optional(),
-  created_at: instant.optional(),
-  updated_at: instant.optional(),
+  created_date: z.optional(date),
+  created_at: z.optional(instant),
+  updated_at: z.optional(instant),
   deleted: flag,
-  invoice: invoice.nullable().default(null),
-  artworks: z.array(artwork).default([]),
+  invoice: z._default(z.nullable(invoice), null),
+  artworks: z._default(z.array(artwork), []),
 })
 
 const catalogItem = z.strictObject({
   id,
   title: trimmed(255),
   description: prose,
-  price: decimals(2, 0, MONEY_MAX).nullable().default(null),
+  price: z._default(z.nullable(decimals(2, 0, MONEY_MAX)), null),
   deleted: flag,
 })
 
 /** Stored as JSON text, well under what one value may be. */
-const json = z
-  .json()
-  .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= JSON_MAX_BYTES, 'must be at most 500 KB as JSON')
-  .optional()
+const json = z.optional(
+  z
+    .json()
+    .check(
+      z.refine((value) => Buffer.byteLength(JSON.stringify(value)) <= JSON_MAX_BYTES, 'must be at most 500 KB as JSON'),
+    ),
+)
 const threadId = text(1, 255)
 
 const threadContext = z.strictObject({
   thread_id: threadId,
-  legacy_thread_id: threadId.nullable().default(null),
+  legacy_thread_id: z._default(z.nullable(threadId), null),
   sender_email: line,
   client_id: line,
-  client_data: json.refine(
-    (value) => value === undefined || (!Array.isArray(value) && typeof value === 'object'),
-    'must be an object or null',
+  client_data: json.check(
+    z.refine(
+      (value) => value === undefined || (!Array.isArray(value) && typeof value === 'object'),
+      'must be an object or null',
+    ),
   ),
   clients_data: json,
   orders_data: json,
   selected_order_id: line,
   participant_emails: json,
   participants_data: json,
-  fetched_at: instant.optional(),
-  updated_at: instant.optional(),
+  fetched_at: z.optional(instant),
+  updated_at: z.optional(instant),
 })
 
 /** The seed file: one company's data. A field left out takes its default. */
 export const seedFile = z.strictObject({
   company,
-  order_statuses: z.array(orderStatus).default([]),
-  taxes: z.array(tax).default([]),
-  clients: z.array(client).default([]),
-  orders: z.array(order).default([]),
-  catalog_items: z.array(catalogItem).default([]),
-  thread_contexts: z.array(threadContext).default([]),
-  integrations: integrationsFile.default({}),
+  order_statuses: z._default(z.array(orderStatus), []),
+  taxes: z._default(z.array(tax), []),
+  clients: z._default(z.array(client), []),
+  orders: z._default(z.array(order), []),
+  catalog_items: z._default(z.array(catalogItem), []),
+  thread_contexts: z._default(z.array(threadContext), []),
+  integrations: z._default(integrationsFile, {}),
 })
 
 export type SeedFile = z.output<typeof seedFile>

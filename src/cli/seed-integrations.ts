@@ -1,4 +1,4 @@
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { text } from '../http/contract.ts'
 
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
@@ -9,7 +9,9 @@ function isAllowedAddress(value: string): boolean {
   return url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.test(url.hostname))
 }
 
-const address = text(1, 2048).refine(isAllowedAddress, 'must be an https address, or http on a loopback address')
+const address = text(1, 2048).check(
+  z.refine(isAllowedAddress, 'must be an https address, or http on a loopback address'),
+)
 const secret = text(1, 8192)
 
 /** What each integration's `credentials` must hold. */
@@ -18,7 +20,7 @@ export const credentialForms = {
     customer_number: secret,
     username: secret,
     password: secret,
-    namespace: text(1, 2048).optional(),
+    namespace: z.optional(text(1, 2048)),
   }),
   supplier_b: z.strictObject({ account_number: secret, api_key: secret }),
   accounting_sync: z.strictObject({
@@ -26,33 +28,31 @@ export const credentialForms = {
     client_id: secret,
     client_secret: secret,
     refresh_token: secret,
-    item_id: text(1, 255).optional(),
-    delete_mode: z.enum(['void', 'delete']).optional(),
+    item_id: z.optional(text(1, 255)),
+    delete_mode: z.optional(z.enum(['void', 'delete'])),
   }),
   storage: z.strictObject({ access_key_id: secret, secret_access_key: secret }),
 } as const
 
 /** An integration with what belongs to it; one that is switched off may have no credentials yet. */
-function integration<Rest extends z.ZodRawShape>(kind: keyof typeof credentialForms, rest: Rest) {
-  const common = { enabled: z.boolean().default(true), credentials: z.record(z.string(), z.string()) }
-  return z
-    .strictObject({ ...common, ...rest })
-    .check(({ value, issues }) => {
-      const { enabled, credentials } = z.object(common).parse(value)
-      if (!enabled && Object.keys(credentials).length === 0) return
-      for (const { path, message } of credentialForms[kind].safeParse(credentials).error?.issues ?? []) {
-        issues.push({ code: 'custom', path: ['credentials', ...path], message, input: undefined })
-      }
-    })
-    .optional()
+function integration<Rest extends z.core.$ZodShape>(kind: keyof typeof credentialForms, rest: Rest) {
+  const common = { enabled: z._default(z.boolean(), true), credentials: z.record(z.string(), z.string()) }
+  const whole = z.strictObject({ ...common, ...rest }).check(({ value, issues }) => {
+    const { enabled, credentials } = z.object(common).parse(value)
+    if (!enabled && Object.keys(credentials).length === 0) return
+    for (const { path, message } of credentialForms[kind].safeParse(credentials).error?.issues ?? []) {
+      issues.push({ code: 'custom', path: ['credentials', ...path], message, input: undefined })
+    }
+  })
+  return z.optional(whole)
 }
 
-const storagePlace = { endpoint: address, bucket: text(1, 255), region: text(1, 64).default('auto') }
+const storagePlace = { endpoint: address, bucket: text(1, 255), region: z._default(text(1, 64), 'auto') }
 
 export const integrationsFile = z.strictObject({
   supplier_a: integration('supplier_a', { base_url: address }),
   supplier_b: integration('supplier_b', { base_url: address }),
-  accounting_sync: integration('accounting_sync', { base_url: address, token_url: address.optional() }),
+  accounting_sync: integration('accounting_sync', { base_url: address, token_url: z.optional(address) }),
   storage: integration('storage', storagePlace),
 })
 

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { CommandError } from './command.ts'
 import { renderStatement, renderStatements } from './render-sql.ts'
 import type { Transport } from './transport.ts'

@@ -1,55 +1,59 @@
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { dateTime, defineContract, id, text, trimmed } from '../http/contract.ts'
 import { pageOf, pageQuery } from '../http/pagination.ts'
 
-const email = z.string().trim().pipe(z.email().max(255)).meta({ format: 'email', maxLength: 255 })
+const email = z
+  .pipe(z.string().check(z.trim()), z.email().check(z.maxLength(255)))
+  .check(z.meta({ format: 'email', maxLength: 255 }))
 
 export const client = z
   .strictObject({
     id,
     company_name: z.string(),
-    first_name: z.string().nullable(),
-    last_name: z.string().nullable(),
-    email: z.string().nullable(),
-    website: z.string().nullable(),
-    phone: z.string().nullable(),
+    first_name: z.nullable(z.string()),
+    last_name: z.nullable(z.string()),
+    email: z.nullable(z.string()),
+    website: z.nullable(z.string()),
+    phone: z.nullable(z.string()),
     accounting_sync_enabled: z.boolean(),
     tax_exempt: z.boolean(),
-    tax_exempt_reason: z.string().nullable(),
-    deleted: z.boolean().describe('Hidden from the list; still readable by id.'),
+    tax_exempt_reason: z.nullable(z.string()),
+    deleted: z.boolean().check(z.describe('Hidden from the list; still readable by id.')),
     created_at: dateTime,
     updated_at: dateTime,
   })
-  .meta({ id: 'Client', description: 'A client of the company.' })
+  .check(z.meta({ id: 'Client', description: 'A client of the company.' }))
 
 const writable = {
-  first_name: trimmed(255).nullable().optional(),
-  last_name: trimmed(255).nullable().optional(),
-  email: email.nullable().optional(),
-  website: text(1, 255).nullable().optional().describe('Stored as sent.'),
-  phone: trimmed(255).nullable().optional(),
-  accounting_sync_enabled: z.boolean().optional(),
-  tax_exempt: z.boolean().optional(),
-  tax_exempt_reason: trimmed(1000).nullable().optional(),
-  deleted: z.boolean().optional().describe('`true` hides the client from the list, `false` brings it back.'),
+  first_name: z.optional(z.nullable(trimmed(255))),
+  last_name: z.optional(z.nullable(trimmed(255))),
+  email: z.optional(z.nullable(email)),
+  website: z.optional(z.nullable(text(1, 255))).check(z.describe('Stored as sent.')),
+  phone: z.optional(z.nullable(trimmed(255))),
+  accounting_sync_enabled: z.optional(z.boolean()),
+  tax_exempt: z.optional(z.boolean()),
+  tax_exempt_reason: z.optional(z.nullable(trimmed(1000))),
+  deleted: z.optional(z.boolean()).check(z.describe('`true` hides the client from the list, `false` brings it back.')),
 }
 
 const newClient = z
   .strictObject({ company_name: trimmed(255), ...writable })
-  .meta({ id: 'NewClient', description: 'The fields of a client to create.' })
+  .check(z.meta({ id: 'NewClient', description: 'The fields of a client to create.' }))
 
-const clientChanges = z
-  .strictObject({ company_name: trimmed(255).optional(), ...writable })
-  .refine((body) => Object.keys(body).length > 0, 'must name at least one field to change')
-  .meta({ id: 'ClientChanges', description: 'The fields of a client to change.', minProperties: 1 })
+const clientChanges = z.strictObject({ company_name: z.optional(trimmed(255)), ...writable }).check(
+  z.refine((body) => Object.keys(body).length > 0, 'must name at least one field to change'),
+  z.meta({ id: 'ClientChanges', description: 'The fields of a client to change.', minProperties: 1 }),
+)
 
 export type ClientFields = z.output<typeof clientChanges>
 
 const clientKey = z.strictObject({
-  id: z.string().min(1).describe('The id, or the email, percent-encoded; its case does not matter.'),
+  id: z.string().check(z.minLength(1), z.describe('The id, or the email, percent-encoded; its case does not matter.')),
 })
 
-const clientLookup = z.strictObject({ email: email.optional().describe('Look up by this email instead of the path.') })
+const clientLookup = z.strictObject({
+  email: z.optional(email).check(z.describe('Look up by this email instead of the path.')),
+})
 
 const one = z.strictObject({ client })
 
@@ -61,7 +65,7 @@ export const listClients = defineContract({
   permission: 'clients:read',
   query: z.strictObject({
     ...pageQuery,
-    q: text(0, 200).optional().describe('Search text. Blank: no filter.'),
+    q: z.optional(text(0, 200)).check(z.describe('Search text. Blank: no filter.')),
   }),
   answer: pageOf(client),
   errors: [],

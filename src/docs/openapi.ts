@@ -1,4 +1,4 @@
-import type * as z from 'zod'
+import * as z from 'zod'
 import { BODY_LIMIT_BYTES } from '../http/body.ts'
 import type { Contract, Documentation } from '../http/contract.ts'
 import { ERRORS, type ErrorKind } from '../http/errors.ts'
@@ -90,14 +90,14 @@ function describeOperation(
     ],
     ...(contract.body && {
       requestBody: {
-        description: contract.body.description ?? 'The body.',
+        description: descriptionOf(contract.body) ?? 'The body.',
         required: true,
         content: json(schemas.write(contract.body, 'input'), asJson(example.body)),
       },
     }),
     responses: {
       '200': {
-        description: contract.answer.description ?? 'The operation succeeded.',
+        description: descriptionOf(contract.answer) ?? 'The operation succeeded.',
         headers: headersOf('answer', contract.hasEtag ? ['ETag'] : []),
         content: json(schemas.write(contract.answer, 'output'), asJson(example.answer)),
       },
@@ -114,9 +114,13 @@ function describeOperation(
   }
 }
 
+function descriptionOf(schema: z.core.$ZodType): string | undefined {
+  return z.globalRegistry.get(schema)?.description
+}
+
 function describeParameters(
   place: 'path' | 'query',
-  schema: z.ZodType | undefined,
+  schema: z.core.$ZodType | undefined,
   examples: Record<string, unknown> | undefined,
   schemas: SchemaWriter,
 ): JsonObject[] {

@@ -31,7 +31,7 @@ export class SchemaWriter {
    * @param io which side of the schema: what a caller may send (`input`) or what it gets (`output`)
    * @throws Error where two different schemas have one id, or a recursive one has none
    */
-  write(schema: z.ZodType, io: 'input' | 'output'): JsonObject {
+  write(schema: z.core.$ZodType, io: 'input' | 'output'): JsonObject {
     // Inside a wrapper even a schema with an id comes out as a reference to a definition.
     const wrapped = toJson(z.toJSONSchema(z.object({ root: schema }), { io, override: improve }))
     for (const [id, definition] of Object.entries(asObject(wrapped.$defs ?? {}))) {

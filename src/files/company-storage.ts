@@ -1,19 +1,25 @@
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { decryptCredentials } from '../auth/credentials.ts'
 import type { RequestContext } from '../http/context.ts'
 import type { StorageRow } from './queries.ts'
 import { s3Storage } from './s3-storage.ts'
 import type { FileStorage } from './storage.ts'
 
-const settings = z.object({ bucket: z.string().min(1), region: z.string().min(1).default('auto') })
-const credentials = z.object({ access_key_id: z.string().min(1), secret_access_key: z.string().min(1) })
+const settings = z.object({
+  bucket: z.string().check(z.minLength(1)),
+  region: z._default(z.string().check(z.minLength(1)), 'auto'),
+})
+const credentials = z.object({
+  access_key_id: z.string().check(z.minLength(1)),
+  secret_access_key: z.string().check(z.minLength(1)),
+})
 
 /**
  * The company's own storage where it has one, else the deployment's, else null. The decrypted keys live as long as the
  * request.
  *
  * @param row the company's own, as stored; null where it has none or it is switched off
- * @throws CredentialsError, ZodError when a row cannot be read: that is the deployment's fault
+ * @throws CredentialsError, $ZodError when a row cannot be read: that is the deployment's fault
  */
 export async function openStorage(
   { companyId, now, deploymentStorage, credentialsKey }: RequestContext,

@@ -1,4 +1,4 @@
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { dateTime, defineContract, idText, text } from '../http/contract.ts'
 import { LEGACY_THREAD_ID, MAX_NAME_BYTES, safeBaseName } from './keys.ts'
 import { EXPIRES_SECONDS } from './storage.ts'
@@ -12,58 +12,66 @@ const MAX_PATH_CHARACTERS = 4_096
 /** Type and subtype as they can be registered (RFC 6838, 4.2), then what a header can carry of parameters. */
 const CONTENT_TYPE = /^[A-Za-z0-9][\w!#$&^.+-]{0,126}\/[A-Za-z0-9][\w!#$&^.+-]{0,126}( *;[\x20-\x7e]*)?$/
 
-const orderKey = z.strictObject({ orderId: idText.describe('The order, which must not be deleted.') })
+const orderKey = z.strictObject({ orderId: idText.check(z.describe('The order, which must not be deleted.')) })
 
 const legacyThreadId = z
   .string()
-  .regex(LEGACY_THREAD_ID, 'must be 1 to 255 characters of A-Z a-z 0-9 _ : . = + -, and not only dots')
-  .describe('The mailbox’s legacy thread id.')
+  .check(
+    z.regex(LEGACY_THREAD_ID, 'must be 1 to 255 characters of A-Z a-z 0-9 _ : . = + -, and not only dots'),
+    z.describe('The mailbox’s legacy thread id.'),
+  )
 
-const baseName = text(1, MAX_PATH_CHARACTERS).transform((value, context) => {
-  const result = safeBaseName(value)
-  if ('name' in result) return result.name
-  context.issues.push({ code: 'custom', message: result.problem, input: value })
-  return z.NEVER
-})
+const baseName = z.pipe(
+  text(1, MAX_PATH_CHARACTERS),
+  z.transform((value, context) => {
+    const result = safeBaseName(value)
+    if ('name' in result) return result.name
+    context.issues.push({ code: 'custom', message: result.problem, input: value })
+    return z.NEVER
+  }),
+)
 
 const upload = z
   .strictObject({
-    fileName: baseName.describe(
-      `What follows the last slash or backslash, in Unicode NFC and without control characters, ends the key: at most ${MAX_NAME_BYTES} bytes of UTF-8, not blank, not \`.\` or \`..\`.`,
+    fileName: baseName.check(
+      z.describe(
+        `What follows the last slash or backslash, in Unicode NFC and without control characters, ends the key: at most ${MAX_NAME_BYTES} bytes of UTF-8, not blank, not \`.\` or \`..\`.`,
+      ),
     ),
     contentType: z
-      .string()
-      .max(255)
-      .regex(CONTENT_TYPE, 'must be a media type, such as image/png')
-      .optional()
-      .describe('The upload must carry exactly this `Content-Type`; `application/octet-stream` when left out.'),
+      .optional(z.string().check(z.maxLength(255), z.regex(CONTENT_TYPE, 'must be a media type, such as image/png')))
+      .check(
+        z.describe('The upload must carry exactly this `Content-Type`; `application/octet-stream` when left out.'),
+      ),
     size: z
       .int('must be a whole number of bytes')
-      .min(0, 'must be at least 0')
-      .max(MAX_FILE_BYTES, `must be at most ${MAX_FILE_BYTES} bytes`)
-      .describe('Bytes. The upload must have exactly this `Content-Length`.'),
+      .check(
+        z.minimum(0, 'must be at least 0'),
+        z.maximum(MAX_FILE_BYTES, `must be at most ${MAX_FILE_BYTES} bytes`),
+        z.describe('Bytes. The upload must have exactly this `Content-Length`.'),
+      ),
     legacyThreadId,
   })
-  .meta({ id: 'NewFile', description: 'A file to upload.' })
+  .check(z.meta({ id: 'NewFile', description: 'A file to upload.' }))
 
 const presigned = z
   .strictObject({
-    uploadUrl: z.string().describe('Send the bytes here with PUT and without the token.'),
-    key: z.string().describe('Where the file will stand: the `storage_key` of its attachment.'),
+    uploadUrl: z.string().check(z.describe('Send the bytes here with PUT and without the token.')),
+    key: z.string().check(z.describe('Where the file will stand: the `storage_key` of its attachment.')),
     contentType: z.string(),
-    expiresIn: z.literal(EXPIRES_SECONDS).describe('Seconds.'),
+    expiresIn: z.literal(EXPIRES_SECONDS).check(z.describe('Seconds.')),
   })
-  .meta({ id: 'PresignedUpload', description: 'An address that takes one file.' })
+  .check(z.meta({ id: 'PresignedUpload', description: 'An address that takes one file.' }))
 
 const file = z
   .strictObject({
-    path: z.string().describe('The whole key.'),
-    objectName: z.string().describe('The last part of the key.'),
-    length: z.int().nonnegative().describe('Bytes.'),
+    path: z.string().check(z.describe('The whole key.')),
+    objectName: z.string().check(z.describe('The last part of the key.')),
+    length: z.int().check(z.nonnegative(), z.describe('Bytes.')),
     lastChanged: dateTime,
-    source: z.enum(['email', 'manual']).describe('`email` when the key contains `/email/`.'),
+    source: z.enum(['email', 'manual']).check(z.describe('`email` when the key contains `/email/`.')),
   })
-  .meta({ id: 'OrderFile', description: 'A stored file of an order.' })
+  .check(z.meta({ id: 'OrderFile', description: 'A stored file of an order.' }))
 
 export const presignUpload = defineContract({
   method: 'POST',
@@ -85,7 +93,9 @@ export const listFiles = defineContract({
   tag: 'Files',
   permission: 'files:read',
   params: orderKey,
-  query: z.strictObject({ legacyThreadId: legacyThreadId.optional().describe('Only files of this mail thread.') }),
+  query: z.strictObject({
+    legacyThreadId: z.optional(legacyThreadId).check(z.describe('Only files of this mail thread.')),
+  }),
   answer: z.strictObject({ files: z.array(file), configured: z.boolean() }),
   errors: ['not_found', 'upstream_failed'],
 })

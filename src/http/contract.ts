@@ -1,6 +1,10 @@
-import * as z from 'zod'
+import * as z from 'zod/mini'
+import en from 'zod/v4/locales/en.js'
 import type { Permission } from '../auth/permissions.ts'
 import type { ErrorKind } from './errors.ts'
+
+// What is wrong with a value, in words: the small build of Zod brings none.
+z.config(en())
 
 /**
  * What one endpoint is: data from which its route is mounted, its input validated and its description published.
@@ -15,15 +19,15 @@ export interface Contract {
   permission: Permission
   /** It is no GET and yet changes nothing: like a read, it runs beside the rate check instead of behind it. */
   changesNothing?: true
-  params?: z.ZodType
+  params?: z.ZodMiniType
   /** What a path that does not fit answers: 404 unless told otherwise, since there can be no such resource. */
   badParams?: 'invalid_request'
-  query?: z.ZodType
-  body?: z.ZodType
+  query?: z.ZodMiniType
+  body?: z.ZodMiniType
   bodyLimitBytes?: number
   /** The handler gets the body as bytes of UTF-8 and validates it by itself; `body` is only published. */
   bodyAsBytes?: true
-  answer: z.ZodType
+  answer: z.ZodMiniType
   /** The answer carries an `ETag`, and `If-None-Match` may give 304. */
   hasEtag?: true
   errors: readonly ErrorKind[]
@@ -42,7 +46,7 @@ export function defineContract<const C extends Contract>(contract: C): C {
   return contract
 }
 
-type Parsed<T> = T extends z.ZodType ? z.output<T> : undefined
+type Parsed<T> = T extends z.ZodMiniType ? z.output<T> : undefined
 
 /** The validated input of an endpoint. */
 export interface Input<C extends Contract> {
@@ -63,20 +67,22 @@ function hasLength(text: string, min: number, max: number): boolean {
 
 /** Text as sent, of `min` to `max` characters. */
 export function text(min: number, max: number) {
-  return z
-    .string()
-    .refine((value) => hasLength(value, min, max), `must have ${min} to ${max} characters`)
-    .refine((value) => value.isWellFormed(), 'must be well-formed Unicode, without lone surrogates')
-    .meta({ minLength: min, maxLength: max })
+  return z.string().check(
+    z.refine((value) => hasLength(value, min, max), `must have ${min} to ${max} characters`),
+    z.refine((value) => value.isWellFormed(), 'must be well-formed Unicode, without lone surrogates'),
+    z.meta({ minLength: min, maxLength: max }),
+  )
 }
 
 /** Text without the white space around it, of 1 to `max` characters. */
 export function trimmed(max: number) {
-  return z.string().trim().pipe(text(1, max)).meta({ minLength: 1, maxLength: max, pattern: '\\S' })
+  return z
+    .pipe(z.string().check(z.trim()), text(1, max))
+    .check(z.meta({ minLength: 1, maxLength: max, pattern: '\\S' }))
 }
 
 /** An id in a body: a positive integer up to 2^53 − 1. */
-export const id = z.int().positive().meta({ maximum: Number.MAX_SAFE_INTEGER })
+export const id = z.int().check(z.positive(), z.meta({ maximum: Number.MAX_SAFE_INTEGER }))
 
 const ID_PATTERN = /^[1-9]\d{0,15}$/
 
@@ -88,20 +94,16 @@ export function parseId(value: string): number | null {
 
 /** An id in a path or a query. */
 export const idText = z
-  .string()
-  .regex(ID_PATTERN, 'must be a positive integer')
-  .transform(Number)
-  .refine(Number.isSafeInteger, 'must be at most 9007199254740991')
+  .pipe(z.string().check(z.regex(ID_PATTERN, 'must be a positive integer')), z.transform(Number))
+  .check(z.refine(Number.isSafeInteger, 'must be at most 9007199254740991'))
 
 /** A whole number in a query, `min` to `max`. */
 export function wholeNumber(min: number, max: number) {
   const message = `must be a whole number from ${min} to ${max}`
-  return z
-    .string()
-    .regex(/^\d{1,16}$/, message)
-    .transform(Number)
-    .refine((value) => value >= min && value <= max, message)
-    .meta({ type: 'integer', minimum: min, maximum: max })
+  return z.pipe(z.string().check(z.regex(/^\d{1,16}$/, message)), z.transform(Number)).check(
+    z.refine((value) => value >= min && value <= max, message),
+    z.meta({ type: 'integer', minimum: min, maximum: max }),
+  )
 }
 
 /** A calendar date, `YYYY-MM-DD`. */

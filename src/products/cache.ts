@@ -1,4 +1,4 @@
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 
 /** Part of every key: raise it when the stored form changes. */

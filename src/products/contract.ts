@@ -1,4 +1,4 @@
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { amount, defineContract, id, idText, text } from '../http/contract.ts'
 import { invoiceItem } from '../orders/contract.ts'
 import { supplierBColorGroupSchema, supplierBStyleSchema } from './suppliers/color-groups.ts'
@@ -11,8 +11,10 @@ export type Source = (typeof SOURCES)[number]
 
 const sourceState = z
   .enum(['ok', 'stale', 'skipped', 'not_configured', 'failed'])
-  .describe(
-    '`ok`: asked, or fresh from the cache. `stale`: an older answer, while the supplier fails or is being asked again. `skipped`: not asked for, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no answer, and none in the cache.',
+  .check(
+    z.describe(
+      '`ok`: asked, or fresh from the cache. `stale`: an older answer, while the supplier fails or is being asked again. `skipped`: not asked for, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no answer, and none in the cache.',
+    ),
   )
 
 export type SourceState = z.output<typeof sourceState>
@@ -21,19 +23,25 @@ const catalogItem = z
   .strictObject({
     id,
     title: z.string(),
-    description: z.string().nullable(),
-    price: amount.nullable(),
+    description: z.nullable(z.string()),
+    price: z.nullable(amount),
   })
-  .meta({ id: 'CatalogItem', description: 'An item of the company’s own catalogue.' })
+  .check(z.meta({ id: 'CatalogItem', description: 'An item of the company’s own catalogue.' }))
 
 const SOURCE_OR_NOTHING = `\\s*(?:${SOURCES.join('|')})?\\s*`
 
-const include = text(0, 200)
-  .transform((value) => value.split(',').map((name) => name.trim()))
-  .transform((names) => names.filter((name) => name !== ''))
-  .pipe(z.array(z.enum(SOURCES, `must be a comma list of ${SOURCES.join(', ')}`)))
-  .meta({ type: 'string', pattern: `^${SOURCE_OR_NOTHING}(?:,${SOURCE_OR_NOTHING})*$` })
-  .describe(`Comma list of the sources to ask: ${SOURCES.join(', ')}. Left out or blank: all.`)
+const include = z
+  .pipe(
+    z.pipe(
+      text(0, 200),
+      z.transform((value) => value.split(',').flatMap((name) => name.trim() || [])),
+    ),
+    z.array(z.enum(SOURCES, `must be a comma list of ${SOURCES.join(', ')}`)),
+  )
+  .check(
+    z.meta({ type: 'string', pattern: `^${SOURCE_OR_NOTHING}(?:,${SOURCE_OR_NOTHING})*$` }),
+    z.describe(`Comma list of the sources to ask: ${SOURCES.join(', ')}. Left out or blank: all.`),
+  )
 
 export const searchProducts = defineContract({
   method: 'GET',
@@ -42,18 +50,18 @@ export const searchProducts = defineContract({
   tag: 'Products',
   permission: 'products:read',
   query: z.object({
-    q: text(0, 200).optional().describe('Search text.'),
-    include: include.optional(),
+    q: z.optional(text(0, 200)).check(z.describe('Search text.')),
+    include: z.optional(include),
   }),
   answer: z.strictObject({
-    query: z.string().describe('`q` as it was sent; empty when it was not.'),
+    query: z.string().check(z.describe('`q` as it was sent; empty when it was not.')),
     local_items: z.array(catalogItem),
     supplier_b_styles: z.array(supplierBStyleSchema),
     supplier_a: z.strictObject({
-      style: z.string().nullable().describe('The style number found in `q`.'),
+      style: z.nullable(z.string()).check(z.describe('The style number found in `q`.')),
       products: z.array(supplierAVariantSchema),
-      count: z.int().nonnegative(),
-      summary: supplierASummarySchema.nullable(),
+      count: z.int().check(z.nonnegative()),
+      summary: z.nullable(supplierASummarySchema),
     }),
     invoice_lines: z.array(invoiceItem),
     sources: z.strictObject({
@@ -67,20 +75,24 @@ export const searchProducts = defineContract({
 })
 
 /** A parameter of product info: white space around it does not count, and a blank one is one left out. */
-const parameter = text(0, 100)
-  .transform((value) => value.trim() || undefined)
-  .optional()
-  .meta({ type: 'string' })
+const parameter = z
+  .optional(
+    z.pipe(
+      text(0, 100),
+      z.transform((value) => value.trim() || undefined),
+    ),
+  )
+  .check(z.meta({ type: 'string' }))
 
 const productAnswer = z.union([
   z.strictObject({
     source: z.literal('supplier_a'),
-    query: z.strictObject({ style: z.string(), color: z.string().nullable(), size: z.string().nullable() }),
+    query: z.strictObject({ style: z.string(), color: z.nullable(z.string()), size: z.nullable(z.string()) }),
     products: z.array(supplierAVariantSchema),
   }),
   z.strictObject({
     source: z.literal('supplier_b'),
-    query: z.strictObject({ sku: z.string().nullable(), styleId: z.string().nullable() }),
+    query: z.strictObject({ sku: z.nullable(z.string()), styleId: z.nullable(z.string()) }),
     products: z.array(supplierBColorGroupSchema),
   }),
   z.strictObject({ source: z.literal('invoice_item'), item: invoiceItem }),
@@ -93,18 +105,18 @@ export const readProduct = defineContract({
   tag: 'Products',
   permission: 'products:read',
   params: z.strictObject({
-    source: z.enum(['supplier_a', 'supplier_b', 'invoice_item']).describe('Where the product is.'),
+    source: z.enum(['supplier_a', 'supplier_b', 'invoice_item']).check(z.describe('Where the product is.')),
   }),
   query: z.object({
-    style: parameter.describe(
-      'supplier_a: the style, required. supplier_b: the style id where `sku` and `styleId` are left out.',
+    style: parameter.check(
+      z.describe('supplier_a: the style, required. supplier_b: the style id where `sku` and `styleId` are left out.'),
     ),
-    color: parameter.describe('supplier_a: only variants of this colour.'),
-    size: parameter.describe('supplier_a: only variants of this size.'),
-    sku: parameter.describe('supplier_b: one SKU.'),
-    styleId: parameter.describe('supplier_b: all SKUs of this style.'),
-    styleid: parameter.describe('The same as `styleId`.'),
-    id: idText.optional().describe('invoice_item: the id, required.'),
+    color: parameter.check(z.describe('supplier_a: only variants of this colour.')),
+    size: parameter.check(z.describe('supplier_a: only variants of this size.')),
+    sku: parameter.check(z.describe('supplier_b: one SKU.')),
+    styleId: parameter.check(z.describe('supplier_b: all SKUs of this style.')),
+    styleid: parameter.check(z.describe('The same as `styleId`.')),
+    id: z.optional(idText).check(z.describe('invoice_item: the id, required.')),
   }),
   answer: productAnswer,
   errors: ['not_found', 'conflict', 'upstream_failed'],

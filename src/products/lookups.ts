@@ -1,4 +1,4 @@
-import type * as z from 'zod'
+import type * as z from 'zod/mini'
 import type { Lifetime } from './cache.ts'
 import type { SupplierBColorGroup, SupplierBStyle } from './suppliers/color-groups.ts'
 import {
@@ -76,7 +76,7 @@ function supplierB(connection: SupplierConnection<unknown>) {
   return connectSupplierB(withCredentials('supplier_b', connection, supplierBCredentialsSchema))
 }
 
-function withCredentials<Schema extends z.ZodType>(
+function withCredentials<Schema extends z.ZodMiniType>(
   supplier: SupplierName,
   connection: SupplierConnection<unknown>,
   schema: Schema,

@@ -1,6 +1,6 @@
 import { dereference, validate } from '@cfworker/json-schema'
 import { describe, expect, it } from 'vitest'
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { contracts } from '../../src/contracts.ts'
 import { documentationOf } from '../../src/docs/documentation.ts'
 import { asObject, isObject, type Json, type JsonObject } from '../../src/docs/json.ts'
@@ -151,7 +151,7 @@ describe('describeApi', () => {
     operationId: 'readThing',
     tag: 'Clients',
     permission: 'clients:read',
-    params: z.strictObject({ id: idText.describe('The id.') }),
+    params: z.strictObject({ id: idText.check(z.describe('The id.')) }),
     answer: z.strictObject({ id }),
     errors: ['conflict'],
   })

@@ -1,30 +1,30 @@
 import { describe, expect, it } from 'vitest'
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { SchemaWriter } from '../../src/docs/schema.ts'
 import { amount, date, dateTime, id, idText, trimmed, wholeNumber } from '../../src/http/contract.ts'
 
 const nullableText = { type: ['string', 'null'] }
 
 describe('a Zod schema is published as what it accepts', () => {
-  const cases: [string, z.ZodType, 'input' | 'output', unknown][] = [
+  const cases: [string, z.ZodMiniType, 'input' | 'output', unknown][] = [
     ['an id', id, 'output', { type: 'integer', minimum: 1, maximum: 9007199254740991 }],
     ['an id in a query', idText, 'input', { type: 'string', pattern: '^[1-9]\\d{0,15}$' }],
     ['a number in a query', wholeNumber(1, 100), 'input', { type: 'integer', minimum: 1, maximum: 100 }],
     [
       'a default behind a transform',
-      wholeNumber(1, 100).default(25),
+      z._default(wholeNumber(1, 100), 25),
       'input',
       { type: 'integer', minimum: 1, maximum: 100, default: 25 },
     ],
     ['trimmed text', trimmed(255), 'input', expect.objectContaining({ type: 'string', minLength: 1, maxLength: 255 })],
     [
       'the rules behind a trim',
-      z.string().trim().pipe(z.string().regex(/^x$/)),
+      z.pipe(z.string().check(z.trim()), z.string().check(z.regex(/^x$/))),
       'input',
       { type: 'string', pattern: '^x$' },
     ],
-    ['nullable text', z.string().nullable(), 'output', nullableText],
-    ['nullable words', z.enum(['a', 'b']).nullable(), 'output', { ...nullableText, enum: ['a', 'b', null] }],
+    ['nullable text', z.nullable(z.string()), 'output', nullableText],
+    ['nullable words', z.nullable(z.enum(['a', 'b'])), 'output', { ...nullableText, enum: ['a', 'b', null] }],
     ['a date', date, 'input', { type: 'string', format: 'date' }],
     ['a date-time that is sent', z.iso.datetime({ offset: true }), 'input', { type: 'string', format: 'date-time' }],
     ['a date-time in an answer', dateTime, 'output', { type: 'string', format: 'date-time', pattern: '\\.\\d{3}Z$' }],
@@ -37,7 +37,7 @@ describe('a Zod schema is published as what it accepts', () => {
     ],
     [
       'a strict body',
-      z.strictObject({ a: z.string().optional() }),
+      z.strictObject({ a: z.optional(z.string()) }),
       'input',
       { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false },
     ],
@@ -54,14 +54,14 @@ describe('a Zod schema is published as what it accepts', () => {
 })
 
 describe('components', () => {
-  const shared = z.strictObject({ a: id }).meta({ id: 'Shared', description: 'Used twice.' })
+  const shared = z.strictObject({ a: id }).check(z.meta({ id: 'Shared', description: 'Used twice.' }))
 
   it('holds a schema with an id once and refers to it', () => {
     const writer = new SchemaWriter()
     const reference = { $ref: '#/components/schemas/Shared' }
     expect(writer.write(shared, 'output')).toEqual(reference)
     expect(writer.write(z.array(shared), 'output')).toEqual({ type: 'array', items: reference })
-    expect(writer.write(shared.nullable(), 'output')).toEqual({ anyOf: [reference, { type: 'null' }] })
+    expect(writer.write(z.nullable(shared), 'output')).toEqual({ anyOf: [reference, { type: 'null' }] })
     expect([...writer.components.keys()]).toEqual(['Shared'])
   })
 
@@ -75,14 +75,16 @@ describe('components', () => {
   })
 
   it('refuses two schemas that differ under one id', () => {
-    const differing = z.strictObject({ a: z.string(), b: z.string().default('x') }).meta({ id: 'Differing' })
+    const differing = z
+      .strictObject({ a: z.string(), b: z._default(z.string(), 'x') })
+      .check(z.meta({ id: 'Differing' }))
     const writer = new SchemaWriter()
     writer.write(differing, 'input')
     expect(() => writer.write(differing, 'output')).toThrow('Two different schemas have the id Differing.')
   })
 
   it('refuses a schema that refers to itself and has no id', () => {
-    const tree: z.ZodType = z.strictObject({ children: z.lazy(() => z.array(tree)) })
+    const tree: z.ZodMiniType = z.strictObject({ children: z.lazy(() => z.array(tree)) })
     expect(() => new SchemaWriter().write(z.array(tree), 'output')).toThrow('refers to itself')
   })
 })

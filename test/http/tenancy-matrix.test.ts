@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import type { Contract } from '../../src/http/contract.ts'
 import { type Answer, call, migrate, mintToken } from '../support/app.ts'
 import { contracts, endpoints } from '../support/endpoints.ts'
@@ -134,8 +134,8 @@ function entryOf(contract: Contract): Decided {
   return entry
 }
 
-function shapeOf(schema: z.ZodType | undefined): string[] {
-  return schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
+function shapeOf(schema: z.ZodMiniType | undefined): string[] {
+  return schema instanceof z.ZodMiniObject ? Object.keys(schema.shape) : []
 }
 
 /** Every place of an endpoint that a value can stand in. */

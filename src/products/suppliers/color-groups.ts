@@ -1,70 +1,74 @@
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { numberOrNull, priceOrNull, textOrNull } from './supplier.ts'
 
-const text = z.string().min(1).nullable()
-const price = z.number().positive().nullable()
-const styleId = z.int().positive()
-const imagePath = text.describe("Image path as the supplier sends it, relative to the supplier's image host.")
+const text = z.nullable(z.string().check(z.minLength(1)))
+const price = z.nullable(z.number().check(z.positive()))
+const styleId = z.int().check(z.positive())
+const imagePath = text.check(z.describe("Image path as the supplier sends it, relative to the supplier's image host."))
 
 /** One style found by supplier_b's search, as the API answers it. */
 export const supplierBStyleSchema = z
   .strictObject({
-    style_id: styleId.describe("The supplier's id of the style: the `styleId` of product info."),
+    style_id: styleId.check(z.describe("The supplier's id of the style: the `styleId` of product info.")),
     part_number: text,
     brand: text,
-    style: text.describe('The style name or number that the brand gives it.'),
+    style: text.check(z.describe('The style name or number that the brand gives it.')),
     title: text,
     category: text,
     brand_image: imagePath,
     style_image: imagePath,
     sustainable: z.boolean(),
   })
-  .meta({ id: 'SupplierBStyle', description: 'A style; what the supplier left out is null.' })
+  .check(z.meta({ id: 'SupplierBStyle', description: 'A style; what the supplier left out is null.' }))
 
 export type SupplierBStyle = z.infer<typeof supplierBStyleSchema>
 
 const skuSchema = z
   .strictObject({
-    sku: z.string().min(1),
+    sku: z.string().check(z.minLength(1)),
     gtin: text,
-    sku_id: text.describe("The supplier's master id of the SKU."),
+    sku_id: text.check(z.describe("The supplier's master id of the SKU.")),
     size: text,
-    size_order: text.describe('Sort key of the size.'),
-    qty: z.number().min(0).nullable().describe('Pieces in stock in all warehouses.'),
-    case_qty: z.number().min(0).nullable().describe('Pieces in a case.'),
-    unit_weight: z.number().min(0).nullable().describe('Weight of one piece in the unit of the supplier.'),
+    size_order: text.check(z.describe('Sort key of the size.')),
+    qty: z.nullable(z.number().check(z.minimum(0))).check(z.describe('Pieces in stock in all warehouses.')),
+    case_qty: z.nullable(z.number().check(z.minimum(0))).check(z.describe('Pieces in a case.')),
+    unit_weight: z
+      .nullable(z.number().check(z.minimum(0)))
+      .check(z.describe('Weight of one piece in the unit of the supplier.')),
     piece_price: price,
     dozen_price: price,
     case_price: price,
-    map_price: price.describe('Minimum advertised price.'),
+    map_price: price.check(z.describe('Minimum advertised price.')),
     sale_price: price,
-    customer_price: price.describe("The company's own price."),
-    sale_expiration: text.describe('Date as the supplier sends it.'),
+    customer_price: price.check(z.describe("The company's own price.")),
+    sale_expiration: text.check(z.describe('Date as the supplier sends it.')),
     country_of_origin: text,
   })
-  .meta({ id: 'SupplierBSku', description: 'One size of the colour.' })
+  .check(z.meta({ id: 'SupplierBSku', description: 'One size of the colour.' }))
 
 /** The SKUs of one colour of one style, as the API answers them. */
 export const supplierBColorGroupSchema = z
   .strictObject({
-    style_id: styleId.nullable(),
+    style_id: z.nullable(styleId),
     brand: text,
     style: text,
     color: text,
     color_code: text,
     color_family: text,
-    color1: text.describe('Main colour, as hexadecimal RGB.'),
-    color2: text.describe('Second colour, as hexadecimal RGB.'),
+    color1: text.check(z.describe('Main colour, as hexadecimal RGB.')),
+    color2: text.check(z.describe('Second colour, as hexadecimal RGB.')),
     swatch_image: imagePath,
     front_image: imagePath,
     back_image: imagePath,
     side_image: imagePath,
-    skus: z.array(skuSchema).min(1).describe('In the order of their sizes.'),
+    skus: z.array(skuSchema).check(z.minLength(1), z.describe('In the order of their sizes.')),
   })
-  .meta({
-    id: 'SupplierBColorGroup',
-    description: 'A colour of a style with its sizes; what the supplier left out is null.',
-  })
+  .check(
+    z.meta({
+      id: 'SupplierBColorGroup',
+      description: 'A colour of a style with its sizes; what the supplier left out is null.',
+    }),
+  )
 
 export type SupplierBColorGroup = z.infer<typeof supplierBColorGroupSchema>
 

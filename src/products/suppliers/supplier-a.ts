@@ -1,4 +1,4 @@
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { type ProductInfoAnswer, readProductInfoAnswer, writeProductInfoRequest } from './soap.ts'
 import {
   callSupplier,
@@ -12,21 +12,21 @@ import { type SupplierAVariant, toVariant } from './variants.ts'
 
 const SUPPLIER = 'supplier_a'
 
-const elementName = z.string().regex(/^[A-Za-z_][\w.-]{0,63}$/)
+const elementName = z.string().check(z.regex(/^[A-Za-z_][\w.-]{0,63}$/))
 
 /** What a company's integration keeps to log in. Namespace and element names are the service's own; most need neither. */
 export const supplierACredentialsSchema = z.strictObject({
-  customer_number: z.string().min(1),
-  username: z.string().min(1),
-  password: z.string().min(1),
-  namespace: z.string().min(1).optional(),
-  elements: z
-    .strictObject({
-      customer_number: elementName.default('customerNumber'),
-      username: elementName.default('userName'),
-      password: elementName.default('userPassword'),
-    })
-    .optional(),
+  customer_number: z.string().check(z.minLength(1)),
+  username: z.string().check(z.minLength(1)),
+  password: z.string().check(z.minLength(1)),
+  namespace: z.optional(z.string().check(z.minLength(1))),
+  elements: z.optional(
+    z.strictObject({
+      customer_number: z._default(elementName, 'customerNumber'),
+      username: z._default(elementName, 'userName'),
+      password: z._default(elementName, 'userPassword'),
+    }),
+  ),
 })
 
 export type SupplierACredentials = z.infer<typeof supplierACredentialsSchema>

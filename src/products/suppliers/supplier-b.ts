@@ -1,4 +1,4 @@
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import {
   groupByColor,
   PRODUCT_FIELDS,
@@ -21,8 +21,8 @@ const SUPPLIER = 'supplier_b'
 
 /** What a company's integration keeps to log in. */
 export const supplierBCredentialsSchema = z.strictObject({
-  account_number: z.string().min(1),
-  api_key: z.string().min(1),
+  account_number: z.string().check(z.minLength(1)),
+  api_key: z.string().check(z.minLength(1)),
 })
 
 export type SupplierBCredentials = z.infer<typeof supplierBCredentialsSchema>
@@ -31,13 +31,13 @@ export type SupplierBCredentials = z.infer<typeof supplierBCredentialsSchema>
  * An id that may be sent to the supplier: a SKU, a style id or a part number. A comma would make it a list of several,
  * and a name of dots only would be another address.
  */
-export const supplierBIdSchema = z
-  .string()
-  .trim()
-  .min(1)
-  .max(100)
-  .regex(/^[^,\p{Cc}]*$/u, 'must not hold a comma')
-  .refine((id) => !/^\.+$/.test(id), 'must not be dots only')
+export const supplierBIdSchema = z.string().check(
+  z.trim(),
+  z.minLength(1),
+  z.maxLength(100),
+  z.regex(/^[^,\p{Cc}]*$/u, 'must not hold a comma'),
+  z.refine((id) => !/^\.+$/.test(id), 'must not be dots only'),
+)
 
 export interface SupplierB {
   /** Styles that match a text; none when nothing does. The text must not be blank. @throws SupplierError */
@@ -46,10 +46,10 @@ export interface SupplierB {
    * Every SKU of a style, by colour; none when the supplier does not know it.
    *
    * @param styleId the supplier's number of the style; anything but digits is taken for a part number or brand and name
-   * @throws SupplierError; ZodError for an id that {@link supplierBIdSchema} refuses
+   * @throws SupplierError; $ZodError for an id that {@link supplierBIdSchema} refuses
    */
   productsOfStyle(styleId: string, signal?: AbortSignal): Promise<SupplierAnswer<SupplierBColorGroup[]>>
-  /** One SKU in the same form. @throws SupplierError; ZodError for a SKU that {@link supplierBIdSchema} refuses */
+  /** One SKU in the same form. @throws SupplierError; $ZodError for a SKU that {@link supplierBIdSchema} refuses */
   productBySku(sku: string, signal?: AbortSignal): Promise<SupplierAnswer<SupplierBColorGroup[]>>
 }
 

@@ -1,59 +1,61 @@
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { numberOrNull, priceOrNull, textOrNull } from './supplier.ts'
 
-const text = z.string().min(1).nullable()
-const price = z.number().positive().nullable()
-const imageUrl = text.describe('Image address as the supplier sends it.')
+const text = z.nullable(z.string().check(z.minLength(1)))
+const price = z.nullable(z.number().check(z.positive()))
+const imageUrl = text.check(z.describe('Image address as the supplier sends it.'))
 
 /** One row of supplier_a's catalogue, as the API answers it. */
 export const supplierAVariantSchema = z
   .strictObject({
-    style: z.string().min(1).describe('Style number in upper case.'),
+    style: z.string().check(z.minLength(1), z.describe('Style number in upper case.')),
     title: text,
     brand: text,
     category: text,
-    color: text.describe('Display name of the colour.'),
-    catalog_color: text.describe("The colour's short name in the supplier's catalogue, which its orders use."),
+    color: text.check(z.describe('Display name of the colour.')),
+    catalog_color: text.check(z.describe("The colour's short name in the supplier's catalogue, which its orders use.")),
     size: text,
-    size_index: z.number().nullable().describe('Rank of the size within the style.'),
+    size_index: z.nullable(z.number()).check(z.describe('Rank of the size within the style.')),
     inventory_key: text,
-    unique_key: text.describe("The supplier's key of this style, colour and size."),
-    status: text.describe('Product status in the supplier’s words.'),
-    piece_weight: z.number().nullable().describe('Weight of one piece in the unit of the supplier.'),
-    case_size: z.number().nullable().describe('Pieces in a case.'),
+    unique_key: text.check(z.describe("The supplier's key of this style, colour and size.")),
+    status: text.check(z.describe('Product status in the supplier’s words.')),
+    piece_weight: z.nullable(z.number()).check(z.describe('Weight of one piece in the unit of the supplier.')),
+    case_size: z.nullable(z.number()).check(z.describe('Pieces in a case.')),
     piece_price: price,
     piece_sale_price: price,
     dozen_price: price,
     dozen_sale_price: price,
     case_price: price,
     case_sale_price: price,
-    map_price: price.describe('Minimum advertised price.'),
-    sale_start_date: text.describe('Date as the supplier sends it.'),
-    sale_end_date: text.describe('Date as the supplier sends it.'),
+    map_price: price.check(z.describe('Minimum advertised price.')),
+    sale_start_date: text.check(z.describe('Date as the supplier sends it.')),
+    sale_end_date: text.check(z.describe('Date as the supplier sends it.')),
     product_image: imageUrl,
     swatch_image: imageUrl,
     front_image: imageUrl,
     back_image: imageUrl,
   })
-  .meta({
-    id: 'SupplierAVariant',
-    description: "A style in one colour and size, with the company's own prices; what the supplier left out is null.",
-  })
+  .check(
+    z.meta({
+      id: 'SupplierAVariant',
+      description: "A style in one colour and size, with the company's own prices; what the supplier left out is null.",
+    }),
+  )
 
 export type SupplierAVariant = z.infer<typeof supplierAVariantSchema>
 
 /** What a search tells of the whole style, beside its variants. */
 export const supplierASummarySchema = z
   .strictObject({
-    style: z.string().min(1),
+    style: z.string().check(z.minLength(1)),
     title: text,
     brand: text,
-    colors: z.array(z.string()).describe('Display names in catalogue order.'),
-    sizes: z.array(z.string()).describe('Smallest first.'),
-    price_min: price.describe('Lowest regular price of one piece.'),
-    price_max: price.describe('Highest regular price of one piece.'),
+    colors: z.array(z.string()).check(z.describe('Display names in catalogue order.')),
+    sizes: z.array(z.string()).check(z.describe('Smallest first.')),
+    price_min: price.check(z.describe('Lowest regular price of one piece.')),
+    price_max: price.check(z.describe('Highest regular price of one piece.')),
   })
-  .meta({ id: 'SupplierASummary', description: 'The style in short.' })
+  .check(z.meta({ id: 'SupplierASummary', description: 'The style in short.' }))
 
 export type SupplierASummary = z.infer<typeof supplierASummarySchema>
 
