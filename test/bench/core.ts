@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Request } from 'autocannon'
 import { fillCompany } from './company.ts'
-import { type Figures, load, medianOf } from './load.ts'
+import { compare, type Figures, type Load, loadOf, median } from './load.ts'
 import { buildWorker, migrationStatements, type Running, startApi, startBare } from './worker.ts'
 
 const SIZES = [10_000, 200_000] as const
@@ -12,16 +12,15 @@ const SIZES = [10_000, 200_000] as const
  * Each round has processes of its own: of two that run the same code, one may be faster by a sixth for as long as it
  * lives.
  */
-const ROUNDS = 3
-const SECONDS = 2
-/** Long enough for what is called to be compiled. */
-const WARM_UP_SECONDS = 3
+const ROUNDS = 5
+const PACE = { warmUpSeconds: 2, slices: 4, sliceSeconds: 0.5 }
 
 /**
- * A token may make 300 requests a minute, so the load goes round many; not more than it needs, for a token that rests
- * is read anew (a Worker believes it for 25 s, writes its last use once a minute), which a busy one hardly pays.
+ * A token may make 300 requests a minute, so the load of each work goes round many. They are its own, and used just
+ * before it: a Worker believes a token for 25 s and writes its last use once a minute, so tokens that rest while other
+ * works are measured would be read anew in one request of eight, where a busy one is in one of 125.
  */
-const TOKENS = 150
+const TOKENS = 60
 
 /** How much of the floor's p50 a route may take, and how much of its own when the company grows twentyfold. */
 const READ_TARGET = 1.5
@@ -37,22 +36,19 @@ interface Work {
 
 /** A company of a size: its data for the API and, so that neither waits for the other's lock, for the floor. */
 interface Side {
-  size: number
+  size: (typeof SIZES)[number]
   tokens: string[]
   apiState: string
   floorState: string
 }
 
-/** What was measured of a work on one side, in each round. */
-interface Measured {
-  api: Figures[]
-  floor: Figures[]
-}
+/** Who is loaded with a work: the API and the floor, on the small company and on the large one. */
+type Loaded = `${'api' | 'floor'} ${(typeof SIZES)[number]}`
 
-/**
- * Clients and orders: each route against a floor Worker, on a small and on a large company. All four are loaded in turn,
- * so that a machine whose speed changes changes it for all.
- */
+/** What was measured of a work in one round. */
+type Measured = Record<Loaded, Figures>
+
+/** Clients and orders: each route against a floor Worker, on a small and on a large company. */
 export async function run(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'bench-'))
   try {
@@ -60,7 +56,7 @@ export async function run(): Promise<void> {
     const floorScript = readFileSync(join(import.meta.dirname, 'floor.js'), 'utf8')
     const sides: Side[] = []
     for (const size of SIZES) sides.push(await prepare(size, floorScript, directory))
-    const measured = sides.map(() => worksOf(0, []).map((): Measured => ({ api: [], floor: [] })))
+    const measured = worksOf(0, []).map((): Measured[] => [])
     for (let round = 0; round < ROUNDS; round++) await measureRound(sides, measured, script, floorScript)
     print(measured)
   } finally {
@@ -69,16 +65,17 @@ export async function run(): Promise<void> {
 }
 
 /** Fills a company once per schema and keeps it under `.bench/`; the benchmark works on a copy. */
-async function prepare(size: number, floorScript: string, directory: string): Promise<Side> {
+async function prepare(size: Side['size'], floorScript: string, directory: string): Promise<Side> {
   const schema = createHash('sha256').update(migrationStatements().join()).digest('hex').slice(0, 8)
-  const kept = join(import.meta.dirname, '../../.bench', `${size}-${TOKENS}-${schema}`)
+  const tokenCount = TOKENS * worksOf(0, []).length
+  const kept = join(import.meta.dirname, '../../.bench', `${size}-${tokenCount}-${schema}`)
   const tokensFile = join(kept, 'tokens.json')
   if (!existsSync(tokensFile)) {
     rmSync(kept, { recursive: true, force: true })
     mkdirSync(kept, { recursive: true })
     const { worker } = await startBare(floorScript, kept)
     const start = Date.now()
-    const tokens = await fillCompany(worker, size, TOKENS)
+    const tokens = await fillCompany(worker, size, tokenCount)
     await worker.dispose()
     writeFileSync(tokensFile, JSON.stringify(tokens))
     console.log(
@@ -91,49 +88,50 @@ async function prepare(size: number, floorScript: string, directory: string): Pr
 }
 
 async function measureRound(sides: Side[], measured: Measured[][], script: string, floorScript: string): Promise<void> {
-  const running: { api: Running; floor: Running }[] = []
+  const running: Running[] = []
   try {
+    const urls: { api: string; floor: string }[] = []
     for (const { apiState, floorState } of sides) {
-      running.push({ api: await startApi(script, apiState), floor: await startBare(floorScript, floorState) })
+      const [api, floor] = [await startApi(script, apiState), await startBare(floorScript, floorState)]
+      running.push(api, floor)
+      urls.push({ api: api.url, floor: floor.url })
     }
-    const works = sides.map(({ size, tokens }) => worksOf(size, tokens))
-    for (const index of worksOf(0, []).keys()) {
-      for (const [side, { tokens }] of sides.entries()) {
-        const [at, work, into] = [running[side], works[side]?.[index], measured[side]?.[index]]
-        if (!at || !work || !into) throw new Error('Each side has every work.')
+    for (const [index, rounds] of measured.entries()) {
+      const loads: [Loaded, Load][] = []
+      for (const [side, { size, tokens: all }] of sides.entries()) {
+        const tokens = all.slice(index * TOKENS, (index + 1) * TOKENS)
+        const [url, work] = [urls[side], worksOf(size, tokens)[index]]
+        if (!url || !work) throw new Error('Each side has every work.')
         await Promise.all(
-          tokens.map((token) => fetch(`${at.api.url}/api/v1/clients/1`, { headers: bearer(token) }).then(drain)),
+          tokens.map((token) => fetch(`${url.api}/api/v1/clients/1`, { headers: bearer(token) }).then(drain)),
         )
-        await load(at.floor.url, work.floor, WARM_UP_SECONDS)
-        await load(at.api.url, work.api, WARM_UP_SECONDS)
-        into.floor.push(await load(at.floor.url, work.floor, SECONDS))
-        into.api.push(await load(at.api.url, work.api, SECONDS))
+        loads.push([`floor ${size}`, loadOf(url.floor, work.floor)], [`api ${size}`, loadOf(url.api, work.api)])
       }
+      rounds.push(await compare(Object.fromEntries(loads) as Record<Loaded, Load>, PACE))
     }
   } finally {
-    for (const { api, floor } of running) await Promise.all([api.worker.dispose(), floor.worker.dispose()])
+    for (const { worker } of running) await worker.dispose()
   }
 }
 
+/** Ratio and growth are taken within a round; what is printed is the median of the rounds. */
 function print(measured: readonly Measured[][]): void {
   console.log(
-    `\nmedian of ${ROUNDS} rounds of ${SECONDS} s, each with new processes, p50/p99 in ms; growth: p50 over that of the first`,
+    `\nmedian of ${ROUNDS} rounds, each of ${PACE.slices} slices of ${PACE.sliceSeconds} s in turn and with new processes; p50/p99 in ms; growth: p50 over that of the first`,
   )
   console.log(
     '  work                  clients  API p50    p99   req/s    floor p50    p99   req/s   ratio  target   growth',
   )
   for (const [index, { name, target }] of worksOf(0, []).entries()) {
-    let first: number | undefined
-    for (const [side, size] of SIZES.entries()) {
-      const { api = [], floor = [] } = measured[side]?.[index] ?? {}
-      const [ours, bare] = [medianOf(api), medianOf(floor)]
-      const ratio = ours.p50 / bare.p50
-      const growth = first === undefined ? undefined : ours.p50 / first
-      first ??= ours.p50
+    const rounds = measured[index] ?? []
+    for (const size of SIZES) {
+      const figures = (of: 'api' | 'floor') => rounds.map((round) => round[`${of} ${size}`])
+      const ratio = median(rounds.map((round) => round[`api ${size}`].p50 / round[`floor ${size}`].p50))
+      const growth = median(rounds.map((round) => round[`api ${size}`].p50 / round[`api ${SIZES[0]}`].p50))
       const over = (value: number, limit: number) => (value > limit ? ' over' : '')
       console.log(
-        `  ${name.padEnd(20)} ${String(size).padStart(8)} ${columns(ours)}    ${columns(bare)}   ${ratio.toFixed(2)}  ${target}${over(ratio, target).padEnd(5)}` +
-          (growth === undefined ? '' : `  ${growth.toFixed(2)}${over(growth, GROWTH_TARGET)}`),
+        `  ${name.padEnd(20)} ${String(size).padStart(8)} ${columns(figures('api'))}    ${columns(figures('floor'))}   ${ratio.toFixed(2)}  ${target}${over(ratio, target).padEnd(5)}` +
+          (size === SIZES[0] ? '' : `  ${growth.toFixed(2)}${over(growth, GROWTH_TARGET)}`),
       )
     }
   }
@@ -207,6 +205,7 @@ function bearer(token: string): Record<string, string> {
   return { authorization: `Bearer ${token}` }
 }
 
-function columns({ p50, p99, requestsPerSecond }: Figures): string {
-  return `${p50.toFixed(2).padStart(7)} ${p99.toFixed(1).padStart(6)} ${requestsPerSecond.toFixed(0).padStart(7)}`
+function columns(rounds: Figures[]): string {
+  const of = (name: keyof Figures) => median(rounds.map((figures) => figures[name]))
+  return `${of('p50').toFixed(2).padStart(7)} ${of('p99').toFixed(1).padStart(6)} ${of('requestsPerSecond').toFixed(0).padStart(7)}`
 }

@@ -9,38 +9,68 @@ export interface Figures {
 
 export const CONNECTIONS = 8
 
+/** Makes load for some seconds and tells how long each answer took, in milliseconds. */
+export type Load = (seconds: number) => Promise<number[]>
+
+export interface Pace {
+  /** Long enough for what is called to be compiled. */
+  warmUpSeconds: number
+  slices: number
+  sliceSeconds: number
+}
+
 /**
- * Loads one address for some seconds over 8 connections and takes each answer's time as it comes (autocannon's own
- * histogram knows whole milliseconds only).
+ * Loads several in turn, in short slices, and pools the slices of each: a machine that is slow for a while is so for
+ * all.
+ */
+export async function compare<Name extends string>(
+  loads: Record<Name, Load>,
+  { warmUpSeconds, slices, sliceSeconds }: Pace,
+): Promise<Record<Name, Figures>> {
+  const entries = Object.entries<Load>(loads).map(([name, run]) => ({ name, run, times: [] as number[] }))
+  for (const { run } of entries) await run(warmUpSeconds)
+  for (let slice = 0; slice < slices; slice++) {
+    for (const { run, times } of entries) times.push(...(await run(sliceSeconds)))
+  }
+  const figures = entries.map(({ name, times }) => [name, figuresOf(times, slices * sliceSeconds)])
+  return Object.fromEntries(figures) as Record<Name, Figures>
+}
+
+/**
+ * Loads one address over 8 connections and takes each answer's time as it comes (autocannon's own histogram knows whole
+ * milliseconds only).
  *
  * @param next makes the next request
  * @throws when an answer is not 2xx: a refused request must not count as a fast one
  */
-export async function load(url: string, next: () => Request, seconds: number): Promise<Figures> {
-  const times: number[] = []
-  const run = autocannon({
-    url,
-    connections: CONNECTIONS,
-    duration: seconds,
-    requests: [{ setupRequest: (request) => ({ ...request, ...next() }) }],
-  })
-  run.on('response', (_client, _status, _bytes, ms) => times.push(ms))
-  const result = await run
-  if (result.non2xx + result.errors + result.timeouts > 0) {
-    throw new Error(
-      `${url}: ${result.non2xx} answers other than 2xx, ${result.errors} errors, ${result.timeouts} timeouts`,
-    )
+export function loadOf(url: string, next: () => Request): Load {
+  return async (seconds) => {
+    const times: number[] = []
+    const run = autocannon({
+      url,
+      connections: CONNECTIONS,
+      duration: seconds,
+      requests: [{ setupRequest: (request) => ({ ...request, ...next() }) }],
+    })
+    run.on('response', (_client, _status, _bytes, ms) => times.push(ms))
+    const result = await run
+    if (result.non2xx + result.errors + result.timeouts > 0) {
+      throw new Error(
+        `${url}: ${result.non2xx} answers other than 2xx, ${result.errors} errors, ${result.timeouts} timeouts`,
+      )
+    }
+    return times
   }
-  times.sort((a, b) => a - b)
-  return { p50: quantile(times, 0.5), p99: quantile(times, 0.99), requestsPerSecond: times.length / result.duration }
 }
 
-/** The median run of several, by p50. */
-export function medianOf(runs: Figures[]): Figures {
-  const sorted = [...runs].sort((a, b) => a.p50 - b.p50)
-  const middle = sorted[Math.floor(sorted.length / 2)]
-  if (!middle) throw new Error('There was no run.')
-  return middle
+function figuresOf(times: number[], seconds: number): Figures {
+  times.sort((a, b) => a - b)
+  return { p50: quantile(times, 0.5), p99: quantile(times, 0.99), requestsPerSecond: times.length / seconds }
+}
+
+export function median(values: number[]): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  return quantile(sorted, 0.5)
 }
 
 /** @param sorted ascending */

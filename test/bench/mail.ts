@@ -5,20 +5,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Request } from 'autocannon'
 import { HeapWatch } from './heap.ts'
-import { CONNECTIONS, type Figures, load, medianOf, quantile } from './load.ts'
+import { CONNECTIONS, compare, type Load, loadOf } from './load.ts'
 import { makeIncompressibleThread, makeThread } from './mail-thread.ts'
 import { childrenNamed, forgetPeakMemory, peakMemoryBytes } from './memory.ts'
 import { buildWorker, migrationStatements, type Running, startApi, startBare } from './worker.ts'
 
 /** Large threads are sent one at a time: eight at once are more than one isolate may hold. */
 const SIZES = [
-  { name: '150 KB', bytes: 150_000, connections: 1, seconds: 3 },
-  { name: '150 KB', bytes: 150_000, connections: CONNECTIONS, seconds: 3 },
-  { name: '1 MB', bytes: 1_000_000, connections: CONNECTIONS, seconds: 3 },
-  { name: '5 MB', bytes: 5_000_000, connections: 1, seconds: 3 },
-  { name: '20 MB', bytes: 20_000_000, connections: 1, seconds: 4 },
+  { name: '150 KB', bytes: 150_000, connections: 1, sliceSeconds: 1.5 },
+  { name: '150 KB', bytes: 150_000, connections: CONNECTIONS, sliceSeconds: 1.5 },
+  { name: '1 MB', bytes: 1_000_000, connections: CONNECTIONS, sliceSeconds: 1.5 },
+  { name: '5 MB', bytes: 5_000_000, connections: 1, sliceSeconds: 1.5 },
+  { name: '20 MB', bytes: 20_000_000, connections: 1, sliceSeconds: 2 },
 ]
-const ROUNDS = 3
+const SLICES = 6
 const WARM_UP_SECONDS = 1
 
 /** How much of the floor's p50 each work may take. */
@@ -58,7 +58,7 @@ async function measureTimes(script: string, directory: string): Promise<void> {
   try {
     const tokens = await prepare(api)
     console.log(
-      `email threads: median of ${ROUNDS} alternating rounds, p50/p99 in ms; memory is the peak of the whole simulated platform`,
+      `email threads: ${SLICES} slices in turn, p50/p99 in ms; memory is the peak of the whole simulated platform`,
     )
     console.log(
       '  size     at once  work            API p50      p99   floor p50      p99   ratio  target        API MB  floor MB   stored/sent',
@@ -67,18 +67,12 @@ async function measureTimes(script: string, directory: string): Promise<void> {
       for (const work of WORKS) {
         const next = requestsOf(work, size.bytes, tokens)
         const bare = { method: 'POST', path: '/', body: JSON.stringify(makeThread(size.bytes)) }
-        const drive = size.connections === 1 ? loadSingly : load
-        await drive(floor.url, () => bare, WARM_UP_SECONDS)
-        await drive(api.url, next, WARM_UP_SECONDS)
+        const drive = size.connections === 1 ? loadSingly : loadOf
         for (const pid of [...apiPids, ...floorPids]) forgetPeakMemory(pid)
-        const runs: { api: Figures; floor: Figures }[] = []
-        for (let round = 0; round < ROUNDS; round++) {
-          runs.push({
-            floor: await drive(floor.url, () => bare, size.seconds),
-            api: await drive(api.url, next, size.seconds),
-          })
-        }
-        const figures = { api: medianOf(runs.map((run) => run.api)), floor: medianOf(runs.map((run) => run.floor)) }
+        const figures = await compare(
+          { floor: drive(floor.url, () => bare), api: drive(api.url, next) },
+          { warmUpSeconds: WARM_UP_SECONDS, slices: SLICES, sliceSeconds: size.sliceSeconds },
+        )
         const ratio = figures.api.p50 / figures.floor.p50
         const target = `${String(TARGETS[work]).padStart(5)}${ratio > TARGETS[work] ? '  over' : '      '}`
         const memory = [apiPids, floorPids].map((pids) => column(Math.max(...pids.map(peakMemoryBytes)) / 1e6))
@@ -174,16 +168,13 @@ async function storedBytes(api: Running): Promise<number> {
 
 const agent = new Agent({ keepAlive: true })
 
-/** As {@link load}, one request after another. */
-async function loadSingly(url: string, next: () => Request, seconds: number): Promise<Figures> {
-  const times: number[] = []
-  const start = performance.now()
-  while (performance.now() - start < seconds * 1_000 || times.length < 3) times.push(await sendOnce(url, next()))
-  times.sort((a, b) => a - b)
-  return {
-    p50: quantile(times, 0.5),
-    p99: quantile(times, 0.99),
-    requestsPerSecond: times.length / ((performance.now() - start) / 1_000),
+/** As {@link loadOf}, one request after another. */
+function loadSingly(url: string, next: () => Request): Load {
+  return async (seconds) => {
+    const times: number[] = []
+    const end = performance.now() + seconds * 1_000
+    while (performance.now() < end) times.push(await sendOnce(url, next()))
+    return times
   }
 }
 

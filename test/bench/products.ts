@@ -8,15 +8,13 @@ import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH, startSupplierA } from '../
 import { CREDENTIALS as CREDENTIALS_B, startSupplierB } from '../simulators/supplier-b.ts'
 import { STYLES } from '../simulators/supplier-b-catalogue.ts'
 import { fillCompany } from './company.ts'
-import { type Figures, load, medianOf } from './load.ts'
+import { compare, type Figures, loadOf } from './load.ts'
 import { measureSoapParsing } from './parse-soap.ts'
 import { buildWorker, CREDENTIALS_KEY, type Running, startApi, startBare } from './worker.ts'
 
 const SIZE = 10_000
 const TOKENS = 150
-const ROUNDS = 3
-const SECONDS = 4
-const WARM_UP_SECONDS = 1
+const PACE = { warmUpSeconds: 1, slices: 12, sliceSeconds: 1 }
 const COLD_RUNS = 40
 const SLOW_MS = 3_000
 const SLOW_RUNS = 4
@@ -130,7 +128,7 @@ async function compareWarm(
   keys: Map<string, Keys>,
   suppliers: Suppliers,
 ): Promise<void> {
-  console.log(`\nWarm in KV: median of ${ROUNDS} alternating rounds of ${SECONDS} s, p50/p99 in ms`)
+  console.log(`\nWarm in KV: ${PACE.slices} slices of ${PACE.sliceSeconds} s in turn, p50/p99 in ms`)
   console.log('  search                     API p50    p99   req/s    floor p50    p99   req/s   ratio  target')
   let turn = 0
   for (const [q, { a, b }] of keys) {
@@ -140,17 +138,10 @@ async function compareWarm(
     })
     const ofFloor = () => ({ path: `/?${new URLSearchParams({ q, a, b })}` })
     const before = await countCalls(suppliers)
-    await load(api.url, ofApi, WARM_UP_SECONDS)
-    await load(floor.url, ofFloor, WARM_UP_SECONDS)
-    const runs: { api: Figures; floor: Figures }[] = []
-    for (let round = 0; round < ROUNDS; round++) {
-      runs.push({ floor: await load(floor.url, ofFloor, SECONDS), api: await load(api.url, ofApi, SECONDS) })
-    }
-    const apiFigures = medianOf(runs.map((run) => run.api))
-    const floorFigures = medianOf(runs.map((run) => run.floor))
-    const ratio = apiFigures.p50 / floorFigures.p50
+    const figures = await compare({ floor: loadOf(floor.url, ofFloor), api: loadOf(api.url, ofApi) }, PACE)
+    const ratio = figures.api.p50 / figures.floor.p50
     console.log(
-      `  ${q.padEnd(22)} ${columns(apiFigures)}    ${columns(floorFigures)}   ${ratio.toFixed(2)}  ${WARM_TARGET}${ratio > WARM_TARGET ? '  over' : ''}`,
+      `  ${q.padEnd(22)} ${columns(figures.api)}    ${columns(figures.floor)}   ${ratio.toFixed(2)}  ${WARM_TARGET}${ratio > WARM_TARGET ? '  over' : ''}`,
     )
     console.log(`  ${''.padEnd(22)} upstream calls: ${(await countCalls(suppliers)) - before}`)
   }
