@@ -16,6 +16,7 @@ export interface Pace {
   /** Long enough for what is called to be compiled. */
   warmUpSeconds: number
   slices: number
+  /** Whole: autocannon ends with a second. */
   sliceSeconds: number
 }
 
@@ -27,12 +28,16 @@ export async function compare<Name extends string>(
   loads: Record<Name, Load>,
   { warmUpSeconds, slices, sliceSeconds }: Pace,
 ): Promise<Record<Name, Figures>> {
-  const entries = Object.entries<Load>(loads).map(([name, run]) => ({ name, run, times: [] as number[] }))
+  const entries = Object.entries<Load>(loads).map(([name, run]) => ({ name, run, times: [] as number[], ms: 0 }))
   for (const { run } of entries) await run(warmUpSeconds)
   for (let slice = 0; slice < slices; slice++) {
-    for (const { run, times } of entries) times.push(...(await run(sliceSeconds)))
+    for (const entry of entries) {
+      const start = performance.now()
+      entry.times.push(...(await entry.run(sliceSeconds)))
+      entry.ms += performance.now() - start
+    }
   }
-  const figures = entries.map(({ name, times }) => [name, figuresOf(times, slices * sliceSeconds)])
+  const figures = entries.map(({ name, times, ms }) => [name, figuresOf(times, ms)])
   return Object.fromEntries(figures) as Record<Name, Figures>
 }
 
@@ -63,9 +68,13 @@ export function loadOf(url: string, next: () => Request): Load {
   }
 }
 
-function figuresOf(times: number[], seconds: number): Figures {
+function figuresOf(times: number[], elapsedMs: number): Figures {
   times.sort((a, b) => a - b)
-  return { p50: quantile(times, 0.5), p99: quantile(times, 0.99), requestsPerSecond: times.length / seconds }
+  return {
+    p50: quantile(times, 0.5),
+    p99: quantile(times, 0.99),
+    requestsPerSecond: (times.length * 1_000) / elapsedMs,
+  }
 }
 
 export function median(values: number[]): number {

@@ -12,14 +12,13 @@ import { buildWorker, migrationStatements, type Running, startApi, startBare } f
 
 /** Large threads are sent one at a time: eight at once are more than one isolate may hold. */
 const SIZES = [
-  { name: '150 KB', bytes: 150_000, connections: 1, sliceSeconds: 1.5 },
-  { name: '150 KB', bytes: 150_000, connections: CONNECTIONS, sliceSeconds: 1.5 },
-  { name: '1 MB', bytes: 1_000_000, connections: CONNECTIONS, sliceSeconds: 1.5 },
-  { name: '5 MB', bytes: 5_000_000, connections: 1, sliceSeconds: 1.5 },
-  { name: '20 MB', bytes: 20_000_000, connections: 1, sliceSeconds: 2 },
+  { name: '150 KB', bytes: 150_000, connections: 1 },
+  { name: '150 KB', bytes: 150_000, connections: CONNECTIONS },
+  { name: '1 MB', bytes: 1_000_000, connections: CONNECTIONS },
+  { name: '5 MB', bytes: 5_000_000, connections: 1 },
+  { name: '20 MB', bytes: 20_000_000, connections: 1 },
 ]
-const SLICES = 6
-const WARM_UP_SECONDS = 1
+const PACE = { warmUpSeconds: 1, slices: 5, sliceSeconds: 2 }
 
 /** How much of the floor's p50 each work may take. */
 const TARGETS = { PUT: 3, 'PUT unchanged': 1.5, GET: 2 } as const
@@ -58,7 +57,7 @@ async function measureTimes(script: string, directory: string): Promise<void> {
   try {
     const tokens = await prepare(api)
     console.log(
-      `email threads: ${SLICES} slices in turn, p50/p99 in ms; memory is the peak of the whole simulated platform`,
+      `email threads: ${PACE.slices} slices of ${PACE.sliceSeconds} s in turn, p50/p99 in ms; memory is the peak of the whole simulated platform`,
     )
     console.log(
       '  size     at once  work            API p50      p99   floor p50      p99   ratio  target        API MB  floor MB   stored/sent',
@@ -69,10 +68,7 @@ async function measureTimes(script: string, directory: string): Promise<void> {
         const bare = { method: 'POST', path: '/', body: JSON.stringify(makeThread(size.bytes)) }
         const drive = size.connections === 1 ? loadSingly : loadOf
         for (const pid of [...apiPids, ...floorPids]) forgetPeakMemory(pid)
-        const figures = await compare(
-          { floor: drive(floor.url, () => bare), api: drive(api.url, next) },
-          { warmUpSeconds: WARM_UP_SECONDS, slices: SLICES, sliceSeconds: size.sliceSeconds },
-        )
+        const figures = await compare({ floor: drive(floor.url, () => bare), api: drive(api.url, next) }, PACE)
         const ratio = figures.api.p50 / figures.floor.p50
         const target = `${String(TARGETS[work]).padStart(5)}${ratio > TARGETS[work] ? '  over' : '      '}`
         const memory = [apiPids, floorPids].map((pids) => column(Math.max(...pids.map(peakMemoryBytes)) / 1e6))
