@@ -8,14 +8,16 @@ import type { AccountingTokens } from './tokens.ts'
 /** How often rotated tokens are tried to be stored: the ones before are void already. */
 const SAVE_TRIES = 3
 
+const filled = z.string().check(z.minLength(1))
+
 const settings = z.object({ token_url: z.optional(z.string()) })
 
 const credentials = z.object({
-  realm_id: z.string().check(z.minLength(1)),
-  client_id: z.string().check(z.minLength(1)),
-  client_secret: z.string().check(z.minLength(1)),
-  refresh_token: z.string().check(z.minLength(1)),
-  item_id: z._default(z.string().check(z.minLength(1)), '1'),
+  realm_id: filled,
+  client_id: filled,
+  client_secret: filled,
+  refresh_token: filled,
+  item_id: z._default(filled, '1'),
   delete_mode: z._default(z.enum(['void', 'delete']), 'void'),
 })
 

@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import * as z from 'zod/mini'
+import { email } from '../clients/contract.ts'
 import { date, id, text, trimmed } from '../http/contract.ts'
+import { discountAmountType } from '../orders/contract.ts'
 import { CommandError } from './command.ts'
 import { integrationsFile } from './seed-integrations.ts'
 
@@ -53,7 +55,7 @@ const client = z.strictObject({
   company_name: trimmed(255),
   first_name: line,
   last_name: line,
-  email: z._default(z.nullable(z.pipe(z.string().check(z.trim()), z.email().check(z.maxLength(255)))), null),
+  email: z._default(z.nullable(email), null),
   website: z._default(z.nullable(text(1, 255)), null),
   phone: line,
   accounting_sync_enabled: flag,
@@ -111,13 +113,7 @@ const invoice = z
     tax_exempt: flag,
     tax_exempt_reason: reason,
     discount_amount: z._default(decimals(2, 0, MONEY_MAX), 0),
-    discount_amount_type: z._default(
-      z.pipe(
-        z.enum(['percentage', 'fixed_amount', 'fixed', 'amount']),
-        z.transform((type): 'percentage' | 'fixed_amount' => (type === 'percentage' ? type : 'fixed_amount')),
-      ),
-      'percentage',
-    ),
+    discount_amount_type: z._default(discountAmountType, 'percentage'),
     discount_type: z._default(z.enum(['before_tax', 'after_tax']), 'before_tax'),
     deleted: flag,
     items: z._default(z.array(item), []),

@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { dateTime, defineContract, id, text, trimmed } from '../http/contract.ts'
 import { pageOf, pageQuery } from '../http/pagination.ts'
 
-const email = z
+export const email = z
   .pipe(z.string().check(z.trim()), z.email().check(z.maxLength(255)))
   .check(z.meta({ format: 'email', maxLength: 255 }))
 
@@ -25,14 +25,14 @@ export const client = z
   .check(z.meta({ id: 'Client', description: 'A client of the company.' }))
 
 const writable = {
-  first_name: z.optional(z.nullable(trimmed(255))),
-  last_name: z.optional(z.nullable(trimmed(255))),
-  email: z.optional(z.nullable(email)),
-  website: z.optional(z.nullable(text(1, 255))).check(z.describe('Stored as sent.')),
-  phone: z.optional(z.nullable(trimmed(255))),
+  first_name: z.nullish(trimmed(255)),
+  last_name: z.nullish(trimmed(255)),
+  email: z.nullish(email),
+  website: z.nullish(text(1, 255)).check(z.describe('Stored as sent.')),
+  phone: z.nullish(trimmed(255)),
   accounting_sync_enabled: z.optional(z.boolean()),
   tax_exempt: z.optional(z.boolean()),
-  tax_exempt_reason: z.optional(z.nullable(trimmed(1000))),
+  tax_exempt_reason: z.nullish(trimmed(1000)),
   deleted: z.optional(z.boolean()).check(z.describe('`true` hides the client from the list, `false` brings it back.')),
 }
 

@@ -5,13 +5,15 @@ import type { StorageRow } from './queries.ts'
 import { s3Storage } from './s3-storage.ts'
 import type { FileStorage } from './storage.ts'
 
+const filled = z.string().check(z.minLength(1))
+
 const settings = z.object({
-  bucket: z.string().check(z.minLength(1)),
-  region: z._default(z.string().check(z.minLength(1)), 'auto'),
+  bucket: filled,
+  region: z._default(filled, 'auto'),
 })
 const credentials = z.object({
-  access_key_id: z.string().check(z.minLength(1)),
-  secret_access_key: z.string().check(z.minLength(1)),
+  access_key_id: filled,
+  secret_access_key: filled,
 })
 
 /**

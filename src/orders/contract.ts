@@ -144,30 +144,26 @@ const discountAmount = z
   .number()
   .check(z.minimum(0), z.maximum(DISCOUNT_MAX), z.refine(hasTwoDecimals, 'must have at most 2 decimals'))
 
+export const discountAmountType = z.pipe(
+  z.enum(['percentage', 'fixed_amount', 'fixed', 'amount']),
+  z.transform((type): 'percentage' | 'fixed_amount' => (type === 'percentage' ? type : 'fixed_amount')),
+)
+
 const writable = {
-  description: z
-    .optional(z.nullable(text(0, 10_000)))
-    .check(z.describe('Also the private note of the accounting system.')),
+  description: z.nullish(text(0, 10_000)).check(z.describe('Also the private note of the accounting system.')),
   start_date: z.optional(text(1, 64)).check(z.describe('An ISO date is recommended; stored as sent.')),
   deadline: z.optional(date).check(z.describe('Also copied to the due date of the invoice.')),
   status_id: z.optional(id).check(z.describe('A status of the company.')),
-  client_notes: z.optional(z.nullable(text(0, 10_000))).check(z.describe('Shown to the customer on the invoice.')),
+  client_notes: z.nullish(text(0, 10_000)).check(z.describe('Shown to the customer on the invoice.')),
   tax_id: z
-    .optional(z.nullable(z.int().check(z.nonnegative(), z.meta({ maximum: Number.MAX_SAFE_INTEGER }))))
+    .nullish(z.int().check(z.nonnegative(), z.meta({ maximum: Number.MAX_SAFE_INTEGER })))
     .check(z.describe('A tax of the company; 0 or null for none.')),
   tax_exempt: z.optional(z.boolean()),
-  tax_exempt_reason: z.optional(z.nullable(trimmed(1000))),
+  tax_exempt_reason: z.nullish(trimmed(1000)),
   discount_amount: z
     .optional(discountAmount)
     .check(z.describe('Percent (0–100) or currency units; at most 2 decimals.')),
-  discount_amount_type: z
-    .optional(
-      z.pipe(
-        z.enum(['percentage', 'fixed_amount', 'fixed', 'amount']),
-        z.transform((type): 'percentage' | 'fixed_amount' => (type === 'percentage' ? type : 'fixed_amount')),
-      ),
-    )
-    .check(z.describe('`fixed` and `amount` mean `fixed_amount`.')),
+  discount_amount_type: z.optional(discountAmountType).check(z.describe('`fixed` and `amount` mean `fixed_amount`.')),
   discount_type: z.optional(z.enum(['before_tax', 'after_tax'])),
   accounting_sync_enabled: z
     .optional(z.boolean())

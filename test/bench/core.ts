@@ -90,22 +90,22 @@ async function prepare(size: Side['size'], floorScript: string, directory: strin
 async function measureRound(sides: Side[], measured: Measured[][], script: string, floorScript: string): Promise<void> {
   const running: Running[] = []
   try {
-    const urls: { api: string; floor: string }[] = []
-    for (const { apiState, floorState } of sides) {
-      const [api, floor] = [await startApi(script, apiState), await startBare(floorScript, floorState)]
+    const served: (Side & { apiUrl: string; floorUrl: string })[] = []
+    for (const side of sides) {
+      const [api, floor] = [await startApi(script, side.apiState), await startBare(floorScript, side.floorState)]
       running.push(api, floor)
-      urls.push({ api: api.url, floor: floor.url })
+      served.push({ ...side, apiUrl: api.url, floorUrl: floor.url })
     }
     for (const [index, rounds] of measured.entries()) {
       const loads: [Loaded, Load][] = []
-      for (const [side, { size, tokens: all }] of sides.entries()) {
+      for (const { size, tokens: all, apiUrl, floorUrl } of served) {
         const tokens = all.slice(index * TOKENS, (index + 1) * TOKENS)
-        const [url, work] = [urls[side], worksOf(size, tokens)[index]]
-        if (!url || !work) throw new Error('Each side has every work.')
+        const work = worksOf(size, tokens)[index]
+        if (!work) throw new Error('There is no such work.')
         await Promise.all(
-          tokens.map((token) => fetch(`${url.api}/api/v1/clients/1`, { headers: bearer(token) }).then(drain)),
+          tokens.map((token) => fetch(`${apiUrl}/api/v1/clients/1`, { headers: bearer(token) }).then(drain)),
         )
-        loads.push([`floor ${size}`, loadOf(url.floor, work.floor)], [`api ${size}`, loadOf(url.api, work.api)])
+        loads.push([`floor ${size}`, loadOf(floorUrl, work.floor)], [`api ${size}`, loadOf(apiUrl, work.api)])
       }
       rounds.push(await compare(Object.fromEntries(loads) as Record<Loaded, Load>, PACE))
     }

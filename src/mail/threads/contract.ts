@@ -11,7 +11,7 @@ export const accountEmail = z.pipe(
 )
 
 const aText = z.nullable(z.string())
-const givenTime = z.optional(z.nullable(z.iso.datetime({ offset: true })))
+const givenTime = z.nullish(z.iso.datetime({ offset: true }))
 const message = z
   .record(z.string(), z.json())
   .check(z.meta({ id: 'Message', description: 'A message, as it was sent: any object.' }))
