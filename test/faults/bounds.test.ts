@@ -34,8 +34,9 @@ function drip(bytes: Uint8Array, everyMs: number, times: number, ends = false): 
   })
 }
 
-function send(method: string, path: string, body: ReadableStream<Uint8Array>) {
-  const headers = { authorization: `Bearer ${shop.token}`, 'content-type': 'application/json' }
+function send(method: string, path: string, body: ReadableStream<Uint8Array>, announcedBytes?: number) {
+  const headers = new Headers({ authorization: `Bearer ${shop.token}`, 'content-type': 'application/json' })
+  if (announcedBytes !== undefined) headers.set('content-length', String(announcedBytes))
   return run(new Request(`https://api.test/api/v1${path}`, { method, headers, body }), BINDINGS)
 }
 
@@ -54,6 +55,23 @@ describe('a body that does not end', () => {
       expect(waitedMs).toBeLessThanOrEqual(BUDGET_MS.body + 1)
     }
     expect(await rowsOf(shop)).toEqual(before)
+  })
+
+  it.each([
+    ['small', 64, 2],
+    ['at the end of what is small', 262_144, 8_192],
+    ['larger', 500_000, 0],
+  ])('is given up where it announces its length, later by as long as that may take: %s', async (_, bytes, laterMs) => {
+    for (const [method, path] of [
+      ['POST', '/clients'],
+      ['PUT', `/mail/email-threads/${THREAD}`],
+    ] as const) {
+      const { answer, waitedMs } = await send(method, path, drip(ONE, 0, 1), bytes)
+      expect(answer.status).toBe(400)
+      expect(answer.body.error.message).toContain('in time')
+      expect(waitedMs).toBeGreaterThan(BUDGET_MS.body + laterMs - 1)
+      expect(waitedMs).toBeLessThanOrEqual(BUDGET_MS.body + laterMs + 1)
+    }
   })
 
   it('is refused for its size within 5 s of being over it, which are for what still comes', async () => {
