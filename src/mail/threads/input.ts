@@ -10,6 +10,12 @@ export type TextField = (typeof TEXT_FIELDS)[number]
 const TIME_FIELDS = ['first_message_at', 'last_message_at', 'last_synced_at'] as const
 export type TimeField = (typeof TIME_FIELDS)[number]
 
+const ARRAYS = { participants: 'object', labels: 'string', messages: 'object' } as const satisfies Record<string, Kind>
+type ArrayField = keyof typeof ARRAYS
+
+/** What of a thread may be large. An array that was left out is empty. */
+export type Content = Record<ArrayField, Member>
+
 /** An email thread as it was sent. A field that is absent was left out; null was sent as null. */
 export interface ThreadInput {
   /** Lower-case. */
@@ -18,14 +24,10 @@ export interface ThreadInput {
   texts: Partial<Record<TextField, Uint8Array | null>>
   /** Milliseconds since the epoch. */
   times: Partial<Record<TimeField, number | null>>
-  /** JSON text of the members `participants`, `labels` and `messages`, in pieces that follow one another. */
-  content: Uint8Array[]
-  messageCount: number
+  content: Content
 }
 
-const ARRAYS = { participants: 'object', labels: 'string', messages: 'object' } as const satisfies Record<string, Kind>
-
-const WANTED: Record<'account_email' | TextField | TimeField | keyof typeof ARRAYS, Kind | null> = {
+const WANTED: Record<'account_email' | TextField | TimeField | ArrayField, Kind | null> = {
   account_email: null,
   mail_thread_id: null,
   subject: null,
@@ -43,30 +45,39 @@ const SHORT_TEXT_BYTES = 4_096
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 
+const LEFT_OUT: Member = { text: encoder.encode('[]'), kind: 'array', count: 0, misfits: [] }
+const NAMES = {
+  participants: encoder.encode('"participants":'),
+  labels: encoder.encode(',"labels":'),
+  messages: encoder.encode(',"messages":'),
+}
+
+/** JSON text of the three members, in pieces that follow one another. */
+export function contentText({ participants, labels, messages }: Content): Uint8Array[] {
+  return [NAMES.participants, participants.text, NAMES.labels, labels.text, NAMES.messages, messages.text]
+}
+
 /**
  * Reads the body of a PUT without building its values: the arrays and texts stay the bytes that were sent, so that no
  * number, escape or lone surrogate in them changes, and memory does not depend on what they hold.
  *
  * @param bytes UTF-8
+ * @param known of an earlier body: an array that stands in this one, too, is taken from there
  * @throws ApiError 400 with every issue's path
  */
-export function parseThread(bytes: Uint8Array): ThreadInput {
-  const members = scan(bytes)
+export function parseThread(bytes: Uint8Array, known?: Content): ThreadInput {
+  const members = scan(bytes, known)
   const issues: Issue[] = []
-  const reader = new Reader(bytes, members, issues)
+  const reader = new Reader(members, issues)
   const input: ThreadInput = {
     accountEmail: reader.email(),
     texts: reader.each(TEXT_FIELDS, (member, field) => reader.text(member, field)),
     times: reader.each(TIME_FIELDS, (member, field) => reader.time(member, field)),
-    content: [
-      encoder.encode('"participants":'),
-      reader.array('participants'),
-      encoder.encode(',"labels":'),
-      reader.array('labels'),
-      encoder.encode(',"messages":'),
-      reader.array('messages'),
-    ],
-    messageCount: members.get('messages')?.count ?? 0,
+    content: {
+      participants: reader.array('participants'),
+      labels: reader.array('labels'),
+      messages: reader.array('messages'),
+    },
   }
   if (!members.has('messages')) issues.push({ path: 'messages', message: 'is required: an array of objects' })
   if (issues.length > 0) throw invalid(issues)
@@ -75,10 +86,10 @@ export function parseThread(bytes: Uint8Array): ThreadInput {
 
 type Members = Map<keyof typeof WANTED, Member>
 
-function scan(bytes: Uint8Array): Members {
+function scan(bytes: Uint8Array, known?: Content): Members {
   let members: Members | null
   try {
-    members = scanObject(bytes, WANTED)
+    members = scanObject(bytes, WANTED, known)
   } catch (error) {
     if (error instanceof JsonError) throw invalid([{ path: '', message: 'the body is not valid JSON' }])
     throw error
@@ -88,12 +99,10 @@ function scan(bytes: Uint8Array): Members {
 }
 
 class Reader {
-  private readonly bytes: Uint8Array
   private readonly members: Members
   private readonly issues: Issue[]
 
-  constructor(bytes: Uint8Array, members: Members, issues: Issue[]) {
-    this.bytes = bytes
+  constructor(members: Members, issues: Issue[]) {
     this.members = members
     this.issues = issues
   }
@@ -123,7 +132,7 @@ class Reader {
   text(member: Member, field: TextField): Uint8Array | null {
     if (member.kind === 'null') return null
     if (member.kind !== 'string') this.issues.push({ path: field, message: 'must be a string or null' })
-    return this.span(member)
+    return member.text
   }
 
   time(member: Member, field: TimeField): number | null {
@@ -135,21 +144,16 @@ class Reader {
     return ms
   }
 
-  array(field: keyof typeof ARRAYS): Uint8Array {
+  array(field: ArrayField): Member {
     const member = this.members.get(field)
-    if (!member) return encoder.encode('[]')
+    if (!member) return LEFT_OUT
     const element = ARRAYS[field] === 'object' ? 'an object' : 'a string'
     if (member.kind !== 'array') this.issues.push({ path: field, message: `must be an array, each element ${element}` })
     for (const index of member.misfits) this.issues.push({ path: `${field}.${index}`, message: `must be ${element}` })
-    return this.span(member)
+    return member
   }
 
-  private shortText(member: Member): string | undefined {
-    if (member.kind !== 'string' || member.end - member.start > SHORT_TEXT_BYTES) return undefined
-    return JSON.parse(decoder.decode(this.span(member)))
-  }
-
-  private span({ start, end }: Member): Uint8Array {
-    return this.bytes.subarray(start, end)
+  private shortText({ kind, text }: Member): string | undefined {
+    return kind === 'string' && text.length <= SHORT_TEXT_BYTES ? JSON.parse(decoder.decode(text)) : undefined
   }
 }

@@ -1,10 +1,12 @@
+import { Buffer } from 'node:buffer'
+
 /** What a JSON value is. */
 export type Kind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null'
 
-/** Where one member of an object has its value, in bytes. */
+/** The value of one member of an object. */
 export interface Member {
-  start: number
-  end: number
+  /** JSON text: a part of the bytes that were scanned. */
+  text: Uint8Array
   kind: Kind
   /** Elements of an array, else 0. */
   count: number
@@ -53,12 +55,15 @@ const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
  * UTF-8; of two members with one name the last counts, as there.
  *
  * @param wanted names, at most 32 ASCII characters each; for an array, the kind that its elements should be
+ * @param known members that an earlier scan for the same names found: an array with the same bytes is not read through
+ *   again, it is the known member itself
  * @returns the members that are there, or null when the bytes are JSON but no object
  * @throws JsonError when they are not JSON
  */
 export function scanObject<Name extends string>(
   bytes: Uint8Array,
   wanted: Readonly<Record<Name, Kind | null>>,
+  known?: Readonly<Partial<Record<Name, Member>>>,
 ): Map<Name, Member> | null {
   const members = new Map<Name, Member>()
   let at = skipSpace(bytes, 0)
@@ -73,9 +78,10 @@ export function scanObject<Name extends string>(
       const name = nameOf(bytes, at, nameEnd)
       const start = skipSpace(bytes, expect(bytes, skipSpace(bytes, nameEnd), COLON))
       if (isWanted(name, wanted)) {
-        const member = scanMember(bytes, start, wanted[name])
+        const before = known?.[name]
+        const member = before && isAt(bytes, start, before) ? before : scanMember(bytes, start, wanted[name])
         members.set(name, member)
-        at = member.end
+        at = start + member.text.length
       } else {
         at = skipValue(bytes, start)
       }
@@ -94,7 +100,8 @@ function isWanted<Name extends string>(name: string, wanted: Readonly<Record<Nam
 
 function scanMember(bytes: Uint8Array, start: number, elements: Kind | null): Member {
   const kind = kindAt(bytes, start)
-  if (kind !== 'array') return { start, end: skipValue(bytes, start), kind, count: 0, misfits: [] }
+  const textTo = (end: number) => bytes.subarray(start, end)
+  if (kind !== 'array') return { text: textTo(skipValue(bytes, start)), kind, count: 0, misfits: [] }
   const misfits: number[] = []
   let count = 0
   let at = skipSpace(bytes, start + 1)
@@ -108,7 +115,12 @@ function scanMember(bytes: Uint8Array, start: number, elements: Kind | null): Me
       at = skipSpace(bytes, at + 1)
     }
   }
-  return { start, end: expect(bytes, at, CLOSE_ARRAY), kind, count, misfits }
+  return { text: textTo(expect(bytes, at, CLOSE_ARRAY)), kind, count, misfits }
+}
+
+/** Whether an array stands here again. Its last bracket ends it; a number could go on. */
+function isAt(bytes: Uint8Array, start: number, { text, kind }: Member): boolean {
+  return kind === 'array' && Buffer.compare(bytes.subarray(start, start + text.length), text) === 0
 }
 
 /** The name between two quotes; empty for one that is too long to be wanted. */

@@ -1,3 +1,5 @@
+import type { Content } from './input.ts'
+
 /** What the content of a mailbox's thread hashes to. */
 export interface Version {
   accountEmail: string
@@ -26,6 +28,47 @@ export function remember(companyId: number, legacyThreadId: string, versions: re
   for (const { accountEmail, contentHash } of versions) hashes.set(accountEmail, contentHash)
   if (known.size >= THREADS_KEPT) known.clear()
   known.set(key, hashes)
+}
+
+/** Content, and what it hashes to. */
+export interface Hashed {
+  content: Content
+  hash: string
+}
+
+const BYTES_KEPT = 8_000_000
+
+/** Content that came again unchanged, the one that came last behind all others. */
+const kept = new Map<string, Hashed>()
+let keptBytes = 0
+
+/** What was kept for a thread: it will probably come again, and need not be read through again and hashed. */
+export function keptContent(companyId: number, legacyThreadId: string): Hashed | undefined {
+  return kept.get(keyOf(companyId, legacyThreadId))
+}
+
+export function keepContent(companyId: number, legacyThreadId: string, hashed: Hashed): void {
+  const key = keyOf(companyId, legacyThreadId)
+  drop(key)
+  kept.set(key, hashed)
+  keptBytes += heldBytes(hashed.content)
+  for (const oldest of kept.keys()) {
+    if (keptBytes <= BYTES_KEPT) break
+    drop(oldest)
+  }
+}
+
+function drop(key: string): void {
+  const hashed = kept.get(key)
+  if (!hashed) return
+  kept.delete(key)
+  keptBytes -= heldBytes(hashed.content)
+}
+
+/** Each array keeps the whole body in memory that it is a part of. */
+function heldBytes(content: Content): number {
+  const bodies = new Set(Object.values(content).map(({ text }) => text.buffer))
+  return Array.from(bodies).reduce((bytes, body) => bytes + body.byteLength, 0)
 }
 
 function keyOf(companyId: number, legacyThreadId: string): string {

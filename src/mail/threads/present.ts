@@ -1,6 +1,6 @@
 import { isoTime } from '../../http/time.ts'
 import { jsonAnswer, objectText } from '../raw-json.ts'
-import { TEXT_FIELDS, type TextField, type ThreadInput } from './input.ts'
+import { contentText, TEXT_FIELDS, type TextField, type ThreadInput } from './input.ts'
 import { IN_SEGMENTS, type Segment, type ThreadRow } from './queries.ts'
 import { fromSegments } from './segments.ts'
 
@@ -17,7 +17,7 @@ export function presentWritten(row: ThreadRow, segments: readonly Segment[], inp
     const text = input.texts[field]
     return text ? [[field, [text]]] : []
   })
-  return present(row, { ...textsOf(row, segments), ...Object.fromEntries(sent) }, input.content)
+  return present(row, { ...textsOf(row, segments), ...Object.fromEntries(sent) }, contentText(input.content))
 }
 
 function present(

@@ -1,6 +1,6 @@
 import type { RequestContext } from '../../http/context.ts'
-import { parseThread, type ThreadInput } from './input.ts'
-import { knownHash, knowsThread, remember } from './known-content.ts'
+import { type Content, contentText, parseThread } from './input.ts'
+import { keepContent, keptContent, knownHash, knowsThread, remember } from './known-content.ts'
 import { presentWritten } from './present.ts'
 import { findVersions, touchThread, writeThread } from './queries.ts'
 import { hashOf } from './segments.ts'
@@ -34,19 +34,23 @@ export function readVersionsAhead(
 
 /** Stores a whole thread: one batch, in which nothing but the row is written when the content is stored already. */
 export async function putThread(context: RequestContext, legacyThreadId: string, body: Uint8Array): Promise<Response> {
-  const input = parseThread(body)
-  const hash = hashOf(input.content)
+  const { companyId } = context
+  const kept = keptContent(companyId, legacyThreadId)
+  const input = parseThread(body, kept?.content)
+  const { accountEmail, content } = input
+  const hash = kept && isSame(kept.content, content) ? kept.hash : hashOf(contentText(content))
   await versionsAhead.get(context)
-  const { row, segments } = await store(context, legacyThreadId, input, hash)
-  remember(context.companyId, legacyThreadId, [{ accountEmail: input.accountEmail, contentHash: hash }])
+  const isStored = knownHash(companyId, legacyThreadId, accountEmail) === hash
+  const key = { legacyThreadId, accountEmail }
+  const touched = isStored ? await touchThread(context, key, input, hash) : undefined
+  // A hint that was out of date costs a second batch.
+  const { row, segments } = touched ? { row: touched, segments: [] } : await writeThread(context, key, input, hash)
+  remember(companyId, legacyThreadId, [{ accountEmail, contentHash: hash }])
+  if (touched && body.length < LARGE_BODY_BYTES) keepContent(companyId, legacyThreadId, { content, hash })
   return presentWritten(row, segments, input)
 }
 
-async function store(context: RequestContext, legacyThreadId: string, input: ThreadInput, hash: string) {
-  const { accountEmail } = input
-  const key = { legacyThreadId, accountEmail }
-  const isStored = knownHash(context.companyId, legacyThreadId, accountEmail) === hash
-  // A hint that is out of date costs a second batch.
-  const row = isStored ? await touchThread(context, key, input, hash) : undefined
-  return row ? { row, segments: [] } : writeThread(context, key, input, hash)
+/** Whether the scan has found each array again. */
+function isSame(kept: Content, sent: Content): boolean {
+  return kept.participants === sent.participants && kept.labels === sent.labels && kept.messages === sent.messages
 }

@@ -4,7 +4,7 @@ import { type Database, orm, type Placeholders, prepare } from '../../db/client.
 import { given } from '../../db/columns.ts'
 import { emailThreadSegments, emailThreads } from '../../db/schema.ts'
 import type { RequestContext } from '../../http/context.ts'
-import { TEXT_FIELDS, type ThreadInput } from './input.ts'
+import { contentText, TEXT_FIELDS, type ThreadInput } from './input.ts'
 import type { Version } from './known-content.ts'
 import { toSegments } from './segments.ts'
 
@@ -202,7 +202,7 @@ export async function writeThread(
     replacement.oldSegments(values),
     replacement.row(values),
     replacement.otherSegments(values),
-    ...insertSegments('content', input.content),
+    ...insertSegments('content', contentText(input.content)),
     ...sent.flatMap((field) => {
       const text = input.texts[field]
       return isLarge(text) ? insertSegments(field, [text]) : []
@@ -254,7 +254,7 @@ function valuesOf({ companyId, now }: RequestContext, key: ThreadKey, input: Thr
     ...key,
     now,
     contentHash,
-    messageCount: input.messageCount,
+    messageCount: input.content.messages.count,
     lastSyncedAt: last_synced_at ?? now,
     mailThreadId: inlineText(mail_thread_id),
     subject: inlineText(subject),

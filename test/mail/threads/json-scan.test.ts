@@ -7,19 +7,18 @@ const WANTED: Record<string, Kind | null> = { a: null, list: 'object', labels: '
 const encoder = new TextEncoder()
 
 /** What the scanner and JSON.parse say of the same text, in one form. */
-function byScanner(text: string): unknown {
-  const bytes = encoder.encode(text)
+function byScanner(text: string, known?: Record<string, Member>): unknown {
   try {
-    const members = scanObject(bytes, WANTED)
-    return members && Object.fromEntries([...members].map(([name, member]) => [name, valueAt(bytes, member)]))
+    const members = scanObject(encoder.encode(text), WANTED, known)
+    return members && Object.fromEntries([...members].map(([name, member]) => [name, parsed(member)]))
   } catch (error) {
     if (error instanceof JsonError) return 'no JSON'
     throw error
   }
 }
 
-function valueAt(bytes: Uint8Array, { start, end }: Member): unknown {
-  return JSON.parse(new TextDecoder().decode(bytes.subarray(start, end)))
+function parsed({ text }: Member): unknown {
+  return JSON.parse(new TextDecoder().decode(text))
 }
 
 function byParser(text: string): unknown {
@@ -174,6 +173,44 @@ describe('the scanner', () => {
     expect(members?.get('labels')).toMatchObject({ kind: 'array', count: 2, misfits: [1] })
     expect(members?.get('a')).toMatchObject({ kind: 'array', count: 1, misfits: [] })
     expect(members?.get('list')).toMatchObject({ kind: 'object', count: 0 })
+  })
+
+  it('says the same of what follows an earlier scan, and takes equal arrays from there', () => {
+    const list = fc.constantFrom(
+      '[]',
+      '[1]',
+      '[[1]]',
+      '["a"]',
+      '["a","b"]',
+      '[{}]',
+      ' [ 1 ]',
+      '[',
+      '[1]2',
+      '1',
+      '12',
+      '"a"',
+      '"ab"',
+    )
+    const text = fc
+      .tuple(list, list, list)
+      .map(([labels, messages, a]) => `{"labels":${labels},"messages":${messages},"a":${a}}`)
+    fc.assert(
+      fc.property(text, text, (before, after) => {
+        fc.pre(byScanner(before) !== 'no JSON')
+        const known = Object.fromEntries(scanObject(encoder.encode(before), WANTED) ?? [])
+        expect(byScanner(after, known)).toEqual(byScanner(after))
+        expect(byScanner(after, known)).toEqual(byParser(after))
+      }),
+      { numRuns: 2_000 },
+    )
+    const known = scanObject(encoder.encode('{"labels":["a"],"messages":[{}],"a":"x"}'), WANTED)
+    const again = scanObject(
+      encoder.encode('{"a":"x","messages":[{}],"labels":["b"]}'),
+      WANTED,
+      Object.fromEntries(known ?? []),
+    )
+    expect(again?.get('messages')).toBe(known?.get('messages'))
+    expect(again?.get('labels')).not.toBe(known?.get('labels'))
   })
 
   it('names a thousand misfits and no more', () => {

@@ -65,11 +65,63 @@ describe('a PUT of what is stored', () => {
     ['an array left out', { messages: [{ a: 1 }], labels: ['x'] }],
   ])('but for %s writes it', async (_, changed) => {
     const id = freshThreadId()
-    await put(id, { messages: [{ a: 1 }], labels: ['x'], participants: [{}] })
+    const before = { messages: [{ a: 1 }], labels: ['x'], participants: [{}] }
+    await put(id, before)
+    // Seen twice, it is kept by the isolate.
+    await put(id, before)
     await markContent(id)
     await put(id, changed)
     expect(await isMarked(id)).toBe(false)
     expect((await company.call('GET', threadPath(id, MAILBOX))).body.email_thread).toMatchObject(changed)
+  })
+
+  it('again and again writes none, whatever else changes and in whatever order it comes', async () => {
+    const id = freshThreadId()
+    const [messages, labels, participants] = [[{ a: 1.5, b: '\ud800' }, {}], ['x', 'é'], [{ name: 'Zoë' }]]
+    const first = await put(id, { messages, labels, participants })
+    await markContent(id)
+    const bodies = [
+      { messages, labels, participants, subject: 'one' },
+      { subject: 'two', participants, last_synced_at: '2026-01-01T00:00:00Z', messages, labels },
+      { other: [messages], labels, snippet: null, messages, participants, subject: 'three' },
+    ]
+    for (const body of bodies) {
+      const { subject, messages, labels, participants, message_count } = await put(id, body)
+      expect({ subject, messages, labels, participants, message_count }).toEqual({
+        subject: body.subject,
+        messages: first.messages,
+        labels: first.labels,
+        participants: first.participants,
+        message_count: 2,
+      })
+    }
+    expect(await isMarked(id)).toBe(true)
+  })
+
+  it('that alternates with other content of the same length is told apart', async () => {
+    const id = freshThreadId()
+    for (const letter of ['a', 'a', 'b', 'b', 'a', 'b']) {
+      const messages = [{ text: `${letter}${'x'.repeat(5_000)}` }]
+      expect((await put(id, { messages })).messages).toEqual(messages)
+      expect((await company.call('GET', threadPath(id, MAILBOX))).body.email_thread.messages).toEqual(messages)
+    }
+  })
+
+  it('in one mailbox says nothing of another mailbox or company with the same thread id', async () => {
+    const id = freshThreadId()
+    const messages = [{ a: 1 }]
+    await put(id, { messages })
+    await put(id, { messages })
+    const other = await mintCompany()
+    for (const [caller, mailbox] of [
+      [company, 'other@shop.example'],
+      [other, MAILBOX],
+    ] as const) {
+      const answer = await caller.call('PUT', threadPath(id), { account_email: mailbox, messages })
+      expect(answer.status).toBe(200)
+      const stored = await caller.call('GET', threadPath(id, mailbox))
+      expect(stored.body.email_thread.messages).toEqual(messages)
+    }
   })
 
   it('writes no content even where the isolate does not know what is stored', async () => {
