@@ -13,7 +13,7 @@ export type TimeField = (typeof TIME_FIELDS)[number]
 const ARRAYS = { participants: 'object', labels: 'string', messages: 'object' } as const satisfies Record<string, Kind>
 type ArrayField = keyof typeof ARRAYS
 
-/** What of a thread may be large. An array that was left out is empty. */
+/** The arrays of a thread. One that was left out is empty. */
 export type Content = Record<ArrayField, Member>
 
 /** An email thread as it was sent. A field that is absent was left out; null was sent as null. */

@@ -38,6 +38,9 @@ export interface Hashed {
 
 const BYTES_KEPT = 8_000_000
 
+/** What an entry takes beside its bodies, about. */
+const ENTRY_BYTES = 2_000
+
 /** Content that came again unchanged, the one that came last behind all others. */
 const kept = new Map<string, Hashed>()
 let keptBytes = 0
@@ -68,7 +71,7 @@ function drop(key: string): void {
 /** Each array keeps the whole body in memory that it is a part of. */
 function heldBytes(content: Content): number {
   const bodies = new Set(Object.values(content).map(({ text }) => text.buffer))
-  return Array.from(bodies).reduce((bytes, body) => bytes + body.byteLength, 0)
+  return Array.from(bodies).reduce((bytes, body) => bytes + body.byteLength, ENTRY_BYTES)
 }
 
 function keyOf(companyId: number, legacyThreadId: string): string {
