@@ -4,15 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Request } from 'autocannon'
 import { fillCompany } from './company.ts'
-import { compare, type Figures, type Load, loadOf, median } from './load.ts'
+import { compare, type Figures, type Load, loadOf, median, ROUNDS } from './load.ts'
 import { buildWorker, migrationStatements, type Running, startApi, startBare } from './worker.ts'
 
 const SIZES = [10_000, 200_000] as const
-/**
- * Each round has processes of its own: of two that run the same code, one may be faster by a sixth for as long as it
- * lives.
- */
-const ROUNDS = 5
 const PACE = { warmUpSeconds: 2, slices: 3, sliceSeconds: 1 }
 
 /**

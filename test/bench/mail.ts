@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Request } from 'autocannon'
 import { HeapWatch } from './heap.ts'
-import { CONNECTIONS, compare, type Figures, type Load, loadOf, median } from './load.ts'
+import { CONNECTIONS, compare, type Figures, type Load, loadOf, median, ROUNDS } from './load.ts'
 import { makeIncompressibleThread, makeThread } from './mail-thread.ts'
 import { childrenNamed, forgetPeakMemory, peakMemoryBytes } from './memory.ts'
 import { buildWorker, migrationStatements, type Running, startApi, startBare } from './worker.ts'
@@ -18,8 +18,6 @@ const SIZES = [
   { name: '5 MB', bytes: 5_000_000, connections: 1 },
   { name: '20 MB', bytes: 20_000_000, connections: 1 },
 ]
-/** Each has processes of its own: of two that run the same code, one may be faster by a sixth for as long as it lives. */
-const ROUNDS = 5
 const PACE = { warmUpSeconds: 3, slices: 3, sliceSeconds: 1 }
 
 /** How much of the floor's p50 each work may take. */
@@ -27,7 +25,7 @@ const TARGETS = { PUT: 3, 'PUT unchanged': 1.5, GET: 2 } as const
 type Work = keyof typeof TARGETS
 const WORKS = Object.keys(TARGETS) as Work[]
 
-/** A token may make 300 requests a minute. One after another makes so many and then rests while the others do. */
+/** A token may make 300 requests a minute: each makes many in a row, as a sync does, and rests while the others do. */
 const TOKENS = 150
 const REQUESTS_IN_A_ROW = 250
 

@@ -5,7 +5,10 @@ import { presentWritten } from './present.ts'
 import { findVersions, touchThread, writeThread } from './queries.ts'
 import { hashOf } from './segments.ts'
 
-/** From here on it costs more to compress and send content that is stored already than to ask what is stored. */
+/**
+ * From here on it costs more to compress and send content that is stored already than to ask what is stored; and a few
+ * such bodies would fill what an isolate may keep.
+ */
 const LARGE_BODY_BYTES = 262_144
 
 /** What is stored, being asked for. */
