@@ -42,14 +42,11 @@ export class DeadlineError extends Error {
  * The promise's outcome, or a {@link DeadlineError} after `ms` milliseconds. The work itself is not stopped: bindings
  * know no cancellation.
  */
-export async function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
-  const { promise: late, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new DeadlineError(ms)), ms)
-  try {
-    return await Promise.race([work, late])
-  } finally {
-    clearTimeout(timer)
-  }
+export function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new DeadlineError(ms)), ms)
+    work.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
 }
 
 export function pause(ms: number): Promise<void> {

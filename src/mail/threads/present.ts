@@ -1,5 +1,5 @@
 import { isoTime } from '../../http/time.ts'
-import { jsonAnswer, objectText } from '../raw-json.ts'
+import { jsonAnswer } from '../raw-json.ts'
 import { contentText, TEXT_FIELDS, type TextField, type ThreadInput } from './input.ts'
 import { IN_SEGMENTS, type Segment, type ThreadRow } from './queries.ts'
 import { fromSegments } from './segments.ts'
@@ -26,17 +26,17 @@ function present(
   content: Iterable<Uint8Array>,
   headers?: Record<string, string>,
 ): Response {
-  const known = objectText({
-    id: JSON.stringify(row.id),
-    account_email: JSON.stringify(row.accountEmail),
-    legacy_thread_id: JSON.stringify(row.legacyThreadId),
-    message_count: String(row.messageCount),
-    first_message_at: timeText(row.firstMessageAt),
-    last_message_at: timeText(row.lastMessageAt),
-    last_synced_at: timeText(row.lastSyncedAt),
-    created_at: timeText(row.createdAt),
-    updated_at: timeText(row.updatedAt),
-    deleted: String(row.deleted),
+  const known = JSON.stringify({
+    id: row.id,
+    account_email: row.accountEmail,
+    legacy_thread_id: row.legacyThreadId,
+    message_count: row.messageCount,
+    first_message_at: timeOrNull(row.firstMessageAt),
+    last_message_at: timeOrNull(row.lastMessageAt),
+    last_synced_at: timeOrNull(row.lastSyncedAt),
+    created_at: isoTime(row.createdAt),
+    updated_at: isoTime(row.updatedAt),
+    deleted: row.deleted,
   })
   return jsonAnswer(piecesOf(known, texts, content), headers)
 }
@@ -71,6 +71,6 @@ function readField(segments: readonly Segment[], field: string): Iterable<Uint8A
   return fromSegments(segments.filter((segment) => segment.field === field).map(({ data }) => data))
 }
 
-function timeText(ms: number | null): string {
-  return ms === null ? 'null' : JSON.stringify(isoTime(ms))
+function timeOrNull(ms: number | null): string | null {
+  return ms === null ? null : isoTime(ms)
 }

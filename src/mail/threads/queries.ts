@@ -15,6 +15,8 @@ export interface ThreadKey {
   accountEmail: string
 }
 
+const decoder = new TextDecoder()
+
 type Key = 'companyId' | keyof ThreadKey
 
 /** A stored segment of a thread. */
@@ -267,7 +269,7 @@ function valuesOf({ companyId, now }: RequestContext, key: ThreadKey, input: Thr
 
 function inlineText(text: Uint8Array | null | undefined): string | null | undefined {
   if (!text) return text
-  return isLarge(text) ? IN_SEGMENTS : new TextDecoder().decode(text)
+  return isLarge(text) ? IN_SEGMENTS : decoder.decode(text)
 }
 
 function isLarge(text: Uint8Array | null | undefined): text is Uint8Array {
