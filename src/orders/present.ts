@@ -1,6 +1,6 @@
 import { presentClient } from '../clients/present.ts'
 import type { AccountingRow } from '../db/outbox.ts'
-import { isoTime } from '../http/time.ts'
+import { isoTime, isoTimeOrNull } from '../http/time.ts'
 import type { FullOrderRows, OrderRows, OrderTotalsRows } from './rows.ts'
 import { computeTotals, fromCents, type Line, lineTotal } from './totals.ts'
 
@@ -114,7 +114,7 @@ function presentAccounting({ state, lastError, stopReason, syncedAt }: Accountin
   return {
     status: isOpen ? ('pending' as const) : (state ?? restingStatus),
     last_error: state === null ? null : isOpen ? (stopReason ?? lastError) : lastError,
-    synced_at: syncedAt === null ? null : isoTime(syncedAt),
+    synced_at: isoTimeOrNull(syncedAt),
   }
 }
 

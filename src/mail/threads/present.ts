@@ -1,4 +1,4 @@
-import { isoTime } from '../../http/time.ts'
+import { isoTime, isoTimeOrNull } from '../../http/time.ts'
 import { jsonAnswer } from '../raw-json.ts'
 import { contentText, TEXT_FIELDS, type TextField, type ThreadInput } from './input.ts'
 import { IN_SEGMENTS, type Segment, type ThreadRow } from './queries.ts'
@@ -31,9 +31,9 @@ function present(
     account_email: row.accountEmail,
     legacy_thread_id: row.legacyThreadId,
     message_count: row.messageCount,
-    first_message_at: timeOrNull(row.firstMessageAt),
-    last_message_at: timeOrNull(row.lastMessageAt),
-    last_synced_at: timeOrNull(row.lastSyncedAt),
+    first_message_at: isoTimeOrNull(row.firstMessageAt),
+    last_message_at: isoTimeOrNull(row.lastMessageAt),
+    last_synced_at: isoTimeOrNull(row.lastSyncedAt),
     created_at: isoTime(row.createdAt),
     updated_at: isoTime(row.updatedAt),
     deleted: row.deleted,
@@ -69,8 +69,4 @@ function textsOf(row: ThreadRow, segments: readonly Segment[]): Record<TextField
 
 function readField(segments: readonly Segment[], field: string): Iterable<Uint8Array> {
   return fromSegments(segments.filter((segment) => segment.field === field).map(({ data }) => data))
-}
-
-function timeOrNull(ms: number | null): string | null {
-  return ms === null ? null : isoTime(ms)
 }
