@@ -69,9 +69,13 @@ export function parseJson(body: string): unknown {
 
 function readXmlFault(xml: string): FaultReport | null {
   if (!/<(?:\w+:)?Fault[\s>]/.test(xml)) return null
-  const codes = [...xml.matchAll(/<(?:\w+:)?Error\b[^>]*?\bcode=["'](\d+)["']/g)].slice(0, MOST_ERRORS)
+  const codes: string[] = []
+  for (const [, attributes = ''] of xml.matchAll(/<(?:\w+:)?Error\b([^<>]*)/g)) {
+    const [, code] = /\bcode=["'](\d+)["']/.exec(attributes) ?? []
+    if (code) codes.push(trimCode(code))
+  }
   const [, message = ''] = /<(?:\w+:)?Message>([^<]*)</.exec(xml) ?? []
-  return { ...NO_FAULT, codes: codes.flatMap(([, code]) => (code ? [trimCode(code)] : [])), message }
+  return { ...NO_FAULT, codes: codes.slice(0, MOST_ERRORS), message }
 }
 
 function trimCode(code: string): string {

@@ -1,13 +1,12 @@
 import type { Failure } from './decisions.ts'
 import { parseJson, readFault } from './faults.ts'
+import { redactSecrets } from './redact.ts'
 
 export const TIMEOUT_MS = 15_000
 /** An invoice of 500 lines is about 200 kB. */
 const LARGEST_ANSWER_BYTES = 4 * 1024 * 1024
 const LONGEST_MESSAGE = 300
-
-/** No word for people: a token that was given before, say, or a secret in base64. */
-const OPAQUE_WORD = /(?=[\w.~+/=%-]*\d)[\w.~+/=%-]{24,}/g
+const NO_SUCH_ENDPOINT: readonly number[] = [404, 405, 410]
 
 const WORDS: Record<Extract<Failure, { kind: 'no_answer' }>['reason'], string> = {
   timeout: 'The accounting system did not answer in time.',
@@ -21,13 +20,10 @@ const WORDS: Record<Extract<Failure, { kind: 'no_answer' }>['reason'], string> =
 export class AccountingError extends Error {
   override readonly name = 'AccountingError'
   readonly failure: Failure
-  /** Whether the call had already been repeated with a new access token. */
-  readonly refreshed: boolean
 
-  constructor(failure: Failure, message: string, refreshed = false) {
+  constructor(failure: Failure, message: string) {
     super(message)
     this.failure = failure
-    this.refreshed = refreshed
   }
 }
 
@@ -42,7 +38,7 @@ export interface Request {
   headers: Record<string, string>
   body?: string
   timeoutMs: number
-  /** Blotted out of every message, in case the other side echoes them. */
+  /** Redacted in every message, in case the other side echoes them. */
   secrets: readonly string[]
 }
 
@@ -56,6 +52,7 @@ export interface Request {
 export async function sendRequest(request: Request): Promise<unknown> {
   const { status, body } = await fetchText(request)
   const fault = readFault(body)
+  if (request.endpoint === 'token' && !fault && isNoTokenEndpoint(status, body)) throw makeNoTokenEndpoint(request.url)
   const succeeded = status >= 200 && status < 300
   if (!fault && succeeded) {
     const json = parseJson(body)
@@ -67,7 +64,7 @@ export async function sendRequest(request: Request): Promise<unknown> {
   const failure: Failure = { kind: 'answered', endpoint: request.endpoint, status, codes, oauthError }
   const what = [...codes, oauthError].filter(Boolean).join(', ')
   const text = `The accounting system answered ${status}${what && ` (${what})`}${message && `: ${message}`}`
-  throw new AccountingError(failure, blotSecrets(text, request.secrets).slice(0, LONGEST_MESSAGE))
+  throw new AccountingError(failure, redactSecrets(text, request.secrets, LONGEST_MESSAGE))
 }
 
 async function fetchText(request: Request): Promise<{ status: number; body: string }> {
@@ -122,8 +119,16 @@ async function readCapped(response: Response): Promise<string> {
   }
 }
 
-function blotSecrets(text: string, secrets: readonly string[]): string {
-  const forms = secrets.filter(Boolean).flatMap((secret) => [secret, encodeURIComponent(secret)])
-  const blotted = forms.reduce((rest, secret) => rest.replaceAll(secret, '[secret]'), text)
-  return blotted.replaceAll(OPAQUE_WORD, '[secret]')
+/** A page, a redirect or "not found" where tokens should be: it is the wrong address, and stays so. */
+function isNoTokenEndpoint(status: number, body: string): boolean {
+  if (status === 429 || status >= 500) return false
+  return NO_SUCH_ENDPOINT.includes(status) || (status >= 300 && status < 400) || body.trimStart().startsWith('<')
+}
+
+/** The query is left out: it may hold what is nobody's business. */
+function makeNoTokenEndpoint(url: string): AccountingError {
+  const { origin, pathname } = new URL(url)
+  const address = `${origin}${pathname}`.slice(0, LONGEST_MESSAGE)
+  const message = `There is no token endpoint at ${address}: set token_url of the accounting_sync integration.`
+  return new AccountingError({ kind: 'no_token_endpoint' }, message)
 }

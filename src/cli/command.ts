@@ -72,6 +72,7 @@ export async function runCommand(main: (args: string[]) => Promise<void>): Promi
     process.exitCode = 1
     // Only a database's own words: Drizzle's message would hold the bound values.
     const message = error instanceof CommandError ? error.message : `Failed: ${databaseMessage(error)}`
-    process.stderr.write(`${message.replaceAll(/\s*\n\s*/g, ' ').trim()}\n`)
+    const lines = message.split('\n').map((line) => line.trim())
+    process.stderr.write(`${lines.filter(Boolean).join(' ')}\n`)
   }
 }

@@ -200,5 +200,5 @@ function toHost(name: string): string {
     .toLowerCase()
     .replaceAll('ø', 'o')
     .replace(/[^a-z0-9]+/g, '-')
-    .replace(/^-+|-+$/g, '')
+    .replace(/^-|-$/g, '')
 }

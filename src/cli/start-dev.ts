@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const DEV = fileURLToPath(new URL('./dev.ts', import.meta.url))
-const READY = /Address\s+(http:\S+?)\/api\/v1[\s\S]*Token\s+([0-9a-f]{64})/
+const ADDRESS = /Address\s+(http:\S+?)\/api\/v1/
+const TOKEN = /Token\s+([0-9a-f]{64})/
 const READY_MS = 120_000
 const STOP_MS = 10_000
 
@@ -54,7 +55,8 @@ function readAnnouncement(child: ChildProcess): Promise<[url: string, token: str
     const read = (text: string) => {
       // Beyond the announcement its output is read on, so that it never blocks, and dropped.
       if (output.length < 100_000) output += text
-      const [, url, token] = READY.exec(output) ?? []
+      const [, url] = ADDRESS.exec(output) ?? []
+      const [, token] = TOKEN.exec(output) ?? []
       if (url === undefined || token === undefined) return
       clearTimeout(timer)
       resolve([url, token])

@@ -60,7 +60,7 @@ const SLOWEST_UPLOAD_BYTES_PER_MS = 100
 
 /** Sends calls, tries again where that is safe, and carries the bookmark from answer to call. */
 export function createTransport(options: ClientOptions) {
-  const root = `${options.baseUrl.replace(/\/+$/, '')}/api/v1`
+  const root = `${options.baseUrl.replace(/(?<!\/)\/+$/, '')}/api/v1`
   // Checked here, because the runtimes quote a bad header value, and with it the token, in their own error.
   if (!/^[\x21-\x7e]+$/.test(options.token)) throw new TypeError('token: visible ASCII characters without spaces only')
   const authorization = `Bearer ${options.token}`

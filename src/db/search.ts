@@ -33,7 +33,7 @@ export function digitsOf(text: string): string {
 
 /** Whether a search text can be meant as a phone number: digits and the usual punctuation between them. */
 function looksLikePhone(text: string): boolean {
-  return /^[\d\s()+\-./]*\d[\d\s()+\-./]*$/.test(text)
+  return /^[\d\s()+\-./]+$/.test(text) && /\d/.test(text)
 }
 
 /** An FTS5 phrase: with the trigram tokenizer a phrase is exactly a substring. */

@@ -53,7 +53,7 @@ async function buildAssets(): Promise<void> {
   for (const [name, target] of Object.entries(VIEWER_FILES)) {
     const text = await readFile(join(viewerDir, name), 'utf8')
     // The source maps are not copied, so nothing may point to them.
-    await writeFile(join(ASSETS_DIR, target), text.replace(/\n?(\/\/|\/\*)# sourceMappingURL=.*$/, '\n'))
+    await writeFile(join(ASSETS_DIR, target), text.replace(/\n?(?:\/\/|\/\*)# sourceMappingURL=[^#]*$/, '\n'))
   }
   await writeFile(join(ASSETS_DIR, 'openapi.json'), document)
 

@@ -14,7 +14,7 @@ export interface Bucket {
 
 /** The path-style address of a bucket, or of an object in it. */
 export function addressOf(bucket: Bucket, key?: string): string {
-  const address = `${bucket.endpoint.replace(/\/+$/, '')}/${encodeStrictly(bucket.name)}`
+  const address = `${bucket.endpoint.replace(/(?<!\/)\/+$/, '')}/${encodeStrictly(bucket.name)}`
   return key === undefined ? address : `${address}/${encodeKey(key)}`
 }
 

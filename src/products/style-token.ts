@@ -74,7 +74,11 @@ function splitWords(text: string): string[] {
       .split(/[\s,]+/u)
       .filter((word) => word.length <= MAX_WORD_LENGTH)
       // Currency and percent signs stay on, so that "$500" and "100%" are no numbers.
-      .map((word) => (word === '#' ? word : word.replaceAll(/^[^\p{L}\p{N}\p{Sc}%]+|[^\p{L}\p{N}\p{Sc}%]+$/gu, '')))
+      .map((word) =>
+        word === '#'
+          ? word
+          : word.replaceAll(/^[^\p{L}\p{N}\p{Sc}%]+|(?<=[\p{L}\p{N}\p{Sc}%])[^\p{L}\p{N}\p{Sc}%]+$/gu, ''),
+      )
       .filter((word) => word !== '')
       .map((word) => (isAscii(word) ? word.toUpperCase() : word))
   )

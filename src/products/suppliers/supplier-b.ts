@@ -96,7 +96,7 @@ function encodeId(id: string): string {
 function makeRequest({ baseUrl, credentials }: SupplierConnection<SupplierBCredentials>, path: string) {
   const login = new TextEncoder().encode(`${credentials.account_number}:${credentials.api_key}`)
   return {
-    url: `${baseUrl.replace(/\/+$/, '')}/v2/${path}`,
+    url: `${baseUrl.replace(/(?<!\/)\/+$/, '')}/v2/${path}`,
     method: 'GET',
     headers: { Authorization: `Basic ${btoa(String.fromCharCode(...login))}`, Accept: 'application/json' },
   } as const

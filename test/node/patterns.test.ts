@@ -1,0 +1,76 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { parseSync } from 'vite'
+import { describe, expect, it } from 'vitest'
+import { regexes } from 'zod/mini'
+
+// The engine without native helpers: the same on every machine.
+process.env.RECHECK_SYNC_BACKEND = 'pure'
+const { checkSync } = await import('recheck')
+
+const SOURCES = fileURLToPath(new URL('../../src/', import.meta.url))
+
+interface Pattern {
+  place: string
+  source: string
+  flags: string
+}
+
+/** Every regular expression that is written in a text of TypeScript. */
+function findPatterns(file: string, text: string): { patterns: Pattern[]; built: string[] } {
+  const patterns: Pattern[] = []
+  const built: string[] = []
+  const place = (start: number) => `${file}:${text.slice(0, start).split('\n').length}`
+  JSON.stringify(parseSync(file, text).program, (_key, node) => {
+    if (node?.type === 'Literal' && node.regex) {
+      patterns.push({ place: place(node.start), source: node.regex.pattern, flags: node.regex.flags })
+    }
+    const isCall = node?.type === 'NewExpression' || node?.type === 'CallExpression'
+    if (isCall && node.callee?.name === 'RegExp') built.push(place(node.start))
+    return typeof node === 'bigint' ? String(node) : node
+  })
+  return { patterns, built }
+}
+
+const files = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' }).filter((name) => /\.[jt]s$/.test(name))
+const found = files.map((name) => findPatterns(name, readFileSync(`${SOURCES}${name}`, 'utf8')))
+
+/** What the validation of bodies, queries and seeds takes from Zod. */
+const OF_ZOD: Pattern[] = Object.entries({
+  email: regexes.email,
+  uuid: regexes.uuid(),
+  date: regexes.date,
+  datetime: regexes.datetime({ offset: true }),
+}).map(([name, { source, flags }]) => ({ place: `zod ${name}`, source, flags }))
+
+/** Null for a pattern whose matching takes at most linearly many steps, else an input that takes more. */
+function findSlowInput({ source, flags }: Pattern): string | null {
+  const verdict = checkSync(source, flags, { timeout: 60_000 })
+  if (verdict.status === 'safe') return null
+  return verdict.status === 'vulnerable' ? verdict.attack.pattern : `not checked: ${verdict.error.kind}`
+}
+
+describe('regular expressions of the sources', () => {
+  it('take at most linearly many steps on any input', { timeout: 300_000 }, () => {
+    const patterns = [...found.flatMap((each) => each.patterns), ...OF_ZOD]
+    expect(patterns.length).toBeGreaterThan(80)
+    const slow = patterns.flatMap((pattern) => {
+      const input = findSlowInput(pattern)
+      return input === null ? [] : [`${pattern.place} /${pattern.source}/${pattern.flags}: ${input}`]
+    })
+    expect(slow).toEqual([])
+  })
+
+  it('are all literals, so that none escapes the check', () => {
+    expect(found.flatMap((each) => each.built)).toEqual([])
+  })
+
+  it.each([
+    ['a lookahead at every position', 'const a = /(?=[\\w.]*\\d)[\\w.]{24,}/g'],
+    ['a run that is searched from each of its ends', 'const a = text.replace(/\\/+$/, "")'],
+    ['two ways to split a run', 'export const a = /^(a|aa)+$/'],
+  ])('would be refused with %s', (_name, text) => {
+    const [pattern] = findPatterns('planted.ts', text).patterns
+    expect(pattern && findSlowInput(pattern)).toMatch(/repeat/)
+  })
+})
