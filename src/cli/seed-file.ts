@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises'
 import * as z from 'zod/mini'
 import { email } from '../clients/contract.ts'
-import { date, id, text, trimmed } from '../http/contract.ts'
+import { date, id, oneLine, text, trimmed } from '../http/contract.ts'
 import { discountAmountType } from '../orders/contract.ts'
 import { CommandError } from './command.ts'
-import { integrationsFile } from './seed-integrations.ts'
+import { accountingId, integrationsFile } from './seed-integrations.ts'
 
 const MONEY_MAX = 999_999_999.99
 const QUANTITY_MAX = 1_000_000
@@ -48,7 +48,13 @@ const orderStatus = z.strictObject({
   deleted: flag,
 })
 
-const tax = z.strictObject({ id, name: trimmed(255), rate: decimals(4, 0, 100), deleted: flag })
+const tax = z.strictObject({
+  id,
+  name: trimmed(255),
+  rate: decimals(4, 0, 100),
+  tax_code_id: z._default(z.nullable(accountingId), null),
+  deleted: flag,
+})
 
 const client = z.strictObject({
   id,
@@ -56,8 +62,9 @@ const client = z.strictObject({
   first_name: line,
   last_name: line,
   email: z._default(z.nullable(email), null),
-  website: z._default(z.nullable(text(1, 255)), null),
+  website: z._default(z.nullable(oneLine(1, 255)), null),
   phone: line,
+  accounting_customer_id: z._default(z.nullable(accountingId), null),
   accounting_sync_enabled: flag,
   tax_exempt: flag,
   tax_exempt_reason: reason,
@@ -132,7 +139,7 @@ const artwork = z.strictObject({
   print_method: line,
   placements: z._default(z.array(z.json()), []),
   colors: z._default(z.array(z.json()), []),
-  preview_url: z._default(z.nullable(text(1, 2048)), null),
+  preview_url: z._default(z.nullable(oneLine(1, 2048)), null),
   status: line,
 })
 
@@ -142,7 +149,7 @@ const order = z.strictObject({
   client_id: id,
   order_status_id: z._default(z.nullable(id), null),
   description: prose,
-  start_date: z._default(z.nullable(text(1, 64)), null),
+  start_date: z._default(z.nullable(oneLine(1, 64)), null),
   deadline: day,
   client_notes: prose,
   created_date: z.optional(date),
@@ -169,7 +176,7 @@ const json = z.optional(
       z.refine((value) => Buffer.byteLength(JSON.stringify(value)) <= JSON_MAX_BYTES, 'must be at most 500 KB as JSON'),
     ),
 )
-const threadId = text(1, 255)
+const threadId = oneLine(1, 255)
 
 const threadContext = z.strictObject({
   thread_id: threadId,

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { text } from '../http/contract.ts'
+import { oneLine } from '../http/contract.ts'
 
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
 
@@ -9,10 +9,13 @@ function isAllowedAddress(value: string): boolean {
   return url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.test(url.hostname))
 }
 
-const address = text(1, 2048).check(
+const address = oneLine(1, 2048).check(
   z.refine(isAllowedAddress, 'must be an https address, or http on a loopback address'),
 )
-const secret = text(1, 8192)
+const secret = oneLine(1, 8192)
+
+/** What the accounting system calls a customer, an item or a tax code: digits, mostly. */
+export const accountingId = z.string().check(z.regex(/^[\w-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -'))
 
 /** What each integration's `credentials` must hold. */
 export const credentialForms = {
@@ -20,7 +23,7 @@ export const credentialForms = {
     customer_number: secret,
     username: secret,
     password: secret,
-    namespace: z.optional(text(1, 2048)),
+    namespace: z.optional(oneLine(1, 2048)),
   }),
   supplier_b: z.strictObject({ account_number: secret, api_key: secret }),
   accounting_sync: z.strictObject({
@@ -28,7 +31,8 @@ export const credentialForms = {
     client_id: secret,
     client_secret: secret,
     refresh_token: secret,
-    item_id: z.optional(text(1, 255)),
+    item_id: z.optional(accountingId),
+    tax_code_id: z.optional(accountingId),
     delete_mode: z.optional(z.enum(['void', 'delete'])),
   }),
   storage: z.strictObject({ access_key_id: secret, secret_access_key: secret }),
@@ -47,7 +51,7 @@ function integration<Rest extends z.core.$ZodShape>(kind: keyof typeof credentia
   return z.optional(whole)
 }
 
-const storagePlace = { endpoint: address, bucket: text(1, 255), region: z._default(text(1, 64), 'auto') }
+const storagePlace = { endpoint: address, bucket: oneLine(1, 255), region: z._default(oneLine(1, 64), 'auto') }
 
 export const integrationsFile = z.strictObject({
   supplier_a: integration('supplier_a', { base_url: address }),

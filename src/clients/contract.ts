@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { dateTime, defineContract, id, text, trimmed } from '../http/contract.ts'
+import { dateTime, defineContract, id, oneLine, text, trimmed } from '../http/contract.ts'
 import { pageOf, pageQuery } from '../http/pagination.ts'
 
 export const email = z
@@ -28,7 +28,7 @@ const writable = {
   first_name: z.nullish(trimmed(255)),
   last_name: z.nullish(trimmed(255)),
   email: z.nullish(email),
-  website: z.nullish(text(1, 255)).check(z.describe('Stored as sent.')),
+  website: z.nullish(oneLine(1, 255)).check(z.describe('Stored as sent.')),
   phone: z.nullish(trimmed(255)),
   accounting_sync_enabled: z.optional(z.boolean()),
   tax_exempt: z.optional(z.boolean()),

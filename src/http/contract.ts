@@ -65,7 +65,11 @@ function hasLength(text: string, min: number, max: number): boolean {
   return length >= min && length <= max
 }
 
-/** Text as sent, of `min` to `max` characters. */
+/** As patterns are published: a character that is no control character, and one that is no white space either. */
+const IN_LINE = '[^\\x00-\\x1f\\x7f-\\x9f]'
+const IN_WORD = '[^\\s\\x00-\\x1f\\x7f-\\x9f]'
+
+/** Text as sent, of `min` to `max` characters: line breaks and tabs are part of it. */
 export function text(min: number, max: number) {
   return z.string().check(
     z.refine((value) => hasLength(value, min, max), `must have ${min} to ${max} characters`),
@@ -74,11 +78,22 @@ export function text(min: number, max: number) {
   )
 }
 
-/** Text without the white space around it, of 1 to `max` characters. */
+/**
+ * A text of one line as sent, of `min` to `max` characters. The published pattern is plain ranges: generated clients
+ * compile it in any language.
+ */
+export function oneLine(min: number, max: number) {
+  return text(min, max).check(
+    z.refine((value) => !/\p{Cc}/u.test(value), 'must not contain control characters, such as line breaks or tabs'),
+    z.meta({ minLength: min, maxLength: max, pattern: `^${IN_LINE}*$` }),
+  )
+}
+
+/** A text of one line without the white space around it, of 1 to `max` characters. */
 export function trimmed(max: number) {
   return z
-    .pipe(z.string().check(z.trim()), text(1, max))
-    .check(z.meta({ minLength: 1, maxLength: max, pattern: '\\S' }))
+    .pipe(z.string().check(z.trim()), oneLine(1, max))
+    .check(z.meta({ minLength: 1, maxLength: max, pattern: `^\\s*${IN_WORD}(${IN_LINE}*${IN_WORD})?\\s*$` }))
 }
 
 /** An id in a body: a positive integer up to 2^53 − 1. */

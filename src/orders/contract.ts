@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { client } from '../clients/contract.ts'
-import { amount, date, dateTime, defineContract, id, idText, text, trimmed } from '../http/contract.ts'
+import { amount, date, dateTime, defineContract, id, idText, oneLine, text, trimmed } from '../http/contract.ts'
 import { pageOf, pageQuery } from '../http/pagination.ts'
 
 const DISCOUNT_MAX = 999_999_999.99
@@ -151,7 +151,7 @@ export const discountAmountType = z.pipe(
 
 const writable = {
   description: z.nullish(text(0, 10_000)).check(z.describe('Also the private note of the accounting system.')),
-  start_date: z.optional(text(1, 64)).check(z.describe('An ISO date is recommended; stored as sent.')),
+  start_date: z.optional(oneLine(1, 64)).check(z.describe('An ISO date is recommended; stored as sent.')),
   deadline: z.optional(date).check(z.describe('Also copied to the due date of the invoice.')),
   status_id: z.optional(id).check(z.describe('A status of the company.')),
   client_notes: z.nullish(text(0, 10_000)).check(z.describe('Shown to the customer on the invoice.')),

@@ -84,8 +84,8 @@ describe('a search', () => {
       ['NOT OR', 'text:not', 'minus -', '""', 'AND OR'],
     ],
     [
-      'white space and control characters',
-      { company_name: 'tab\there', first_name: 'line\nbreak' },
+      'control characters that are searched for',
+      { company_name: 'tab here', first_name: 'line break' },
       ['tab\there', 'tab here', 'b\u001fh', 'line break'],
       ['tabhere', 'linebreak'],
     ],

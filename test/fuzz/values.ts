@@ -142,6 +142,9 @@ function validInteger(schema: JsonObject): fc.Arbitrary<number> {
   return fc.oneof(fc.integer({ min, max }), fc.constantFrom(min, max, Math.min(max, min + 1)))
 }
 
+/** As `oneLine` and `trimmed` publish it. */
+const NO_CONTROL_CHARACTERS = '\\x00-\\x1f\\x7f-\\x9f'
+
 /** Text that a schema allows. */
 export function validText(schema: JsonObject): fc.Arbitrary<string> {
   const min = Number(schema.minLength ?? 0)
@@ -150,8 +153,10 @@ export function validText(schema: JsonObject): fc.Arbitrary<string> {
   if (given) return given
   if (typeof schema.pattern !== 'string') return text(min, max)
   const pattern = new RegExp(schema.pattern, 'u')
-  // A pattern without anchors only asks for something within free text.
-  const written = schema.pattern.startsWith('^') ? matching(schema.pattern) : text(min, max)
+  // A pattern without anchors only asks for something within free text, one of a line only for no control characters.
+  const isLine = schema.pattern.includes(NO_CONTROL_CHARACTERS)
+  const line = text(min, max).map((value) => value.replaceAll(/\p{Cc}/gu, '\u3000'))
+  const written = isLine ? line : schema.pattern.startsWith('^') ? matching(schema.pattern) : text(min, max)
   return written.filter((value) => {
     const length = countCharacters(value)
     return length >= min && length <= max && pattern.test(value)
