@@ -122,6 +122,7 @@ CREATE TABLE `clients` (
 	`tax_exempt_reason` text,
 	`deleted` integer DEFAULT false NOT NULL,
 	`accounting_customer_id` text,
+	`accounting_customer_linked` integer DEFAULT false NOT NULL,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `id`),
@@ -309,6 +310,7 @@ CREATE TABLE `taxes` (
 	`id` integer NOT NULL,
 	`name` text NOT NULL,
 	`rate` real NOT NULL,
+	`accounting_tax_code_id` text,
 	`deleted` integer DEFAULT false NOT NULL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action

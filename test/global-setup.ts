@@ -1,5 +1,5 @@
 import type { TestProject } from 'vitest/node'
-import { startAccounting } from './simulators/accounting.ts'
+import { startAccounting, startTokenHost } from './simulators/accounting.ts'
 import { startCrmApi } from './simulators/crm-api.ts'
 import { startS3 } from './simulators/s3.ts'
 import { startSupplierA } from './simulators/supplier-a.ts'
@@ -9,6 +9,8 @@ declare module 'vitest' {
   export interface ProvidedContext {
     /** The accounting system, before `/t/SCOPE`. */
     accountingUrl: string
+    /** The host that gives its tokens, before `/t/SCOPE`. */
+    tokenHostUrl: string
     /** The integration API as an integrator meets it. */
     crmApiUrl: string
     /** Where `npm run prism` takes every request and answer; '' in any other run. */
@@ -26,6 +28,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide('prismRecorder', process.env.PRISM_RECORDER ?? '')
   const accounting = await startAccounting()
   project.provide('accountingUrl', accounting.url)
+  const tokenHost = await startTokenHost(accounting)
+  project.provide('tokenHostUrl', tokenHost.url)
   const crmApi = await startCrmApi()
   project.provide('crmApiUrl', crmApi.url)
   const s3 = await startS3()
@@ -34,6 +38,13 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide('supplierAUrl', supplierA.url)
   project.provide('supplierBUrl', supplierB.url)
   return async () => {
-    await Promise.all([accounting.close(), crmApi.close(), s3.close(), supplierA.close(), supplierB.close()])
+    await Promise.all([
+      accounting.close(),
+      tokenHost.close(),
+      crmApi.close(),
+      s3.close(),
+      supplierA.close(),
+      supplierB.close(),
+    ])
   }
 }

@@ -1,16 +1,20 @@
 import * as z from 'zod/mini'
-import { classify, decide } from './decisions.ts'
+import { classify } from './decisions.ts'
 import type { InvoiceCall, InvoiceKey } from './invoice-payload.ts'
-import { type AccountingTokens, createTokenKeeper } from './tokens.ts'
+import { type AccountingTokens, createTokenKeeper, getDefaultTokenUrl } from './tokens.ts'
 import { AccountingError, makeNoAnswer, sendRequest, TIMEOUT_MS } from './transport.ts'
+import { formatEmail, listDisplayNames } from './wire-text.ts'
 
 const MINOR_VERSION = '75'
 const LONGEST_REQUEST_ID = 50
+const LONGEST_NAME_SHOWN = 100
+const NAMES_TAKEN =
+  'Every name tried for the customer "NAME" belongs to a vendor, an employee or an inactive customer: link the client to a customer with npm run accounting -- link-customer.'
 
 export interface AccountingSettings {
   /** What stands before `/v3/…`. */
   baseUrl: string
-  /** Null: `/oauth2/v1/tokens/bearer` of `baseUrl`. */
+  /** Null: the one that belongs to `baseUrl`. */
   tokenUrl: string | null
   realmId: string
   clientId: string
@@ -30,8 +34,16 @@ export interface AdapterOptions {
 export type Invoice = z.infer<typeof invoiceSchema>
 
 export interface Customer {
+  /** As the accounting system takes it: see `toDisplayName`. */
   displayName: string
   email: string | null
+}
+
+/** What the accounting system holds after a change. */
+export interface SentInvoice extends InvoiceKey {
+  /** Its total and tax by its own reckoning, in the company's currency; null where it does not say. */
+  total: number | null
+  tax: number | null
 }
 
 /** Talks to the accounting system for one company. Every method throws {@link AccountingError}. */
@@ -40,16 +52,17 @@ export interface AccountingAdapter {
    * Carries out one change. Repeated with the same id and body it is applied once.
    *
    * @param requestId 1–50 characters, never used for another body
-   * @returns the invoice's id and new `SyncToken`
+   * @returns the invoice's id, its new `SyncToken` and its amounts
    */
-  sendInvoice: (call: InvoiceCall, requestId: string) => Promise<InvoiceKey>
+  sendInvoice: (call: InvoiceCall, requestId: string) => Promise<SentInvoice>
   readInvoice: (id: string) => Promise<Invoice>
   /** All invoices of a number: the system may allow several. */
   findInvoices: (docNumber: string) => Promise<Invoice[]>
   /**
-   * Gives the id of the customer of that name, made when there is none.
+   * Gives the id of the customer of that name, made when there is none. Where the name belongs to something else, a
+   * vendor say, the next of `NAME (customer)`, `NAME (customer 2)` … is used.
    *
-   * @param requestId a new one for every call
+   * @param requestId 1–47 characters, a new one for every call
    */
   findOrCreateCustomer: (customer: Customer, requestId: string) => Promise<string>
 }
@@ -57,6 +70,7 @@ export interface AccountingAdapter {
 const id = z.pipe(z.union([z.string().check(z.minLength(1), z.maxLength(64)), z.number()]), z.transform(String))
 const syncToken = z.pipe(z.union([z.string().check(z.maxLength(64)), z.number()]), z.transform(String))
 const text = z.catch(z.optional(z.string()), undefined)
+const amount = z.catch(z._default(z.nullable(z.number()), null), null)
 
 const invoiceSchema = z.looseObject({
   Id: id,
@@ -64,6 +78,8 @@ const invoiceSchema = z.looseObject({
   DocNumber: text,
   TxnDate: text,
   CustomerRef: z.catch(z.optional(z.object({ value: id })), undefined),
+  TotalAmt: amount,
+  TxnTaxDetail: z.catch(z.optional(z.object({ TotalTax: amount })), undefined),
 })
 const invoiceAnswer = z.object({ Invoice: invoiceSchema })
 const deletedAnswer = z.object({ Invoice: z.object({ Id: id }) })
@@ -76,10 +92,10 @@ const customersAnswer = z.object({
 /** Makes the client of one company. Keep it for as long as its tokens are: it refreshes them single flight. */
 export function createAccountingAdapter(options: AdapterOptions): AccountingAdapter {
   const { settings, nowMs, timeoutMs = TIMEOUT_MS } = options
-  const baseUrl = settings.baseUrl.replace(/\/+$/, '')
+  const baseUrl = settings.baseUrl.replace(/(?<!\/)\/+$/, '')
   const companyUrl = `${baseUrl}/v3/company/${encodeURIComponent(settings.realmId)}`
   const tokenSettings = {
-    tokenUrl: settings.tokenUrl ?? `${baseUrl}/oauth2/v1/tokens/bearer`,
+    tokenUrl: settings.tokenUrl ?? getDefaultTokenUrl(baseUrl),
     clientId: settings.clientId,
     clientSecret: settings.clientSecret,
   }
@@ -101,25 +117,15 @@ export function createAccountingAdapter(options: AdapterOptions): AccountingAdap
     return parsed.data
   }
 
-  /** A refused token is renewed within the call, once; the decision table says so. */
+  /** A refused token is renewed within the call, once. */
   async function sendAuthorized(url: string, body: string | undefined): Promise<unknown> {
     const accessToken = await keeper.getAccessToken()
     try {
       return await sendWith(accessToken, url, body)
     } catch (error) {
-      if (!(error instanceof AccountingError) || !asksForRefresh(error)) throw error
+      if (!(error instanceof AccountingError) || classify(error.failure) !== 'token') throw error
     }
-    const renewed = await keeper.getAccessToken(accessToken)
-    try {
-      return await sendWith(renewed, url, body)
-    } catch (error) {
-      throw error instanceof AccountingError ? new AccountingError(error.failure, error.message, true) : error
-    }
-  }
-
-  function asksForRefresh({ failure }: AccountingError): boolean {
-    const situation = { operation: 'update', attempts: 1, staleAttempts: 0, refreshed: false, random: 0 } as const
-    return decide(classify(failure), { ...situation, nowMs: nowMs() }).action === 'refresh_token'
+    return sendWith(await keeper.getAccessToken(accessToken), url, body)
   }
 
   function sendWith(accessToken: string, url: string, body: string | undefined): Promise<unknown> {
@@ -144,16 +150,29 @@ export function createAccountingAdapter(options: AdapterOptions): AccountingAdap
     return answer.QueryResponse.Customer[0]?.Id
   }
 
+  /** Undefined when the name belongs to something that is no active customer. */
+  async function createCustomer(name: string, email: string | null, requestid: string): Promise<string | undefined> {
+    const address = formatEmail(email)
+    const body = { DisplayName: name, ...(address ? { PrimaryEmailAddr: { Address: address } } : {}) }
+    try {
+      return (await call(customerAnswer, 'customer', { requestid }, body)).Customer.Id
+    } catch (error) {
+      if (!(error instanceof AccountingError) || !isNameTaken(error)) throw error
+      return findCustomer(name)
+    }
+  }
+
   return {
     async sendInvoice(change, requestId) {
       const query = { requestid: checkRequestId(requestId) }
       if (change.operation === 'delete') {
         const { Invoice } = await call(deletedAnswer, 'invoice', { operation: 'delete', ...query }, change.body)
-        return { Id: Invoice.Id, SyncToken: change.body.SyncToken }
+        return { Id: Invoice.Id, SyncToken: change.body.SyncToken, total: null, tax: null }
       }
       const operation = change.operation === 'void' ? { operation: 'void' } : {}
       const { Invoice } = await call(invoiceAnswer, 'invoice', { ...operation, ...query }, change.body)
-      return { Id: Invoice.Id, SyncToken: Invoice.SyncToken }
+      const { Id, SyncToken, TotalAmt, TxnTaxDetail } = Invoice
+      return { Id, SyncToken, total: TotalAmt, tax: TxnTaxDetail?.TotalTax ?? null }
     },
 
     async readInvoice(invoiceId) {
@@ -166,18 +185,16 @@ export function createAccountingAdapter(options: AdapterOptions): AccountingAdap
     },
 
     async findOrCreateCustomer({ displayName, email }, requestId) {
-      const requestid = checkRequestId(requestId)
-      const found = await findCustomer(displayName)
-      if (found) return found
-      const body = { DisplayName: displayName, ...(email ? { PrimaryEmailAddr: { Address: email } } : {}) }
-      try {
-        return (await call(customerAnswer, 'customer', { requestid }, body)).Customer.Id
-      } catch (error) {
-        if (!(error instanceof AccountingError) || !isNameTaken(error)) throw error
-        const meanwhile = await findCustomer(displayName)
-        if (!meanwhile) throw error
-        return meanwhile
+      for (const [index, name] of listDisplayNames(displayName).entries()) {
+        const requestid = checkRequestId(index === 0 ? requestId : `${requestId}-${index}`)
+        const customerId = (await findCustomer(name)) ?? (await createCustomer(name, email, requestid))
+        if (customerId) return customerId
       }
+      const name = displayName.slice(0, LONGEST_NAME_SHOWN)
+      throw new AccountingError(
+        { kind: 'names_taken' },
+        NAMES_TAKEN.replace('NAME', () => name),
+      )
     },
   }
 }

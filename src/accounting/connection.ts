@@ -18,6 +18,7 @@ const credentials = z.object({
   client_secret: filled,
   refresh_token: filled,
   item_id: z._default(filled, '1'),
+  tax_code_id: z._default(z.nullable(filled), null),
   delete_mode: z._default(z.enum(['void', 'delete']), 'void'),
 })
 
@@ -37,6 +38,8 @@ export interface Connection {
   adapter: AccountingAdapter
   /** The item that lines are booked on. */
   itemId: string
+  /** The tax code of taxes without one of their own. */
+  taxCodeId: string | null
   deleteMode: 'void' | 'delete'
 }
 
@@ -65,7 +68,7 @@ export async function openConnection(
   }
   const { own, tokenUrl } = read
   const books = `${baseUrl} ${own.realm_id}`
-  if (row?.books !== books) await connectBooks(db, companyId, books)
+  if (row?.books !== books) await connectBooks(db, companyId, books, row?.books)
 
   const adapter = createAccountingAdapter({
     settings: { baseUrl, tokenUrl, realmId: own.realm_id, clientId: own.client_id, clientSecret: own.client_secret },
@@ -82,7 +85,8 @@ export async function openConnection(
     },
     nowMs: () => Date.now(),
   })
-  return { version: versionOf(integration), adapter, itemId: own.item_id, deleteMode: own.delete_mode }
+  const { item_id: itemId, tax_code_id: taxCodeId, delete_mode: deleteMode } = own
+  return { version: versionOf(integration), adapter, itemId, taxCodeId, deleteMode }
 }
 
 /** The credentials and the token address, or why there are none: a sentence without secrets. */

@@ -13,6 +13,10 @@ export type Failure =
       /** `error` of an OAuth answer, such as `invalid_grant`. */
       oauthError: string | null
     }
+  /** What is at the token address gives no tokens. */
+  | { kind: 'no_token_endpoint' }
+  /** Every name that a customer could have is taken by something else. */
+  | { kind: 'names_taken' }
 
 export type FailureClass =
   | 'transient'
@@ -24,6 +28,8 @@ export type FailureClass =
   | 'duplicate'
   | 'data'
   | 'closed_period'
+  | 'no_token_endpoint'
+  | 'names_taken'
 
 /** The classes by fault code, the one that decides first where an answer carries several. */
 const CLASS_BY_CODE: readonly (readonly [FailureClass, readonly string[]])[] = [
@@ -50,6 +56,7 @@ const REFUSED_CONTENT: readonly number[] = [400, 409, 413, 415, 422]
  */
 export function classify(failure: Failure): FailureClass {
   if (failure.kind === 'no_answer') return 'transient'
+  if (failure.kind !== 'answered') return failure.kind
   const { status, codes } = failure
 
   const [known] = CLASS_BY_CODE.find(([, listed]) => codes.some((code) => listed.includes(code))) ?? []
@@ -75,15 +82,13 @@ const BACKOFF_LONGEST_MS = 3_600_000
 
 /** What the outbox does with a notice. Times are milliseconds since the epoch. */
 export type Decision =
-  /** The accounting system holds what it should. */
+  /** There is nothing left to change. */
   | { action: 'done' }
   /** The same body under the same request id, not before `atMs`. The attempt counts. */
   | { action: 'retry'; atMs: number }
   /** No call of this company before `untilMs`; then as `retry`. The attempt does not count. */
   | { action: 'pause_company'; untilMs: number }
-  /** A new access token, then the same call once more at once. */
-  | { action: 'refresh_token' }
-  /** No call of this company until somebody connects it again. Every row stays. */
+  /** No call of this company until its integration is changed. Every row stays. */
   | { action: 'stop_company' }
   /** Read the invoice, build the body anew on its `SyncToken`, send it under a new request id. The stale try counts. */
   | { action: 'merge' }
@@ -100,25 +105,21 @@ export interface Situation {
   attempts: number
   /** Tries that were answered as stale so far, this one included. */
   staleAttempts: number
-  /** Whether the call was already repeated with a new access token. */
-  refreshed: boolean
   nowMs: number
   /** 0 (inclusive) to 1 (exclusive). */
   random: number
 }
 
-/** Decides what the outbox does after a call. `'ok'` stands for a call that went well. */
-export function decide(outcome: FailureClass | 'ok', situation: Situation): Decision {
-  const { operation, attempts, staleAttempts, refreshed, nowMs, random } = situation
-  switch (outcome) {
-    case 'ok':
-      return { action: 'done' }
+/** Decides what the outbox does after a call that failed. A refused access token was renewed within the call. */
+export function decide(failure: FailureClass, situation: Situation): Decision {
+  const { operation, attempts, staleAttempts, nowMs, random } = situation
+  switch (failure) {
     case 'throttle':
       return { action: 'pause_company', untilMs: nowMs + PAUSE_MS }
     case 'grant_lost':
+    case 'no_token_endpoint':
       return { action: 'stop_company' }
     case 'token':
-      return refreshed ? retryOrDie(attempts, nowMs, random) : { action: 'refresh_token' }
     case 'transient':
       return retryOrDie(attempts, nowMs, random)
     case 'stale':
@@ -128,6 +129,7 @@ export function decide(outcome: FailureClass | 'ok', situation: Situation): Deci
     case 'duplicate':
       return { action: operation === 'create' ? 'adopt' : 'park' }
     case 'closed_period':
+    case 'names_taken':
       return { action: 'park' }
     case 'data':
       return { action: 'dead' }

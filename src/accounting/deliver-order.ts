@@ -7,7 +7,7 @@ import {
   buildCreateCall,
   buildRemoveCall,
   buildUpdateCall,
-  formatDocNumber,
+  describeDifference,
   type InvoiceCall,
   type InvoiceKey,
 } from './invoice-payload.ts'
@@ -23,6 +23,7 @@ import {
   recordStep,
 } from './queries.ts'
 import { AccountingError } from './transport.ts'
+import { formatDocNumber, toDisplayName } from './wire-text.ts'
 
 /** One order's delivery: where to, and the outside of what is decided. */
 export interface Delivery {
@@ -114,7 +115,7 @@ class Step {
   }
 
   private async makeCall(operation: Operation): Promise<(Omit<Effects, 'notice'> & { call: InvoiceCall }) | null> {
-    const { adapter, itemId, deleteMode } = this.delivery.connection
+    const { adapter, itemId, taxCodeId, deleteMode } = this.delivery.connection
     let key = toKey(this.link)
     if (key && this.notice.staleAttempts > 0) {
       const { Id, SyncToken } = await adapter.readInvoice(key.Id)
@@ -133,20 +134,26 @@ class Step {
       if (key && operation === 'delete') return { call: buildRemoveCall(key, deleteMode), customer, link: toLink(key) }
       if (!key && operation === 'delete') return null
     }
+    const references = { customerId, itemId, taxCodeId }
     if (key) {
-      const call = buildUpdateCall(source, { customerId, itemId }, key)
+      const call = buildUpdateCall(source, references, key)
       return { call, customer, link: { ...toLink(key), customerId } }
     }
-    const call = buildCreateCall(source, { customerId, itemId })
+    const call = buildCreateCall(source, references)
     return { call, customer, link: { externalId: null, syncToken: null, customerId } }
   }
 
   private async send(): Promise<void> {
     const call: InvoiceCall = JSON.parse(this.notice.requestBody ?? '')
-    const key = await this.delivery.connection.adapter.sendInvoice(call, this.notice.requestId ?? '')
-    const isRemoved = toOperation(call) === 'delete'
-    const link = isRemoved ? null : { ...toLink(key), syncedAt: this.delivery.nowMs() }
-    await this.record({ notice: DONE, link })
+    const sent = await this.delivery.connection.adapter.sendInvoice(call, this.notice.requestId ?? '')
+    if (!('expected' in call)) return this.record({ notice: DONE, link: null })
+    const lastError = describeDifference(sent, call.expected)
+    if (lastError === null) {
+      return this.record({ notice: DONE, link: { ...toLink(sent), syncedAt: this.delivery.nowMs() } })
+    }
+    // The invoice is there: it is linked, so that the next change of the order corrects it.
+    const attempts = this.notice.attempts + 1
+    await this.record({ notice: { ...CLEARED, state: 'parked', attempts, lastError }, link: toLink(sent) })
   }
 
   /** Does what the table says for a call that failed. */
@@ -157,19 +164,15 @@ class Step {
     const attempts = notice.attempts + 1
     const staleAttempts = notice.staleAttempts + Number(failure === 'stale')
     const lastError = error.message
-    // The adapter has renewed a refused token already, if that was what it took.
-    const situation = { operation, attempts, staleAttempts, refreshed: true }
+    const situation = { operation, attempts, staleAttempts }
     const decision = decide(failure, { ...situation, nowMs: delivery.nowMs(), random: delivery.random() })
     switch (decision.action) {
       case 'done':
         await this.record({ notice: DONE, link: null })
         return 'again'
-      case 'refresh_token':
-      case 'retry': {
-        const nextAttemptAt = decision.action === 'retry' ? decision.atMs : delivery.nowMs()
-        await this.record({ notice: { attempts, nextAttemptAt, lastError } })
+      case 'retry':
+        await this.record({ notice: { attempts, nextAttemptAt: decision.atMs, lastError } })
         return 'idle'
-      }
       case 'pause_company':
         await this.record({
           notice: { lastError },
@@ -227,7 +230,7 @@ class Step {
     const { orderId, id } = this.notice
     log('accounting_failed', { company_id: companyId, order_id: orderId, notice_id: id, error: nameOf(error) })
     const attempts = this.notice.attempts + 1
-    const situation = { operation: 'update', attempts, staleAttempts: 0, refreshed: true } as const
+    const situation = { operation: 'update', attempts, staleAttempts: 0 } as const
     const decision = decide('transient', { ...situation, nowMs: nowMs(), random: random() })
     const notice =
       decision.action === 'retry' ? { nextAttemptAt: decision.atMs } : { ...CLEARED, state: 'dead' as const }
@@ -236,7 +239,8 @@ class Step {
   }
 
   private findCustomer({ client }: InvoiceRows): Promise<string> {
-    const customer = { displayName: client.companyName, email: client.email }
+    const displayName = toDisplayName(client.companyName) || `Client ${client.id}`
+    const customer = { displayName, email: client.email }
     return this.delivery.connection.adapter.findOrCreateCustomer(customer, crypto.randomUUID())
   }
 

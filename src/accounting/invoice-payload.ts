@@ -1,5 +1,4 @@
-const LONGEST_NUMBER = 21
-const LONGEST_TEXT = 4_000
+import { cleanLine, cleanProse, formatDocNumber } from './wire-text.ts'
 
 /** An order with its default invoice, as the accounting system is to see it. Money is in integer cents. */
 export interface InvoiceSource {
@@ -12,7 +11,11 @@ export interface InvoiceSource {
   /** Stored as passed; only a date or a date-time is told. */
   deadline: string | null
   client: { company_name: string; email: string | null }
-  tax_exempt: boolean
+  /** Null: nothing is taxed, since there is no tax, or the order is exempt. */
+  tax: {
+    /** The accounting system's tax code for it, where one is set. */
+    code_id: string | null
+  } | null
   discount: {
     /** Percent, or an amount in the company's currency (not cents). */
     amount: number
@@ -58,7 +61,9 @@ type DiscountLine =
 interface ChangingFields {
   CustomerRef: { value: string }
   Line: (SalesLine | DiscountLine)[]
-  TxnTaxDetail: { TotalTax: number }
+  TxnTaxDetail: { TotalTax: number; TxnTaxCodeRef?: { value: string } }
+  /** Sent with a discount line: whether the tax is on what the discount leaves (true) or on the whole (false). */
+  ApplyTaxAfterDiscount?: boolean
   PrivateNote?: string
   DueDate?: string | null
 }
@@ -71,16 +76,25 @@ export interface InvoiceKey {
 export type InvoiceBody = ChangingFields & { DocNumber: string; TxnDate: string }
 export type InvoiceUpdate = ChangingFields & InvoiceKey & { sparse: true }
 
+/** What the accounting system must come to, in cents. */
+export interface ExpectedTotals {
+  total: number
+  tax: number
+}
+
 /** One change of an invoice. Plain JSON: the outbox stores it before the first try and repeats it unchanged. */
 export type InvoiceCall =
-  | { operation: 'create'; body: InvoiceBody }
-  | { operation: 'update'; body: InvoiceUpdate }
+  | { operation: 'create'; body: InvoiceBody; expected: ExpectedTotals }
+  | { operation: 'update'; body: InvoiceUpdate; expected: ExpectedTotals }
   | { operation: 'void' | 'delete'; body: InvoiceKey }
 
-/** Ids at the accounting system: the client's customer, and the item that every line is booked on. */
+/** Ids at the accounting system. */
 export interface InvoiceReferences {
   customerId: string
+  /** The item that every line is booked on. */
   itemId: string
+  /** The tax code of taxes that have none of their own; null: none is sent for them. */
+  taxCodeId: string | null
 }
 
 /** The call that makes the order's invoice. */
@@ -88,14 +102,12 @@ export function buildCreateCall(order: InvoiceSource, references: InvoiceReferen
   const body: InvoiceBody = {
     DocNumber: formatDocNumber(order.number),
     TxnDate: order.created_date,
-    CustomerRef: { value: references.customerId },
-    Line: buildLines(order, references.itemId),
-    TxnTaxDetail: { TotalTax: toAmount(order.totals.tax_total) },
+    ...buildAmounts(order, references),
   }
   const dueDate = readDate(order.deadline)
-  if (order.description) body.PrivateNote = cutText(order.description)
+  if (order.description) body.PrivateNote = cleanProse(order.description)
   if (dueDate) body.DueDate = dueDate
-  return { operation: 'create', body }
+  return { operation: 'create', body, expected: getExpectedTotals(order) }
 }
 
 /** The call that makes an existing invoice follow the order, leaving alone every field that is not ours. */
@@ -106,12 +118,11 @@ export function buildUpdateCall(order: InvoiceSource, references: InvoiceReferen
       Id: key.Id,
       SyncToken: key.SyncToken,
       sparse: true,
-      CustomerRef: { value: references.customerId },
-      Line: buildLines(order, references.itemId),
-      TxnTaxDetail: { TotalTax: toAmount(order.totals.tax_total) },
-      PrivateNote: cutText(order.description ?? ''),
+      ...buildAmounts(order, references),
+      PrivateNote: cleanProse(order.description ?? ''),
       DueDate: readDate(order.deadline),
     },
+    expected: getExpectedTotals(order),
   }
 }
 
@@ -120,24 +131,56 @@ export function buildRemoveCall(key: InvoiceKey, mode: 'void' | 'delete'): Invoi
   return { operation: mode, body: { Id: key.Id, SyncToken: key.SyncToken } }
 }
 
-/** At most 21 characters. Of a longer number the end is kept, where rising numbers differ. */
-export function formatDocNumber(number: string): string {
-  const end = number.slice(-LONGEST_NUMBER)
-  return /^[\uDC00-\uDFFF]/.test(end) ? end.slice(1) : end
+/**
+ * What is wrong with the amounts that the accounting system came to; null where they are ours within a cent, which its
+ * own rounding may differ by.
+ */
+export function describeDifference(
+  { total, tax }: { total: number | null; tax: number | null },
+  expected: ExpectedTotals,
+): string | null {
+  if (total === null) return `The accounting system gave no total, the order has ${formatCents(expected.total)}.`
+  if (differs(total, expected.total)) {
+    return `The accounting system says ${total.toFixed(2)}, the order ${formatCents(expected.total)}.`
+  }
+  if (tax === null || !differs(tax, expected.tax)) return null
+  return `The accounting system says ${tax.toFixed(2)} of tax, the order ${formatCents(expected.tax)}.`
 }
 
-function buildLines(order: InvoiceSource, itemId: string): (SalesLine | DiscountLine)[] {
-  const lines = order.lines.map((line) => buildSalesLine(line, itemId, order.tax_exempt))
+function differs(amount: number, cents: number): boolean {
+  return Math.abs(Math.round(amount * 100) - cents) > 1
+}
+
+function formatCents(cents: number): string {
+  return toAmount(cents).toFixed(2)
+}
+
+function getExpectedTotals({ totals }: InvoiceSource): ExpectedTotals {
+  return { total: totals.total, tax: totals.tax_total }
+}
+
+function buildAmounts(order: InvoiceSource, references: InvoiceReferences) {
+  const { tax, totals, discount } = order
+  const lines = order.lines.map((line) => buildSalesLine(line, references.itemId, tax !== null))
   // An invoice must have a line, and an order may have none yet.
-  if (lines.length === 0) lines.push(makeSalesLine(itemId, order.title, 1, 0, 0, 'NON'))
-  const discount = buildDiscountLine(order)
-  return discount ? [...lines, discount] : lines
+  if (lines.length === 0) lines.push(makeSalesLine(references.itemId, cleanLine(order.title), 1, 0, 0, 'NON'))
+  const discountLine = buildDiscountLine(order)
+  const taxCodeId = tax && (tax.code_id ?? references.taxCodeId)
+  return {
+    CustomerRef: { value: references.customerId },
+    Line: discountLine ? [...lines, discountLine] : lines,
+    TxnTaxDetail: {
+      TotalTax: toAmount(totals.tax_total),
+      ...(taxCodeId === null ? {} : { TxnTaxCodeRef: { value: taxCodeId } }),
+    },
+    ...(discountLine && discount ? { ApplyTaxAfterDiscount: discount.type === 'before_tax' } : {}),
+  }
 }
 
-function buildSalesLine(line: InvoiceSourceLine, itemId: string, taxExempt: boolean): SalesLine {
-  const taxCode = line.taxable && !taxExempt ? 'TAX' : 'NON'
+function buildSalesLine(line: InvoiceSourceLine, itemId: string, isTaxed: boolean): SalesLine {
+  const taxCode = line.taxable && isTaxed ? 'TAX' : 'NON'
   const { quantity, unit_price_cents: priceCents, total_cents: totalCents } = line
-  const text = [line.title, line.description].filter(Boolean).join('\n')
+  const text = [cleanLine(line.title ?? ''), line.description].filter(Boolean).join('\n')
   if (isExactProduct(quantity, priceCents, totalCents)) {
     return makeSalesLine(itemId, text, quantity, priceCents, totalCents, taxCode)
   }
@@ -157,7 +200,7 @@ function makeSalesLine(
   return {
     DetailType: 'SalesItemLineDetail',
     Amount: toAmount(totalCents),
-    ...(description ? { Description: cutText(description) } : {}),
+    ...(description ? { Description: cleanProse(description) } : {}),
     SalesItemLineDetail: {
       ItemRef: { value: itemId },
       Qty: quantity,
@@ -206,13 +249,6 @@ function getPercentOf(percent: number, cents: number): number {
   const shifted = digits * BigInt(cents) * 2n + scale * 100n
   const rest = ((shifted % divisor) + divisor) % divisor
   return Number((shifted - rest) / divisor)
-}
-
-/** Cuts to what a text field holds, never through the middle of a character of two code units. */
-function cutText(text: string): string {
-  if (text.length <= LONGEST_TEXT) return text
-  const cut = text.slice(0, LONGEST_TEXT)
-  return /[\uD800-\uDBFF]$/.test(cut) ? cut.slice(0, -1) : cut
 }
 
 /** The date of a date or date-time that exists in the calendar, else null: anything else would be refused as a whole. */

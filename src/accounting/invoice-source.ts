@@ -12,7 +12,7 @@ export function toInvoiceSource({ project, invoice, client, tax, items }: Invoic
     created_date: project.createdDate,
     deadline: project.deadline ?? invoice.dueDate,
     client: { company_name: client.companyName, email: client.email },
-    tax_exempt: invoice.taxExempt,
+    tax: tax && tax.rate > 0 && !invoice.taxExempt ? { code_id: tax.accountingTaxCodeId } : null,
     discount: {
       amount: fromCents(invoice.discountHundredths),
       amount_type: invoice.discountAmountType,

@@ -150,7 +150,7 @@ export interface Effects {
   notice: Partial<NoticeRow>
   /** Sets these of the order's link; null removes it. */
   link?: Partial<LinkRow> | null
-  /** The client's customer there; null when the one that was stored is not known there. */
+  /** The client's customer there; null when the one that was stored is not known there. One chosen by hand stays. */
   customer?: { clientId: number; customerId: string | null } | undefined
   connection?: Partial<ConnectionRow>
 }
@@ -185,7 +185,7 @@ export async function recordStep(
           orm
             .update(clients)
             .set({ accountingCustomerId: customer.customerId })
-            .where(and(eq(clients.companyId, companyId), eq(clients.id, customer.clientId))),
+            .where(sql`company_id = ${companyId} AND id = ${customer.clientId} AND accounting_customer_linked = 0`),
         ]
       : []),
     ...(connection
@@ -197,17 +197,26 @@ export async function recordStep(
 /**
  * Begins with these books. What is known of others holds no more: their ids mean something else here, so that every
  * invoice is looked for by its number first, and no call that was meant for them is repeated.
+ *
+ * @param before the books of before, if any: without them, customers were linked by hand for these
  */
-export async function connectBooks(db: Database, companyId: number, books: string): Promise<void> {
+export async function connectBooks(
+  db: Database,
+  companyId: number,
+  books: string,
+  before: string | undefined,
+): Promise<void> {
+  const connect = upsertConnection(companyId, { books, pausedUntil: 0, stoppedFor: null, reason: null })
+  if (!before) return void (await db.write([connect]))
   await db.write([
-    upsertConnection(companyId, { books, pausedUntil: 0, stoppedFor: null, reason: null }),
+    connect,
     orm
       .update(accountingLinks)
       .set({ externalId: null, syncToken: null, customerId: null, syncedAt: null })
       .where(eq(accountingLinks.companyId, companyId)),
     orm
       .update(clients)
-      .set({ accountingCustomerId: null })
+      .set({ accountingCustomerId: null, accountingCustomerLinked: false })
       .where(and(eq(clients.companyId, companyId), isNotNull(clients.accountingCustomerId))),
     orm
       .update(accountingOutbox)

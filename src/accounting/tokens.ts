@@ -15,6 +15,20 @@ export interface TokenSettings {
   clientSecret: string
 }
 
+/**
+ * The documented token addresses of API hosts that give no tokens themselves: production and sandbox share one. The one
+ * place with real host names, since no company could connect without knowing them.
+ */
+const TOKEN_URLS: ReadonlyMap<string, string> = new Map([
+  ['quickbooks.api.intuit.com', 'https://oauth.platform.intuit.com/oauth2/v1/tokens/bearer'],
+  ['sandbox-quickbooks.api.intuit.com', 'https://oauth.platform.intuit.com/oauth2/v1/tokens/bearer'],
+])
+
+/** Where tokens are given unless the integration says otherwise. @param baseUrl without a slash at its end */
+export function getDefaultTokenUrl(baseUrl: string): string {
+  return TOKEN_URLS.get(new URL(baseUrl).hostname) ?? `${baseUrl}/oauth2/v1/tokens/bearer`
+}
+
 const LONGEST_MARGIN_MS = 60_000
 const DEFAULT_LIFETIME_S = 3_600
 
@@ -31,7 +45,7 @@ export interface TokenKeeper {
    * @throws AccountingError when the consent is lost or the token endpoint fails; whatever `saveTokens` throws
    */
   getAccessToken: (refused?: string) => Promise<string>
-  /** Everything secret, for blotting out of messages. */
+  /** Everything secret, to be redacted in messages. */
   listSecrets: () => string[]
 }
 

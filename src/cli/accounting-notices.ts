@@ -73,7 +73,26 @@ export async function retryNotice(database: CommandDatabase, id: number, now: nu
 
 /** Has all dead notices sent again, of one company or of all, and tells how many. */
 export async function retryDead(database: CommandDatabase, companyId: number | null, now: number): Promise<number> {
-  const condition = companyId === null ? sql`state = 'dead'` : sql`state = 'dead' AND company_id = ${companyId}`
+  return retryAll(
+    database,
+    companyId === null ? sql`state = 'dead'` : sql`state = 'dead' AND company_id = ${companyId}`,
+    now,
+  )
+}
+
+/** The same for the parked and dead ones of a client's orders. */
+export async function retryOrdersOf(
+  database: CommandDatabase,
+  companyId: number,
+  clientId: number,
+  now: number,
+): Promise<number> {
+  const ofClient = sql`SELECT id FROM orders WHERE company_id = ${companyId} AND client_id = ${clientId}`
+  const condition = sql`company_id = ${companyId} AND order_id IN (${ofClient}) AND state IN ('parked', 'dead')`
+  return retryAll(database, condition, now)
+}
+
+async function retryAll(database: CommandDatabase, condition: SQL, now: number): Promise<number> {
   const [count] = await database.orm.select({ total: sql<number>`count(*)` }).from(accountingOutbox).where(condition)
   if (count && count.total > 0) await retry(database, condition, now)
   return count?.total ?? 0

@@ -11,20 +11,27 @@ import { formatNotices } from './accounting-table.ts'
 import { CommandError, readCommandLine, resolvePath, runCommand } from './command.ts'
 import { type CommandDatabase, openDatabase, type Place, readPlace } from './database.ts'
 import { readDevRecord } from './dev-record.ts'
+import { linkCustomer, readCustomerId } from './link-customer.ts'
 
 const PREFIX = 'npm run accounting -- '
 const PLACE_USAGE = '[--state DIR] [--remote]'
 const USAGES = {
   list: `${PREFIX}list [--state ${NOTICE_STATES.join('|')}] [--company ID] ${PLACE_USAGE}`,
   retry: `${PREFIX}retry ID | --dead [--company ID] ${PLACE_USAGE}`,
+  'link-customer': `${PREFIX}link-customer CLIENT_ID CUSTOMER_ID [--company ID] ${PLACE_USAGE}`,
 }
-const ANY_USAGE = `${PREFIX}list | retry ID | retry --dead`
+const ANY_USAGE = `${PREFIX}list | retry ID | retry --dead | link-customer CLIENT_ID CUSTOMER_ID`
 const HELP = `${USAGES.list}
 ${USAGES.retry}
+${USAGES['link-customer']}
 
 Notices for the companies' accounting systems that are not delivered yet: 'pending' ones are sent by
 themselves, 'parked' ones wait for a person or an edit of the order, 'dead' ones were refused or tried too
 often. 'retry' sends one again, or all dead ones, and ends a stop or pause of their company.
+
+'link-customer' books a client's invoices on the customer of that id in the accounting system, instead of one
+found or made by the client's name, and sends the client's parked and dead notices again. The company may be
+left out where there is only one.
 
 --state takes either a state of notices (${NOTICE_STATES.join(', ')}) or the directory that holds the data; give it
 twice for both. A directory of such a name is written with a path: ./dead.
@@ -35,12 +42,12 @@ await runCommand(async (args) => {
   const line = readCommandLine(separateStates(args), ANY_USAGE, {
     options: ['notice-state', 'state', 'company'],
     flags: ['remote', 'dead', 'help'],
-    positionals: [0, 2],
+    positionals: [0, 3],
   })
   const { values, flags } = line
   if (flags.has('help')) return void process.stdout.write(HELP)
-  const [action, word] = line.positionals
-  if (action !== 'list' && action !== 'retry') {
+  const [action, word, lastWord] = line.positionals
+  if (action !== 'list' && action !== 'retry' && action !== 'link-customer') {
     throw new CommandError(
       action === undefined ? `Usage: ${ANY_USAGE}` : `Unknown action '${action}'. Usage: ${ANY_USAGE}`,
     )
@@ -49,6 +56,9 @@ await runCommand(async (args) => {
   const companyId = values.company === undefined ? null : readId(values.company, '--company')
   const now = Date.now()
 
+  if (lastWord !== undefined && action !== 'link-customer') {
+    throw new CommandError(`Unexpected argument '${lastWord}'. Usage: ${USAGES[action]}`)
+  }
   if (action === 'list') {
     if (word !== undefined) throw new CommandError(`Unexpected argument '${word}'. Usage: ${USAGES.list}`)
     if (flags.has('dead')) throw new CommandError(`Option '--dead' is not one of list. Usage: ${USAGES.list}`)
@@ -56,7 +66,19 @@ await runCommand(async (args) => {
     return withDatabase(place, (database) => list(database, { state, companyId }, now))
   }
   if (values['notice-state'] !== undefined) {
-    throw new CommandError(`Option '--state ${values['notice-state']}' is not one of retry. Usage: ${USAGES.retry}`)
+    const option = `--state ${values['notice-state']}`
+    throw new CommandError(`Option '${option}' is not one of ${action}. Usage: ${USAGES[action]}`)
+  }
+  if (action === 'link-customer') {
+    if (word === undefined || lastWord === undefined || flags.has('dead')) {
+      throw new CommandError(`Usage: ${USAGES['link-customer']}`)
+    }
+    const link = { clientId: readId(word, 'CLIENT_ID'), customerId: readCustomerId(lastWord), companyId }
+    return withDatabase(place, async (database) => {
+      const { text, count } = await linkCustomer(database, link, now)
+      if (count === 0) return `${text}\n`
+      return `${text} ${count} ${count === 1 ? 'notice is' : 'notices are'} sent again ${await wakeService(place)}\n`
+    })
   }
   if ((word === undefined) === !flags.has('dead') || (word !== undefined && companyId !== null)) {
     throw new CommandError(`Usage: ${USAGES.retry}`)

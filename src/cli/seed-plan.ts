@@ -59,7 +59,7 @@ async function planSeed(orm: Orm, file: SeedFile, keys: string | null, now: numb
       orm,
       taxes,
       [taxes.companyId, taxes.id],
-      file.taxes.map((tax) => ({ companyId, ...tax })),
+      file.taxes.map(({ tax_code_id: accountingTaxCodeId, ...tax }) => ({ companyId, ...tax, accountingTaxCodeId })),
     ),
     ...insertAbsent(
       orm,

@@ -31,6 +31,8 @@ export function toClientRow(
     accountingSyncEnabled: client.accounting_sync_enabled,
     taxExempt: client.tax_exempt,
     taxExemptReason: client.tax_exempt_reason,
+    accountingCustomerId: client.accounting_customer_id,
+    accountingCustomerLinked: client.accounting_customer_id !== null,
     deleted: client.deleted,
     createdAt: client.created_at ?? now,
     updatedAt: client.updated_at ?? client.created_at ?? now,

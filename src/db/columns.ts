@@ -28,6 +28,7 @@ export const clientColumns = columnsBut(
   'phoneDigits',
   'searchText',
   'accountingCustomerId',
+  'accountingCustomerLinked',
 )
 
 /** The parts of an order as answers show them. */
@@ -36,7 +37,7 @@ export const invoiceColumns = columnsBut(invoices, 'companyId', 'createdAt', 'up
 export const itemColumns = columnsBut(invoiceItems, 'companyId', 'searchText')
 export const paymentColumns = columnsBut(payments, 'companyId')
 export const artworkColumns = columnsBut(artworks, 'companyId')
-export const taxColumns = columnsBut(taxes, 'companyId', 'deleted')
+export const taxColumns = columnsBut(taxes, 'companyId', 'deleted', 'accountingTaxCodeId')
 export const statusColumns = columnsBut(orderStatuses, 'companyId', 'deleted')
 
 /**

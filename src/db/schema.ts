@@ -94,6 +94,8 @@ export const taxes = sqliteTable(
     name: text('name').notNull(),
     /** Percent, at most 4 decimals. */
     rate: real('rate').notNull(),
+    /** The accounting system's tax code for it. */
+    accountingTaxCodeId: text('accounting_tax_code_id'),
     deleted: flag('deleted'),
   },
   (t) => [primaryKey({ columns: [t.companyId, t.id] })],
@@ -127,6 +129,8 @@ export const clients = sqliteTable(
     deleted: flag('deleted'),
     /** The customer's id in the accounting system, once known. */
     accountingCustomerId: text('accounting_customer_id'),
+    /** Whether somebody chose it: then it is never replaced by another. */
+    accountingCustomerLinked: flag('accounting_customer_linked'),
     createdAt: integer('created_at').notNull(),
     updatedAt: integer('updated_at').notNull(),
   },

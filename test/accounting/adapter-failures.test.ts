@@ -111,7 +111,7 @@ describe('what goes wrong is told by its class', () => {
     expect(found?.Id).toBe(key.Id)
     expect(isOurInvoice(found ?? {}, create.operation === 'create' ? create.body : {})).toBe(true)
     const other = await adapter.findOrCreateCustomer({ displayName: 'Other', email: null }, 'c9')
-    const theirs = buildCreateCall(makeOrder(), { customerId: other, itemId: '1' })
+    const theirs = buildCreateCall(makeOrder(), { customerId: other, itemId: '1', taxCodeId: null })
     expect(isOurInvoice(found ?? {}, theirs.operation === 'create' ? theirs.body : {})).toBe(false)
   })
 
@@ -119,6 +119,17 @@ describe('what goes wrong is told by its class', () => {
     const { world, adapter, create } = await openBooks()
     await world.steer({ action: 'close_books', realm_id: REALM, until: '2026-01-31' })
     expect(classify((await fail(adapter.sendInvoice(create, 'r1'))).failure)).toBe('closed_period')
+  })
+})
+
+describe('a long fault', () => {
+  // A minute and more where a pattern looks ahead from every character.
+  it.each(['%', '%1 ', '<Fault ><Error code="1'])('of 500 kB of %j becomes a short message', async (unit) => {
+    const { world, adapter, create } = await openBooks()
+    const long = unit.repeat(500_000 / unit.length)
+    const body = unit.startsWith('<') ? long : JSON.stringify({ Fault: { Error: [{ code: long, Message: long }] } })
+    await world.spoil({ match: INVOICE_POST, status: 400, body })
+    expect((await fail(adapter.sendInvoice(create, 'r1'))).message.length).toBeLessThanOrEqual(300)
   })
 })
 

@@ -2,6 +2,7 @@ import {
   buildCreateCall,
   buildUpdateCall,
   type InvoiceCall,
+  type InvoiceReferences,
   type InvoiceSource,
 } from '../../src/accounting/invoice-payload.ts'
 import { AccountingError } from '../../src/accounting/transport.ts'
@@ -23,15 +24,11 @@ export async function openBooks(order: Partial<InvoiceSource> = {}) {
   const world = new World()
   const adapter = world.connect()
   const customerId = await adapter.findOrCreateCustomer(ACME, 'customer')
-  const references = { customerId, itemId: '1' }
+  const references = { customerId, itemId: '1', taxCodeId: null }
   const create = buildCreateCall(makeOrder(order), references)
   return { world, adapter, references, create }
 }
 
-export function makeUpdate(
-  order: Partial<InvoiceSource>,
-  references: { customerId: string; itemId: string },
-  Id: string,
-) {
+export function makeUpdate(order: Partial<InvoiceSource>, references: InvoiceReferences, Id: string) {
   return (SyncToken: string): InvoiceCall => buildUpdateCall(makeOrder(order), references, { Id, SyncToken })
 }

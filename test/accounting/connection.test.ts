@@ -47,6 +47,37 @@ describe('the connection', () => {
     expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'create'])
   })
 
+  it('is stopped when the API host gives no tokens; a token address lets the queue go on', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.world.steer({ action: 'move_tokens' })
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.standing(id)).toMatchObject({
+      status: 'pending',
+      last_error: expect.stringMatching(
+        /no token endpoint at http.*: set token_url of the accounting_sync integration/,
+      ),
+    })
+    const calls = (await shop.world.lines()).length
+    await shop.passTime()
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.world.lines()).toHaveLength(calls)
+
+    await shop.connect({}, true, { token_url: shop.world.tokenUrl })
+    await shop.deliver()
+    expect(await shop.standing(id)).toMatchObject({ status: 'synced', last_error: null })
+  })
+
+  it('goes on trying while the token host fails', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.world.spoil({ match: '^POST /oauth2', ...SPOILT.unavailable })
+    expect(await shop.deliver()).toBeGreaterThan(Date.now())
+    await shop.passTime()
+    await shop.deliver()
+    expect(await shop.standing(id)).toMatchObject({ status: 'synced' })
+  })
+
   it('leaves ids of other books alone', async () => {
     const shop = await Shop.open()
     const [id, removed] = [await shop.makeOrder(), await shop.makeOrder()]

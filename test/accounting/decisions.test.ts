@@ -23,7 +23,6 @@ function situation(more: Partial<Situation> = {}): Situation {
     operation: 'update',
     attempts: 1,
     staleAttempts: 0,
-    refreshed: false,
     nowMs: NOW_MS,
     random: 0,
     ...more,
@@ -42,8 +41,8 @@ const TABLE: [string, Failure, Operation, object][] = [
   ['429', answered(429), 'update', { action: 'pause_company', untilMs: NOW_MS + 60_000 }],
   ['3001 as 429', answered(429, ['3001']), 'create', { action: 'pause_company', untilMs: NOW_MS + 60_000 }],
   ['3001 as 403', answered(403, ['3001']), 'create', { action: 'pause_company', untilMs: NOW_MS + 60_000 }],
-  ['401', answered(401), 'update', { action: 'refresh_token' }],
-  ['401/3200', answered(401, ['3200']), 'create', { action: 'refresh_token' }],
+  ['401 with a new token', answered(401), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['401/3200 with a new token', answered(401, ['3200']), 'create', { action: 'retry', atMs: NOW_MS + 500 }],
   [
     'invalid_grant',
     answered(400, [], { endpoint: 'token', oauthError: 'invalid_grant' }),
@@ -93,6 +92,8 @@ const TABLE: [string, Failure, Operation, object][] = [
     'update',
     { action: 'retry', atMs: NOW_MS + 500 },
   ],
+  ['no token endpoint', { kind: 'no_token_endpoint' }, 'update', { action: 'stop_company' }],
+  ['every name taken', { kind: 'names_taken' }, 'create', { action: 'park' }],
   ['401/3200 of tokens', answered(401, ['3200'], { endpoint: 'token' }), 'update', { action: 'stop_company' }],
 ]
 
@@ -101,18 +102,10 @@ describe('what the outbox does', () => {
     expect(decide(classify(failure), situation({ operation }))).toEqual(expected)
   })
 
-  it('is done after a call that went well', () => {
-    expect(decide('ok', situation())).toEqual({ action: 'done' })
-  })
-
-  it('retries a token that is refused even when new, like a failing system', () => {
-    expect(decide('token', situation({ refreshed: true }))).toEqual({ action: 'retry', atMs: NOW_MS + 500 })
-  })
-
   it('gives up after the last try', () => {
     expect(decide('transient', situation({ attempts: MAX_ATTEMPTS - 1 })).action).toBe('retry')
     expect(decide('transient', situation({ attempts: MAX_ATTEMPTS }))).toEqual({ action: 'dead' })
-    expect(decide('token', situation({ attempts: MAX_ATTEMPTS, refreshed: true }))).toEqual({ action: 'dead' })
+    expect(decide('token', situation({ attempts: MAX_ATTEMPTS }))).toEqual({ action: 'dead' })
   })
 
   it('merges a stale invoice in five tries', () => {

@@ -4,14 +4,14 @@ import {
   buildCreateCall,
   buildRemoveCall,
   buildUpdateCall,
-  formatDocNumber,
   type InvoiceBody,
   type InvoiceSource,
   type InvoiceSourceLine,
 } from '../../src/accounting/invoice-payload.ts'
+import { formatDocNumber } from '../../src/accounting/wire-text.ts'
 import { makeLine, makeOrder } from './support.ts'
 
-const REFERENCES = { customerId: '7', itemId: '1' }
+const REFERENCES = { customerId: '7', itemId: '1', taxCodeId: null }
 
 function build(order: Partial<InvoiceSource> = {}): InvoiceBody {
   const call = buildCreateCall(makeOrder(order), REFERENCES)
@@ -42,6 +42,7 @@ describe('an invoice of an order', () => {
       PrivateNote: 'Print on the front',
       CustomerRef: { value: '7' },
       TxnTaxDetail: { TotalTax: 8.46 },
+      ApplyTaxAfterDiscount: true,
       Line: [
         {
           DetailType: 'SalesItemLineDetail',
@@ -61,9 +62,7 @@ describe('an invoice of an order', () => {
   })
 
   it('taxes no line of an exempt order', () => {
-    expect(salesOf(build({ tax_exempt: true })).map((line) => line.SalesItemLineDetail.TaxCodeRef.value)).toEqual([
-      'NON',
-    ])
+    expect(salesOf(build({ tax: null })).map((line) => line.SalesItemLineDetail.TaxCodeRef.value)).toEqual(['NON'])
   })
 
   it('has a line of nothing while the order has none', () => {
@@ -218,7 +217,7 @@ const orders = fc
     const discount_total = discount?.type === 'after_tax' ? discountOn(subtotal + tax_total) : before
     return makeOrder({
       lines: own,
-      tax_exempt,
+      tax: tax_exempt ? null : { code_id: null },
       description,
       discount: discount && { ...discount, amount: discount.hundredths / 100 },
       totals: { subtotal, discount_total, tax_total, total: subtotal - discount_total + tax_total },

@@ -122,7 +122,7 @@ export class Outbox {
       const failure = classify(error.failure)
       if (failure === 'stale') row.staleAttempts += 1
       const { operation, attempts, staleAttempts } = row
-      const situation = { operation, attempts, staleAttempts, refreshed: error.refreshed }
+      const situation = { operation, attempts, staleAttempts }
       await this.obey(order, row, decide(failure, { ...situation, nowMs: this.nowMs, random: this.random() }))
     }
   }
@@ -135,7 +135,7 @@ export class Outbox {
       this.customers.get(displayName) ??
       (await this.adapter.findOrCreateCustomer({ displayName, email }, this.makeId()))
     this.customers.set(displayName, customerId)
-    const references = { customerId, itemId: '1' }
+    const references = { customerId, itemId: '1', taxCodeId: null }
     const create = buildCreateCall(order.source, references)
     if (findFirst) {
       const found = await this.findOurs(order.source.number, create)
@@ -186,8 +186,6 @@ export class Outbox {
         order.remote = 'unknown'
         row.state = 'pending'
         return
-      case 'refresh_token':
-        throw new Error('The adapter refreshes by itself')
       case 'park':
       case 'dead':
         if (row.state === 'sent' && row.operation === 'create') order.remote = 'unknown'

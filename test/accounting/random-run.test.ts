@@ -94,7 +94,11 @@ describe('500 random changes of orders with everything going wrong', () => {
     for (const order of outbox.orders.filter(({ deleted }) => !deleted)) {
       const invoice = Object.values(books.invoices).find(({ DocNumber }) => DocNumber === order.source.number)
       const customerId = outbox.customers.get(order.source.client.company_name) ?? ''
-      const { body } = buildUpdateCall(order.source, { customerId, itemId: '1' }, { Id: '', SyncToken: '' })
+      const { body } = buildUpdateCall(
+        order.source,
+        { customerId, itemId: '1', taxCodeId: null },
+        { Id: '', SyncToken: '' },
+      )
       const {
         Id: _id,
         SyncToken: _token,

@@ -42,18 +42,19 @@ export class Shop {
   }
 
   /** Stores the integration as `seed` does: it counts as changed. */
-  async connect(credentials: Record<string, string> = {}, enabled = true): Promise<void> {
+  async connect(credentials: Record<string, string> = {}, enabled = true, settings: object = {}): Promise<void> {
     const keys = env.CREDENTIALS_KEY
     const all = { ...CREDENTIALS, ...credentials }
     await sql(
       `INSERT INTO integrations (company_id, kind, enabled, base_url, settings, credentials, updated_at)
-       VALUES (?1, 'accounting_sync', ?2, ?3, '{}', ?4, ?5)
-       ON CONFLICT DO UPDATE SET enabled = ?2, base_url = ?3, credentials = ?4, updated_at = ?5`,
+       VALUES (?1, 'accounting_sync', ?2, ?3, ?6, ?4, ?5)
+       ON CONFLICT DO UPDATE SET enabled = ?2, base_url = ?3, settings = ?6, credentials = ?4, updated_at = ?5`,
       this.company.id,
       enabled ? 1 : 0,
       this.world.baseUrl,
       await encryptCredentials(keys, this.company.id, 'accounting_sync', all),
       Date.now() + freshId(),
+      JSON.stringify(settings),
     )
   }
 

@@ -30,7 +30,10 @@ const EMPTY_BOOKS: Books = { invoices: {}, voided: [], deleted: [], customers: {
 
 /** A company at the simulator that no other test shares. */
 export class World {
-  readonly baseUrl = `${inject('accountingUrl')}/t/${crypto.randomUUID()}`
+  private readonly scopeId = crypto.randomUUID()
+  readonly baseUrl = `${inject('accountingUrl')}/t/${this.scopeId}`
+  /** Where the token host gives tokens of the same company. */
+  readonly tokenUrl = `${inject('tokenHostUrl')}/t/${this.scopeId}/oauth2/v1/tokens/bearer`
   /** What `saveTokens` was given, newest last. */
   readonly saved: AccountingTokens[] = []
 
@@ -101,7 +104,7 @@ export function makeOrder(order: Partial<InvoiceSource> = {}): InvoiceSource {
     created_date: '2026-01-31',
     deadline: '2026-02-28',
     client: { company_name: 'Acme', email: 'ann@acme.test' },
-    tax_exempt: false,
+    tax: { code_id: null },
     discount: null,
     lines: [makeLine()],
     totals: { subtotal: 11_400, discount_total: 0, tax_total: 941, total: 12_341 },

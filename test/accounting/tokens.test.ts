@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { classify } from '../../src/accounting/decisions.ts'
-import type { AccountingTokens } from '../../src/accounting/tokens.ts'
+import { type AccountingTokens, getDefaultTokenUrl } from '../../src/accounting/tokens.ts'
 import { AccountingError } from '../../src/accounting/transport.ts'
 import { CREDENTIALS, SPOILT } from '../simulators/accounting-data.ts'
 import { REALM, World } from './support.ts'
@@ -58,6 +58,39 @@ describe('access tokens', () => {
     expect(classify(error.failure)).toBe('grant_lost')
   })
 
+  it('are asked for at the token host where the API host gives none', async () => {
+    const world = new World()
+    await world.steer({ action: 'move_tokens' })
+    await world.connect({ settings: { ...world.settings(), tokenUrl: world.tokenUrl } }).findInvoices('1')
+    expect(world.saved).toHaveLength(1)
+  })
+
+  it.each([
+    ['https://quickbooks.api.intuit.com', 'https://oauth.platform.intuit.com/oauth2/v1/tokens/bearer'],
+    ['https://sandbox-quickbooks.api.intuit.com', 'https://oauth.platform.intuit.com/oauth2/v1/tokens/bearer'],
+    ['https://accounting.example/api', 'https://accounting.example/api/oauth2/v1/tokens/bearer'],
+    ['https://constructor', 'https://constructor/oauth2/v1/tokens/bearer'],
+  ])('are asked for, with the API at %s, at %s', (baseUrl, tokenUrl) => {
+    expect(getDefaultTokenUrl(baseUrl)).toBe(tokenUrl)
+  })
+
+  it.each([
+    ['404', { status: 404, body: '{"message":"No route"}' }],
+    ['405', { status: 405, body: '' }],
+    ['a page', { status: 200, headers: { 'content-type': 'text/html' }, body: ' <html>Sign in</html>' }],
+    ['a page with 403', { status: 403, body: '<!doctype html><p>No' }],
+    ['a redirect', { status: 302, headers: { location: '/login' }, body: '' }],
+  ])('cannot come from an address that answers %s', async (_name, fault) => {
+    const world = new World()
+    const tokenUrl = `${world.baseUrl}/tokens?key=hidden`
+    await world.spoil({ match: '^POST /tokens', ...fault })
+    const error = await fail(world.connect({ settings: { ...world.settings(), tokenUrl } }).findInvoices('1'))
+    expect(classify(error.failure)).toBe('no_token_endpoint')
+    expect(error.message).toBe(
+      `There is no token endpoint at ${world.baseUrl}/tokens: set token_url of the accounting_sync integration.`,
+    )
+  })
+
   it('are renewed before they run out', async () => {
     const world = new World()
     let nowMs = Date.now()
@@ -86,7 +119,6 @@ describe('access tokens', () => {
     await world.spoil({ match: '^GET', times: -1, ...SPOILT.tokenExpired })
     const error = await fail(adapter.findInvoices('1'))
     expect(classify(error.failure)).toBe('token')
-    expect(error.refreshed).toBe(true)
     expect(await countRefreshes(world)).toBe(3)
   })
 
@@ -156,7 +188,10 @@ describe('the refresh token', () => {
   it.each([
     ['a wrong secret', 'grant_lost', {}, 'wrong'],
     ['a failing token endpoint', 'transient', SPOILT.unavailable, null],
+    ['a failing token endpoint without a page', 'transient', { status: 500, body: '' }, null],
     ['a throttled token endpoint', 'throttle', SPOILT.throttled, null],
+    ['a throttled token endpoint with a page', 'throttle', { status: 429, body: '<html>Slow</html>' }, null],
+    ['a refusal', 'grant_lost', { status: 404, body: '{"error":"invalid_client"}' }, null],
     ['no token in the answer', 'transient', { status: 200, body: '{}' }, null],
   ])('%s: %s', async (_name, expected, fault, secret) => {
     const world = new World()

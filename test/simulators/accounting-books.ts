@@ -1,11 +1,18 @@
 import { createHash } from 'node:crypto'
-import { ITEM_ID } from './accounting-data.ts'
-
-type Fields = Record<string, unknown>
+import { checkName, checkTexts, type Fields, Refusal, readFields, readList } from './accounting-fields.ts'
+import { computeTotals, type TaxSettings } from './accounting-totals.ts'
 
 export interface StoredInvoice extends Fields {
   Id: string
   SyncToken: string
+}
+
+export interface StoredCustomer extends Fields {
+  Id: string
+  SyncToken: string
+  DisplayName: string
+  /** False: it can be neither found nor billed, and keeps its name. */
+  Active: boolean
 }
 
 /** The books of one company. Plain JSON, so that tests can compare it. */
@@ -14,7 +21,10 @@ export interface Books {
   /** Ids of invoices that were voided (still there) and that were deleted (gone). */
   voided: string[]
   deleted: string[]
-  customers: Record<string, { Id: string; SyncToken: string; DisplayName: string; PrimaryEmailAddr?: unknown }>
+  customers: Record<string, StoredCustomer>
+  /** Names of vendors and employees, which no customer may have. */
+  otherNames: string[]
+  taxes: TaxSettings
   closedUntil: string
   nextId: number
   /** The first answer to each request id, and a digest of what was asked. */
@@ -31,21 +41,13 @@ export function openBooks(): Books {
     voided: [],
     deleted: [],
     customers: {},
+    otherNames: [],
+    taxes: { codes: {}, automatedRate: null },
     closedUntil: '',
     nextId: 1,
     answers: {},
     changes: [],
     misused: [],
-  }
-}
-
-/** Refuses a call with one of the protocol's codes. */
-export class Refusal extends Error {
-  readonly code: string
-
-  constructor(code: string, message: string) {
-    super(message)
-    this.code = code
   }
 }
 
@@ -101,29 +103,45 @@ export function readInvoice(books: Books, id: string): StoredInvoice {
   return invoice
 }
 
-export function createCustomer(books: Books, fields: Fields): Books['customers'][string] {
-  const { DisplayName: name, PrimaryEmailAddr: email } = fields
-  if (typeof name !== 'string' || name === '') throw new Refusal('2020', 'Required param missing: DisplayName')
-  if (name.length > 500) throw new Refusal('2050', 'DisplayName is too long')
-  const taken = Object.values(books.customers).some((each) => each.DisplayName.toLowerCase() === name.toLowerCase())
-  if (taken) throw new Refusal('6240', 'The name supplied already exists')
+export function createCustomer(books: Books, fields: Fields): StoredCustomer {
+  checkTexts(fields)
+  const { PrimaryEmailAddr: email } = fields
+  const name = checkName(fields.DisplayName)
+  if (String(readFields(email).Address ?? '').length > 100) throw new Refusal('2050', 'Address is too long')
+  const names = [...Object.values(books.customers).map((each) => each.DisplayName), ...books.otherNames]
+  if (names.some((each) => each.toLowerCase() === name.toLowerCase())) {
+    throw new Refusal('6240', 'Another customer, vendor or employee is already using this name')
+  }
   const Id = String(books.nextId)
   books.nextId += 1
-  const customer = { Id, SyncToken: '0', DisplayName: name, ...(email ? { PrimaryEmailAddr: email } : {}) }
+  const customer = {
+    Id,
+    SyncToken: '0',
+    DisplayName: name,
+    Active: true,
+    ...(email ? { PrimaryEmailAddr: email } : {}),
+  }
   books.customers[Id] = customer
   return customer
 }
 
-/** Runs `select * from Entity where Field = 'text'`, the only query there is. Text is compared without case. */
+/**
+ * Runs `select * from Entity where Field = 'text'`, the only query there is. Text is compared without case; inactive
+ * customers are not found.
+ */
 export function runQuery(books: Books, query: string): Record<string, unknown> {
   const parts = /^\s*select\s+\*\s+from\s+(\w+)\s+where\s+(\w+)\s*=\s*'((?:[^'\\]|\\.)*)'\s*$/is.exec(query)
   if (!parts) throw new Refusal('4000', 'Error parsing query')
   const [, entity = '', field = '', literal = ''] = parts
   const wanted = literal.replace(/\\(.)/gs, '$1').toLowerCase()
   const rows: Fields[] =
-    entity === 'Invoice' ? Object.values(books.invoices) : entity === 'Customer' ? Object.values(books.customers) : []
+    entity === 'Invoice' ? Object.values(books.invoices) : entity === 'Customer' ? listActive(books) : []
   const found = rows.filter((row) => String(row[field] ?? '').toLowerCase() === wanted)
   return found.length > 0 ? { [entity]: found, startPosition: 1, maxResults: found.length } : {}
+}
+
+function listActive(books: Books): StoredCustomer[] {
+  return Object.values(books.customers).filter((customer) => customer.Active)
 }
 
 function findCurrent(books: Books, fields: Fields): StoredInvoice {
@@ -151,9 +169,10 @@ function checkPeriod(books: Books, invoice: Fields): void {
 
 function checkInvoice(books: Books, invoice: StoredInvoice): StoredInvoice {
   const { DocNumber, PrivateNote, CustomerRef, TxnDate, DueDate } = invoice
+  checkTexts(invoice)
   const customerId = readFields(CustomerRef).value
   if (typeof customerId !== 'string') throw new Refusal('2020', 'Required param missing: CustomerRef')
-  if (!books.customers[customerId]) throw new Refusal('2500', 'Invalid Reference Id: CustomerRef')
+  if (!books.customers[customerId]?.Active) throw new Refusal('2500', 'Invalid Reference Id: CustomerRef')
   if (String(DocNumber ?? '').length > 21) throw new Refusal('2050', 'DocNumber is too long')
   if (String(PrivateNote ?? '').length > 4_000) throw new Refusal('2050', 'PrivateNote is too long')
   for (const date of [TxnDate, DueDate]) if (date != null && !isDate(date)) throw new Refusal('6000', 'Invalid date')
@@ -161,87 +180,13 @@ function checkInvoice(books: Books, invoice: StoredInvoice): StoredInvoice {
   const same = Object.values(books.invoices).some((each) => each.DocNumber === DocNumber && each.Id !== invoice.Id)
   if (DocNumber != null && same) throw new Refusal('6140', 'Duplicate Document Number Error')
 
-  const lines = readList(invoice.Line)
-  const sales = lines.filter((line) => line.DetailType === 'SalesItemLineDetail')
-  const discounts = lines.filter((line) => line.DetailType === 'DiscountLineDetail')
-  if (sales.length === 0) throw new Refusal('2020', 'Required param missing: Line')
-  if (sales.length + discounts.length < lines.length || discounts.length > 1) {
-    throw new Refusal('6000', 'Unsupported line')
-  }
-  const subtotal = sales.reduce((sum, line) => sum + checkSale(line), 0n)
-  const discount = discounts.reduce((sum, line) => sum + readDiscount(line, subtotal), 0n)
-  const tax = readTax(invoice.TxnTaxDetail)
-  const total = subtotal - discount + tax
-  if (total < 0n) throw new Refusal('6000', 'The total is negative')
-  return { ...invoice, TotalAmt: Number(total) / 100, Balance: Number(total) / 100 }
-}
-
-/** The line's amount in cents. */
-function checkSale(line: Fields): bigint {
-  const { ItemRef, Qty, UnitPrice, TaxCodeRef } = readFields(line.SalesItemLineDetail)
-  const amount = readNumber(line.Amount, 'Amount')
-  if (readFields(ItemRef).value !== ITEM_ID) throw new Refusal('2500', 'Invalid Reference Id: ItemRef')
-  const taxCode = readFields(TaxCodeRef).value
-  if (taxCode !== 'TAX' && taxCode !== 'NON') throw new Refusal('2500', 'Invalid Reference Id: TaxCodeRef')
-  if (String(line.Description ?? '').length > 4_000) throw new Refusal('2050', 'Description is too long')
-  if (Qty !== undefined || UnitPrice !== undefined) {
-    const quantity = readNumber(Qty, 'Qty')
-    const price = readNumber(UnitPrice, 'UnitPrice')
-    if (quantity.digits * price.digits * amount.scale !== amount.digits * quantity.scale * price.scale) {
-      throw new Refusal('6070', 'Amount is not equal to UnitPrice * Qty')
-    }
-  }
-  return toCents(amount)
-}
-
-function readDiscount(line: Fields, subtotal: bigint): bigint {
-  const detail = readFields(line.DiscountLineDetail)
-  if (detail.PercentBased === true) {
-    const { digits, scale } = readNumber(detail.DiscountPercent, 'DiscountPercent')
-    return divideHalfUp(subtotal * digits, scale * 100n)
-  }
-  // A percentage sent beside the amount wins, even when it is 0.
-  return detail.DiscountPercent === 0 ? 0n : toCents(readNumber(line.Amount, 'Amount'))
-}
-
-function readTax(detail: unknown): bigint {
-  const { TotalTax } = readFields(detail)
-  return TotalTax === undefined ? 0n : toCents(readNumber(TotalTax, 'TotalTax'))
-}
-
-interface Decimal {
-  digits: bigint
-  scale: bigint
-}
-
-function readNumber(value: unknown, name: string): Decimal {
-  if (value === undefined || value === null) throw new Refusal('2020', `Required param missing: ${name}`)
-  const [, whole, fraction = ''] = /^(-?\d+)(?:\.(\d+))?$/.exec(String(value)) ?? []
-  if (typeof value !== 'number' || whole === undefined) throw new Refusal('2050', `Invalid number: ${name}`)
-  return { digits: BigInt(whole + fraction), scale: 10n ** BigInt(fraction.length) }
-}
-
-function toCents({ digits, scale }: Decimal): bigint {
-  if ((digits * 100n) % scale !== 0n) throw new Refusal('2050', 'Amounts have at most two decimals')
-  return (digits * 100n) / scale
-}
-
-function divideHalfUp(amount: bigint, divisor: bigint): bigint {
-  const shifted = 2n * amount + divisor
-  const rest = ((shifted % (2n * divisor)) + 2n * divisor) % (2n * divisor)
-  return (shifted - rest) / (2n * divisor)
+  const { tax, total } = computeTotals(invoice, books.taxes)
+  const TxnTaxDetail = { ...readFields(invoice.TxnTaxDetail), TotalTax: Number(tax) / 100 }
+  return { ...invoice, TxnTaxDetail, TotalAmt: Number(total) / 100, Balance: Number(total) / 100 }
 }
 
 function isDate(value: unknown): boolean {
   if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\d$/.test(value)) return false
   const time = Date.parse(`${value}T00:00:00Z`)
   return !Number.isNaN(time) && new Date(time).toISOString().startsWith(value)
-}
-
-function readFields(value: unknown): Fields {
-  return typeof value === 'object' && value !== null ? { ...value } : {}
-}
-
-function readList(value: unknown): Fields[] {
-  return Array.isArray(value) ? value.map(readFields) : []
 }

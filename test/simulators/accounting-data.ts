@@ -34,6 +34,13 @@ export type Steering =
   /** Somebody edits or removes an invoice by hand. */
   | { action: 'edit_invoice'; realm_id: string; id: string; fields: Record<string, unknown> }
   | { action: 'remove_invoice'; realm_id: string; id: string }
+  /** A vendor or an employee of that name, or a customer who is made inactive. */
+  | { action: 'take_name'; realm_id: string; name: string }
+  | { action: 'set_active'; realm_id: string; id: string; active: boolean }
+  /** Rates in percent by tax code, and the rate that the system chooses by itself. */
+  | { action: 'set_taxes'; realm_id: string; codes?: Record<string, number>; automated_rate?: number | null }
+  /** Tokens are given by the token host alone: here is no such address. */
+  | { action: 'move_tokens' }
   /** Invoices of this date and before can no longer be changed. */
   | { action: 'close_books'; realm_id: string; until: string }
 

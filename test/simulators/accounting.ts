@@ -7,7 +7,6 @@ import {
   digest,
   editByHand,
   openBooks,
-  Refusal,
   readInvoice,
   removeInvoice,
   runQuery,
@@ -15,6 +14,7 @@ import {
   voidInvoice,
 } from './accounting-books.ts'
 import { credentialsFor, makeFault, makeLowerFault, type Steering } from './accounting-data.ts'
+import { Refusal } from './accounting-fields.ts'
 import { type Answer, type Call, type Simulator, startSimulator } from './kit.ts'
 
 export * from './accounting-data.ts'
@@ -26,9 +26,15 @@ export interface AccountingState {
   grants: Record<string, string | null>
   accessTokens: Record<string, { realmId: string; expiresAtMs: number }>
   realms: Record<string, Books>
+  /** Whether tokens are given by the token host alone. */
+  tokensMoved: boolean
 }
 
 const STEERING = '/__books'
+const TOKEN_PATH = '/oauth2/v1/tokens/bearer'
+/** By this header the system knows a call of its token host. */
+const TOKEN_HOST_HEADER = 'x-token-host'
+const NO_SUCH_PAGE = { status: 404, headers: { 'content-type': 'text/html' }, body: '<html>Not found</html>' }
 
 /**
  * Starts the accounting system: tokens at `/oauth2/v1/tokens/bearer`, books at `/v3/company/{realm}/…`.
@@ -40,18 +46,32 @@ export function startAccounting(port = 0): Promise<Simulator> {
   return startSimulator<AccountingState>(makeState, handle, port)
 }
 
+/** Starts the host that gives the tokens of a system and nothing else; its scopes are the system's. */
+export function startTokenHost(system: Simulator): Promise<Simulator> {
+  return startSimulator<{ scopeId: string }>(
+    (scopeId) => ({ scopeId }),
+    async ({ method, path, headers, body }, { scopeId }) => {
+      if (path !== TOKEN_PATH || method !== 'POST') return NO_SUCH_PAGE
+      const { authorization = '' } = headers
+      const relayed = { authorization, [TOKEN_HOST_HEADER]: 'yes' }
+      const response = await fetch(`${system.url}/t/${scopeId}${path}`, { method, headers: relayed, body })
+      return { status: response.status, body: await response.text() }
+    },
+  )
+}
+
 function makeState(): AccountingState {
-  return { lifetimeSeconds: 3_600, grants: {}, accessTokens: {}, realms: {} }
+  return { lifetimeSeconds: 3_600, grants: {}, accessTokens: {}, realms: {}, tokensMoved: false }
 }
 
 function handle(call: Call, state: AccountingState): Answer {
   const url = new URL(call.path, 'http://simulator')
   if (url.pathname === STEERING && call.method === 'POST') return steer(state, JSON.parse(call.body))
-  if (url.pathname === '/oauth2/v1/tokens/bearer' && call.method === 'POST') return giveTokens(call, state)
-
+  if (url.pathname === TOKEN_PATH && call.method === 'POST') {
+    return state.tokensMoved && !call.headers[TOKEN_HOST_HEADER] ? NO_SUCH_PAGE : giveTokens(call, state)
+  }
   const [, realmId, path] = /^\/v3\/company\/(\d+)\/(.+)$/.exec(url.pathname) ?? []
-  if (!realmId || !path)
-    return { status: 404, headers: { 'content-type': 'text/html' }, body: '<html>Not found</html>' }
+  if (!realmId || !path) return NO_SUCH_PAGE
   const refused = refuseToken(call, state, realmId)
   if (refused) return refused
   const books = getBooks(state, realmId)
@@ -78,6 +98,23 @@ function steer(state: AccountingState, order: Steering): Answer {
       break
     case 'remove_invoice':
       removeInvoice(getBooks(state, order.realm_id), order.id)
+      break
+    case 'take_name':
+      getBooks(state, order.realm_id).otherNames.push(order.name)
+      break
+    case 'set_active': {
+      const customer = getBooks(state, order.realm_id).customers[order.id]
+      if (customer) customer.Active = order.active
+      break
+    }
+    case 'set_taxes': {
+      const { taxes } = getBooks(state, order.realm_id)
+      taxes.codes = order.codes ?? taxes.codes
+      if (order.automated_rate !== undefined) taxes.automatedRate = order.automated_rate
+      break
+    }
+    case 'move_tokens':
+      state.tokensMoved = true
       break
     case 'close_books':
       getBooks(state, order.realm_id).closedUntil = order.until

@@ -57,11 +57,11 @@ const CONTROL = '/__simulator'
  * each other do not meet. Tests in workerd steer it over HTTP at `…/t/SCOPE/__simulator`: `PUT` a JSON list of
  * {@link Fault}s, `GET` `{ calls, state }`, `DELETE` to forget the scope.
  *
- * @param fresh makes the state of a scope when it is first met
+ * @param fresh makes the state of a scope, given by its name, when it is first met
  * @param handle answers one call; it sees the path without the scope
  */
 export async function startSimulator<State>(
-  fresh: () => State,
+  fresh: (scopeId: string) => State,
   handle: (call: Call, state: State) => Answer | Promise<Answer>,
   port = 0,
 ): Promise<Simulator> {
@@ -72,7 +72,7 @@ export async function startSimulator<State>(
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [, scopeId = '', path = '/'] = /^(?:\/t\/([^/?]+))?(.*)$/.exec(request.url ?? '/') ?? []
-    const scope = scopes.get(scopeId) ?? { state: fresh(), calls: [], faults: [] }
+    const scope = scopes.get(scopeId) ?? { state: fresh(scopeId), calls: [], faults: [] }
     scopes.set(scopeId, scope)
     const body = await readBody(request)
     const method = request.method ?? 'GET'
