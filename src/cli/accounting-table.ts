@@ -35,7 +35,7 @@ function describeNextTry(row: NoticeRow, held: HeldCompany[], now: number): stri
 function describeHeld({ companyId, isStopped, pausedUntil, reason }: HeldCompany): string {
   const why = reason?.replaceAll(/\s+/g, ' ') ?? 'unknown reason'
   return isStopped
-    ? `Company ${companyId} is stopped until it is connected again (new credentials with npm run seed): ${why}`
+    ? `Company ${companyId} is stopped until its integration is changed (with npm run seed): ${why}`
     : `Company ${companyId} is paused until ${formatTime(pausedUntil)}: ${why}`
 }
 

@@ -152,6 +152,19 @@ describe('npm run accounting', () => {
     [['retry', '0']],
     [['retry', '1', '--dead']],
     [['retry', '1', '--state', 'dead']],
+    [['retry', '1', '2']],
+    [['list', '--company']],
+    [['link-customer']],
+    [['link-customer', '1']],
+    [['link-customer', '0', '58']],
+    [['link-customer', '1', '58', '2']],
+    [['link-customer', '1', '']],
+    [['link-customer', '1', '5 8']],
+    [['link-customer', '1', 'x'.repeat(65)]],
+    [['link-customer', '1', '58', '--dead']],
+    [['link-customer', '1', '58', '--state', 'dead']],
+    [['link-customer', '1', '58', '--company', 'x']],
+    [['link-customer', '1', '58', '--remote']],
     [['send', '1']],
     [[]],
   ])('answers %j with one line and changes nothing', async (args) => {
@@ -159,6 +172,56 @@ describe('npm run accounting', () => {
     const outcome = await runCommand('accounting', ...args, ...(args.includes('ded') ? [] : ['--state', state]))
     expect(outcome).toMatchObject({ code: 1, stdout: '' })
     expect(outcome.stderr.trim().split('\n')).toHaveLength(1)
+  })
+
+  it('links a client to a customer and sends its parked and dead notices again', async () => {
+    const state = await freshState()
+    await runCommand('seed', await writeSeed(smallShop()), '--state', state)
+    runSql(
+      state,
+      `INSERT INTO accounting_outbox (company_id, order_id, operation, state, attempts, next_attempt_at, created_at, updated_at)
+       VALUES (1, 1, 'create', 'parked', 3, 0, 0, 0), (1, 1, 'update', 'dead', 3, 0, 0, 0), (1, 2, 'create', 'dead', 3, 0, 0, 0)`,
+    )
+    const link = (...args: string[]) => runCommand('accounting', 'link-customer', ...args, '--state', state)
+    expect(await link('1', '58')).toEqual({
+      code: 0,
+      stderr: '',
+      stdout: `Client 1 (Ünïon; -- "Tees" 'n' more?) of company 1 is linked to customer 58. 2 notices are sent again when 'npm run dev' runs on this data.\n`,
+    })
+    const rows = () =>
+      runSql(
+        state,
+        'SELECT accounting_customer_id AS id, accounting_customer_linked AS linked FROM clients ORDER BY clients.id',
+      )
+    expect(rows()).toEqual([
+      { id: '58', linked: 1 },
+      { id: null, linked: 0 },
+    ])
+    expect(runSql(state, 'SELECT state, attempts FROM accounting_outbox ORDER BY id')).toEqual([
+      { state: 'pending', attempts: 0 },
+      { state: 'pending', attempts: 0 },
+      { state: 'dead', attempts: 3 },
+    ])
+    expect((await link('1', '59', '--company', '1')).stdout).toMatch(/is linked to customer 59\.\n$/)
+
+    await runCommand('seed', await writeSeed(smallShop(2)), '--state', state)
+    for (const [args, message] of [
+      [['1', '60'], 'There are several companies: say which one with --company ID.'],
+      [['1', '60', '--company', '3'], 'There is no company 3.'],
+      [['9', '60', '--company', '2'], 'Company 2 has no client 9.'],
+      [['1', '6:0', '--company', '1'], "CUSTOMER_ID must be 1 to 64 letters, digits, _ or -, not '6:0'."],
+    ] as const) {
+      expect(await link(...args)).toEqual({ code: 1, stdout: '', stderr: `${message}\n` })
+    }
+    expect(runSql(state, 'SELECT accounting_customer_id AS id FROM clients WHERE company_id = 1 AND id = 1')).toEqual([
+      { id: '59' },
+    ])
+    expect(runSql(state, 'SELECT id FROM clients WHERE company_id = 2 AND accounting_customer_linked = 1')).toEqual([])
+  })
+
+  it('says that there is no company to link a client of', async () => {
+    const outcome = await runCommand('accounting', 'link-customer', '1', '58', '--state', await freshState())
+    expect(outcome).toEqual({ code: 1, stdout: '', stderr: 'There is no company.\n' })
   })
 
   it('tells of a notice that is not there', async () => {

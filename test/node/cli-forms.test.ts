@@ -29,6 +29,12 @@ describe('the form of a seed file', () => {
     ['surprise', 1, 'Unrecognized key: "surprise"'],
     ['company.id', 0, 'shop.json: company.id: '],
     ['company.name', '  ', 'company.name: must have 1 to 255 characters'],
+    ['company.name', 'a\nb', 'company.name: must not contain control characters'],
+    ['clients.0.phone', 'a\tb', 'clients[0].phone: must not contain control characters'],
+    ['clients.0.accounting_customer_id', '', 'clients[0].accounting_customer_id: must be 1 to 64 letters'],
+    ['clients.0.accounting_customer_id', 58, 'clients[0].accounting_customer_id: '],
+    ['taxes.0.tax_code_id', 'a b', 'taxes[0].tax_code_id: must be 1 to 64 letters'],
+    ['orders.0.start_date', 'a\u0000b', 'orders[0].start_date: must not contain control characters'],
     ['clients.0.company_id', 2, 'clients[0]: Unrecognized key: "company_id"'],
     ['clients.0.id', 1.5, 'clients[0].id: '],
     ['clients.0.id', '1', 'clients[0].id: '],
@@ -57,6 +63,8 @@ describe('the form of a seed file', () => {
     ['integrations.supplier_b.credentials', { account_number: '1' }, 'integrations.supplier_b.credentials.api_key: '],
     ['integrations.supplier_b.credentials', {}, 'integrations.supplier_b.credentials.account_number: '],
     ['integrations.accounting_sync.credentials.delete_mode', 'burn', 'credentials.delete_mode: '],
+    ['integrations.accounting_sync.credentials.tax_code_id', 'a:b', 'credentials.tax_code_id: must be 1 to 64'],
+    ['integrations.accounting_sync.credentials.client_secret', 's\n', 'client_secret: must not contain control'],
     ['integrations.supplier_b.credentials.extra', 'x', 'Unrecognized key: "extra"'],
   ])('refuses %s = %j', (path, value, message) => {
     expect(complain(path, value)).toContain(message)

@@ -37,6 +37,37 @@ describe('npm run seed', () => {
     expect(readAll(state)).toEqual(before)
   })
 
+  it('stores what belongs to the accounting system: customers, tax codes and the token address', async () => {
+    const state = await freshState()
+    const shop = smallShop()
+    shop.clients = [{ id: 1, company_name: 'Smith: Team Blue', accounting_customer_id: '58' }]
+    shop.orders = []
+    shop.taxes = [
+      { id: 1, name: 'State', rate: 8.25, tax_code_id: '3' },
+      { id: 2, name: 'None', rate: 0 },
+    ]
+    shop.integrations = {
+      accounting_sync: {
+        base_url: 'https://quickbooks.api.intuit.com',
+        token_url: 'https://oauth.platform.intuit.com/oauth2/v1/tokens/bearer',
+        credentials: { realm_id: '1', client_id: 'c', client_secret: 's', refresh_token: 'r', tax_code_id: '5' },
+      },
+    }
+    expect(await runCommand('seed', await writeSeed(shop), '--state', state)).toMatchObject({ code: 0, stderr: '' })
+    expect(readAll(state)).toMatchObject({
+      clients: [{ accounting_customer_id: '58', accounting_customer_linked: 1 }],
+      taxes: [{ accounting_tax_code_id: '3' }, { accounting_tax_code_id: null }],
+      integrations: [{ settings: '{"token_url":"https://oauth.platform.intuit.com/oauth2/v1/tokens/bearer"}' }],
+    })
+    const [integration] = readAll(state).integrations ?? []
+    const secret = await decryptCredentials(key, 1, 'accounting_sync', String(integration?.credentials))
+    expect(secret).toMatchObject({ tax_code_id: '5' })
+
+    shop.taxes = [{ id: 1, name: 'State', rate: 8.25, tax_code_id: null }]
+    await runCommand('seed', await writeSeed(shop), '--state', state)
+    expect(readAll(state).taxes?.[0]).toMatchObject({ id: 1, accounting_tax_code_id: null })
+  })
+
   it('undoes nothing that the API changed, and sets what only a file can change', async () => {
     const state = await freshState()
     await runCommand('seed', await writeSeed(smallShop()), '--state', state)
