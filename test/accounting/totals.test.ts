@@ -39,6 +39,12 @@ describe('an order whose total differs there', () => {
       synced_at: null,
     })
     const [made] = await shop.invoices()
+    expect(
+      await sql(
+        'SELECT external_id, sync_token, synced_at FROM accounting_links WHERE company_id = ?',
+        shop.company.id,
+      ),
+    ).toEqual([{ external_id: made.Id, sync_token: '0', synced_at: null }])
 
     await shop.call('PATCH', `/orders/${orderId}`, { description: 'still wrong' })
     await shop.deliver()
@@ -87,9 +93,9 @@ describe('an order whose total differs there', () => {
 
 describe('tax', () => {
   it.each([
-    ['before_tax', true, 102.6, 8.46, 111.06],
-    ['after_tax', false, 114, 9.41, 111.07],
-  ] as const)('of a discount %s is reckoned there as here', async (discount_type, isAfter, _base, tax, total) => {
+    ['before_tax', true, 8.46, 111.06],
+    ['after_tax', false, 9.41, 111.07],
+  ] as const)('of a discount %s is reckoned there as here', async (discount_type, isAfter, tax, total) => {
     const discount = { discount_amount: 10, discount_amount_type: 'percentage', discount_type }
     const { shop, orderId } = await openShop(discount)
     // The system's own reckoning decides, so that what is sent beside it proves nothing.
