@@ -153,7 +153,10 @@ describe('time', () => {
     await expect(crm.client({ timeoutMs: 100 }).clients.get(1)).resolves.toMatchObject({ id: 1 })
     await crm.spoil({ delayMs: 2000 })
     const call = crm.client({ timeoutMs: 100, maxRetries: 0 }).clients.get(1)
-    await expect(call).rejects.toMatchObject({ code: 'network_error', message: 'GET: no whole answer within 100 ms' })
+    await expect(call).rejects.toMatchObject({
+      code: 'network_error',
+      message: 'GET: no complete response within 100 ms',
+    })
   })
 
   it('stops a running call with the signal’s own reason, and does not try again', async () => {

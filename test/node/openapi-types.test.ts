@@ -10,6 +10,7 @@ import { asObject, type JsonObject } from '../../src/docs/json.ts'
 const ROOT = join(import.meta.dirname, '../..')
 const DOCUMENT = join(ROOT, 'src/docs/openapi.json')
 const TYPES = join(ROOT, '.contract/openapi.ts')
+const CLIENT_TYPES = join(ROOT, 'src/client/schema.d.ts')
 /** Where the generator has a TypeScript with the API that it needs; the project's own has none. */
 const TOOLS = join(ROOT, 'test/contract/node_modules')
 const run = promisify(execFile)
@@ -25,6 +26,11 @@ describe('the types that openapi-typescript makes of the published description',
     ['TypeScript 5', TOOLS],
   ])('carry a program that calls every operation, for %s', async (_name, modules) => {
     expect(await check(join(ROOT, 'test/contract'), modules)).toBe('')
+  })
+
+  it('are the types that src/client has', async () => {
+    const [published, committed] = await Promise.all([TYPES, CLIENT_TYPES].map((path) => readFile(path, 'utf8')))
+    expect(committed).toBe(published)
   })
 
   it('leave nothing open but values that the API does not know the shape of', async () => {

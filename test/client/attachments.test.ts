@@ -6,7 +6,7 @@ import {
   toBaseName,
   toContentType,
   withStorageKeys,
-} from '../../src/client/attachment-plan.ts'
+} from '../../src/client/attachments.ts'
 import type { Attachment, Message, OrderFile } from '../../src/client/index.ts'
 
 const FOLDER = 'orders/1/12/email/t'
