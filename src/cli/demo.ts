@@ -1,7 +1,7 @@
 import { type ApiClient, ApiError, createClient, type SyncProgress, syncAttachments } from '../client/index.ts'
 import { CommandError, readCommandLine, runCommand } from './command.ts'
 import { type DemoThread, makeDemoThread } from './demo-thread.ts'
-import { makeSampleCompany } from './sample-company.ts'
+import { readSampleCompany } from './sample-company.ts'
 import { type RunningDev, startDev } from './start-dev.ts'
 
 const USAGE = 'npm run demo [-- --url URL --token TOKEN [--thread LEGACY_THREAD_ID]]'
@@ -79,8 +79,8 @@ function tell(progress: SyncProgress, { thread }: DemoThread): void {
 
 /** A thread of the sample company that is linked to one order. */
 function findSampleThread(): string {
-  const contexts = makeSampleCompany(Date.now()).thread_contexts ?? []
-  const context = contexts.find(({ orders_data }) => Array.isArray(orders_data) && orders_data.length === 1)
+  const { thread_contexts } = readSampleCompany(Date.now())
+  const context = thread_contexts.find(({ orders_data }) => Array.isArray(orders_data) && orders_data.length === 1)
   if (!context?.legacy_thread_id) throw new CommandError('The sample company has no thread with one order.')
   return context.legacy_thread_id
 }

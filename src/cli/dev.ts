@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { CommandError, readCommandLine, runCommand } from './command.ts'
 import { readPlace } from './database.ts'
 import { readDevRecord, removeDevRecord, writeDevRecord } from './dev-record.ts'
-import { prepareSample, type Sample, startOutside } from './dev-sample.ts'
+import { prepareSample, type Sample, startSimulators } from './dev-sample.ts'
 import { startSchedule } from './dev-schedule.ts'
 import { openDevTransport } from './dev-transport.ts'
 import { spawnWrangler } from './wrangler.ts'
@@ -28,13 +28,13 @@ await runCommand(async (args) => {
   await assertIsAlone(place.state)
 
   const stopAsked = waitForStop()
-  const outside = await startOutside()
+  const simulators = await startSimulators()
   try {
-    const sample = await prepareSample(place, outside.integrations)
+    const sample = await prepareSample(place, simulators.integrations)
     const isStopped = await Promise.race([stopAsked, Promise.resolve(false)])
     if (!isStopped) await serve(url, place.state, sample, stopAsked)
   } finally {
-    await outside.close()
+    await simulators.close()
   }
   process.exit()
 })

@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import { createRandom } from '../../src/cli/random.ts'
+import { createRandom } from '../support/random.ts'
 import { SPOILT } from '../simulators/accounting-data.ts'
 import { type Books, INVOICE_POST } from './support.ts'
 

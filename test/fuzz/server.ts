@@ -5,9 +5,8 @@ import { join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
 import { PERMISSIONS } from '../../src/auth/permissions.ts'
 import { type CommandDatabase, wrapTransport } from '../../src/cli/database.ts'
-import { type Outside, startOutside } from '../../src/cli/dev-sample.ts'
-import { makeSampleCompany } from '../../src/cli/sample-company.ts'
-import { checkSeed } from '../../src/cli/seed-file.ts'
+import { type Simulators, startSimulators } from '../../src/cli/dev-sample.ts'
+import { readSampleCompany } from '../../src/cli/sample-company.ts'
 import { loadSeed } from '../../src/cli/seed-plan.ts'
 import type { Statement, Transport } from '../../src/cli/transport.ts'
 import { apiTokens } from '../../src/db/schema.ts'
@@ -24,7 +23,7 @@ export interface LogLine {
   [field: string]: unknown
 }
 
-/** A served application of its own, with the sample company and simulators of the outside. */
+/** A served application of its own, with the sample company and simulators of the suppliers and the accounting system. */
 export interface Served {
   url: string
   /** With every permission. A token may make 300 requests a minute, so requests go round many of them. */
@@ -51,9 +50,9 @@ export async function serve(tokenCount: number): Promise<Served> {
       if (line) for (const listener of listeners) listener(line)
     })
     close.push(() => worker.dispose())
-    const outside = await startOutside()
-    close.push(outside.close)
-    const tokens = await fill(worker, outside, key, tokenCount)
+    const simulators = await startSimulators()
+    close.push(simulators.close)
+    const tokens = await fill(worker, simulators, key, tokenCount)
     return {
       url: (await worker.ready).origin,
       tokens,
@@ -110,12 +109,12 @@ function parseLine(text: string): LogLine | undefined {
 }
 
 /** Migrations, the sample company with its integrations, and tokens. */
-async function fill(worker: Miniflare, outside: Outside, key: string, tokenCount: number): Promise<string[]> {
+async function fill(worker: Miniflare, simulators: Simulators, key: string, tokenCount: number): Promise<string[]> {
   const transport = await openTransport(worker)
   await transport.write(migrationStatements().map((sql) => ({ sql, params: [] })))
   const database = wrapTransport(transport)
   const now = Date.now()
-  const file = { ...checkSeed(makeSampleCompany(now), 'sample'), integrations: outside.integrations }
+  const file = { ...readSampleCompany(now), integrations: simulators.integrations }
   await loadSeed(database, file, 'sample', key, now)
   return mintTokens(database, file.company.id, tokenCount, now)
 }

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { makeSampleCompany } from '../../src/cli/sample-company.ts'
+import { readSampleCompany } from '../../src/cli/sample-company.ts'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
 import { asObject, type JsonObject } from '../../src/docs/json.ts'
 
@@ -86,7 +86,7 @@ describe('the program', () => {
 
   it('calls every operation of the description, against the served sample company', async () => {
     const operations = listOperations(await readDocument())
-    const thread = makeSampleCompany(Date.now()).thread_contexts?.find((context) => context.legacy_thread_id)
+    const thread = readSampleCompany(Date.now()).thread_contexts.find((context) => context.legacy_thread_id)
     const { stdout } = await run(process.execPath, [
       join(ROOT, 'test/contract/main.ts'),
       ...[`${dev.url}/api/v1`, dev.token, thread?.legacy_thread_id ?? '', 'shop@quay.example'],
