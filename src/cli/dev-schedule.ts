@@ -1,14 +1,14 @@
-/** Locally nobody pulls the cron trigger; and more often, so that nobody waits. */
-const EVERY_MS = 60_000
+/** More often than deployed, for short waits in development. */
+const INTERVAL_MS = 60_000
 
-/** Runs the cron trigger of a local Worker now, and every minute as long as this process lives. */
+/** Runs the scheduled handler of a local Worker now and every minute, since `wrangler dev` fires no cron trigger. */
 export function startSchedule(url: string): void {
   const run = () => {
     fetch(`${url}/cdn-cgi/local/scheduled`)
       .then((response) => response.body?.cancel())
-      // The Worker is just being started anew: the next one will do.
+      // The Worker is restarting: the next run follows.
       .catch(() => undefined)
   }
   run()
-  setInterval(run, EVERY_MS).unref()
+  setInterval(run, INTERVAL_MS).unref()
 }

@@ -21,8 +21,8 @@ type Same<A, B> = (<T>() => T extends Plain<A> ? 1 : 2) extends <T>() => T exten
 /** Takes no argument where the two types are the same, and one that nobody can give where they differ. */
 function same<A, B>(..._differ: Same<A, B> extends true ? [] : [never]): void {}
 
-/** What an operation answers with 200. */
-type Answer<Path extends keyof paths, Method extends keyof paths[Path]> = paths[Path][Method] extends {
+/** The body of an operation's 200 response. */
+type Content<Path extends keyof paths, Method extends keyof paths[Path]> = paths[Path][Method] extends {
   responses: { 200: { content: { 'application/json': infer Body } } }
 }
   ? Body
@@ -32,19 +32,19 @@ export function compare(): void {
   same<Schemas['Client'], client.Client>()
   same<Schemas['NewClient'], client.NewClient>()
   same<Schemas['ClientChanges'], client.ClientChanges>()
-  same<Answer<'/clients', 'get'>, client.Page<client.Client>>()
+  same<Content<'/clients', 'get'>, client.Page<client.Client>>()
 
   same<Schemas['NewOrder'], client.NewOrder>()
   same<Schemas['OrderChanges'], client.OrderChanges>()
   same<Schemas['Order'], client.FullOrder>()
   same<Schemas['Artwork'], client.Artwork>()
-  same<Answer<'/orders', 'get'>, client.Page<client.Project>>()
-  same<Answer<'/orders/{id}', 'patch'>, client.OrderAnswer>()
-  same<Answer<'/orders/{id}', 'delete'>, client.OrderAnswer>()
+  same<Content<'/orders', 'get'>, client.Page<client.Project>>()
+  same<Content<'/orders/{id}', 'patch'>, client.OrderAnswer>()
+  same<Content<'/orders/{id}', 'delete'>, client.OrderAnswer>()
 
-  same<Answer<'/products/search', 'get'>['supplier_a']['summary'], client.SupplierASummary | null>()
-  same<Answer<'/products/search', 'get'>, client.ProductSearch>()
-  same<Answer<'/products/{source}', 'get'>, client.ProductAnswers[keyof client.ProductAnswers]>()
+  same<Content<'/products/search', 'get'>['supplier_a']['summary'], client.SupplierASummary | null>()
+  same<Content<'/products/search', 'get'>, client.ProductSearch>()
+  same<Content<'/products/{source}', 'get'>, client.ProductAnswers[keyof client.ProductAnswers]>()
 
   same<Schemas['ThreadContext'], client.ThreadContext>()
   // Of these the client has types of its own: a suggested shape, or `number` for a constant.
@@ -52,7 +52,7 @@ export function compare(): void {
   same<Omit<Schemas['EmailThreadBody'], Lists>, Omit<client.EmailThreadBody, Lists>>()
   same<Schemas['NewFile'], client.PresignRequest>()
   same<Omit<Schemas['PresignedUpload'], 'expiresIn'>, Omit<client.PresignedUpload, 'expiresIn'>>()
-  same<Answer<'/orders/{orderId}/files', 'get'>, client.FileListing>()
+  same<Content<'/orders/{orderId}/files', 'get'>, client.FileListing>()
 }
 
 type Lists = 'messages' | 'participants'

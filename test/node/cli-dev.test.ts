@@ -7,7 +7,7 @@ import { findFreePort } from '../../src/cli/start-dev.ts'
 import { freshState, runCommand, runSql, smallShop, startCommand, writeSeed } from './cli-support.ts'
 import { ask, killProcess, listDescendants, listProcesses, serveState } from './dev-server.ts'
 
-/** A `dev` that is to refuse; should it serve, it ends with the test. */
+/** Starts a `dev` that should fail. If it serves, it ends with the test. */
 function tryDev(...args: string[]) {
   const { child, ended } = startCommand('dev', args)
   onTestFinished(() => void child.kill('SIGTERM'))
@@ -15,7 +15,7 @@ function tryDev(...args: string[]) {
 }
 
 describe('npm run dev', () => {
-  it('serves a sample shop, lets the other commands work beside it, and keeps the data', {
+  it('serves a sample company, lets other commands run at the same time, and keeps its data', {
     timeout: 120_000,
   }, async () => {
     const state = await freshState()
@@ -27,14 +27,14 @@ describe('npm run dev', () => {
     const list = await ask(dev, 'GET', '/clients?per_page=3')
     expect(list).toMatchObject({ status: 200, body: { pagination: { total: 60 } } })
 
-    // The sample company reaches simulators of this very run.
+    // The sample company uses the simulators of this run.
     const [stored] = runSql(state, "SELECT * FROM integrations WHERE kind = 'supplier_b'")
     expect(stored).toMatchObject({ base_url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/), enabled: 1 })
     const key = readCredentialsKey({ state }) ?? ''
     const secret = await decryptCredentials(key, 1, 'supplier_b', String(stored?.credentials))
     expect(secret).toHaveProperty('api_key')
 
-    // Requests go on all the while that other commands write.
+    // Requests continue while other commands write.
     const statuses: number[] = []
     let isBusy = true
     const requests = (async () => {
@@ -63,7 +63,7 @@ describe('npm run dev', () => {
     expect(statuses.length).toBeGreaterThan(3)
     expect(new Set(statuses)).toEqual(new Set([200]))
 
-    // What they wrote is there at once.
+    // Their writes are visible at once.
     expect(await ask({ ...dev, token }, 'GET', '/orders/1')).toMatchObject({
       status: 200,
       body: { project: { title: 'Shirts' }, invoice: { subtotal: 114, amount_paid: 50 } },
@@ -73,7 +73,7 @@ describe('npm run dev', () => {
     await runCommand('tokens', 'revoke', String(row?.id), '--state', state)
     expect((await ask({ ...dev, token: unused.stdout.trim() }, 'GET', '/clients')).status).toBe(401)
 
-    // Nobody else may serve on this port, or from these files.
+    // No other server starts on this port or on this state directory.
     const [samePort, sameState] = await Promise.all([
       tryDev('--port', String(port)),
       tryDev('--port', String(await findFreePort()), '--state', state),
@@ -122,7 +122,7 @@ describe('npm run dev', () => {
     [['--port', 'http'], '--port must be'],
     [['--prot', '1'], "Unknown option '--prot'. Usage: npm run dev"],
     [['serve'], "Unexpected argument 'serve'"],
-  ])('refuses %j', async (args, message) => {
+  ])('rejects %j with a one-line error', async (args, message) => {
     const outcome = await tryDev(...args)
     expect(outcome).toMatchObject({ code: 1, stdout: '' })
     expect(outcome.stderr).toContain(message)
