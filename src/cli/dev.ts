@@ -6,7 +6,6 @@ import { CommandError, readCommandLine, runCommand } from './command.ts'
 import { readPlace } from './database.ts'
 import { readDevRecord, removeDevRecord, writeDevRecord } from './dev-record.ts'
 import { prepareSample, type Sample, startSimulators } from './dev-sample.ts'
-import { startSchedule } from './dev-schedule.ts'
 import { openDevTransport } from './dev-transport.ts'
 import { listNpmProcesses, watchProcesses } from './parent.ts'
 import { spawnWrangler } from './wrangler.ts'
@@ -16,6 +15,8 @@ const HOST = '127.0.0.1'
 const DEFAULT_PORT = 8787
 const READY_PAUSE_MS = 100
 const STOP_MS = 5_000
+/** More often than deployed, for short waits in development. */
+const SCHEDULE_MS = 60_000
 
 await runCommand(async (args) => {
   const { values } = readCommandLine(args, USAGE, { options: ['port', 'state'], positionals: [0, 0] })
@@ -89,6 +90,18 @@ function announce(url: string, { company, token }: Sample): void {
       '',
     ].join('\n'),
   )
+}
+
+/** Runs the Worker's scheduled handler now and every minute, since `wrangler dev` fires no cron trigger. */
+function startSchedule(url: string): void {
+  const run = () => {
+    fetch(`${url}/cdn-cgi/local/scheduled`)
+      .then((response) => response.body?.cancel())
+      // The Worker is restarting: the next run follows.
+      .catch(() => undefined)
+  }
+  run()
+  setInterval(run, SCHEDULE_MS).unref()
 }
 
 async function stop(wrangler: ChildProcess, ended: Promise<number>): Promise<void> {
