@@ -18,7 +18,7 @@ type Plain<T> = unknown extends T
 
 type Same<A, B> = (<T>() => T extends Plain<A> ? 1 : 2) extends <T>() => T extends Plain<B> ? 1 : 2 ? true : false
 
-/** Takes no argument where the two types are the same, and one that nobody can give where they differ. */
+/** Takes no argument if the two types are the same, and an impossible one if they differ. */
 function same<A, B>(..._differ: Same<A, B> extends true ? [] : [never]): void {}
 
 /** The body of an operation's 200 response. */

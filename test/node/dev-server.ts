@@ -34,7 +34,7 @@ export async function serveState(state: string, port?: number): Promise<DevServe
 /**
  * Sends one request to the API with the server's token, and reads the JSON of the response.
  *
- * @param path what stands behind `/api/v1`
+ * @param path after `/api/v1`
  * @throws after 10 s: a request that arrives while the service is killed may never get a response
  */
 export async function ask(server: { url: string; token: string }, method: string, path: string, body?: object) {
