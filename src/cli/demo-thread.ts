@@ -1,6 +1,6 @@
 import type { EmailThreadBody, Message } from '../client/index.ts'
 
-/** A thread as an integrator gets it from a mailbox, and the bytes of its attachments. */
+/** A thread as read from a mailbox, and the bytes of its attachments. */
 export interface DemoThread {
   accountEmail: string
   thread: Omit<EmailThreadBody, 'account_email'>
@@ -19,11 +19,11 @@ const CUSTOMER = { name: 'Ines Duarte', email: 'ines@harbor-rowing.example' }
 const US = { name: 'Orders', email: 'orders@ridgeline.example' }
 const LARGE_BYTES = 3 * 1_048_576
 
-/** One pixel each: PNG files that any viewer opens. */
+/** Valid PNG files of one pixel each. */
 const LOGO = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
 const SIGNATURE_IMAGE = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII='
 
-/** Three messages with five attachments: text, images, a larger file, awkward names, and two of one name. */
+/** Three messages with five attachments: text, images, a larger file, special characters, and two of one name. */
 export function makeDemoThread(): DemoThread {
   const sizes = 'size,quantity\nS,6\nM,14\nL,20\nXL,8\n'
   const first: DemoFile[] = [
@@ -80,7 +80,7 @@ function fromBase64(text: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0))
 }
 
-/** Bytes that do not compress to nothing and are the same in every run. */
+/** Deterministic bytes that do not compress well. */
 function pattern(length: number): Uint8Array<ArrayBuffer> {
   return Uint8Array.from({ length }, (_, index) => (Math.imul(index, 2_654_435_761) >>> 24) & 0xff)
 }

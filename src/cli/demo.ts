@@ -1,15 +1,15 @@
 import { type ApiClient, ApiError, createClient, type SyncProgress, syncAttachments } from '../client/index.ts'
 import { CommandError, readCommandLine, runCommand } from './command.ts'
 import { type DemoThread, makeDemoThread } from './demo-thread.ts'
-import { makeSampleCompany } from './sample-company.ts'
+import { readSampleCompany } from './sample-company.ts'
 import { type RunningDev, startDev } from './start-dev.ts'
 
 const USAGE = 'npm run demo [-- --url URL --token TOKEN [--thread LEGACY_THREAD_ID]]'
 const TOKEN = /^[0-9a-f]{64}$/i
 
 /*
- * Stores the attachments of a sample mail thread with the order that the thread is linked to, twice, and says what
- * happened. Without --url it starts a server of its own, on data that it removes again.
+ * Stores the attachments of a sample mail thread with its order, twice, and prints the progress. Without --url it
+ * starts a server with temporary data.
  */
 await runCommand(async (args) => {
   const { values } = readCommandLine(args, USAGE, { options: ['url', 'token', 'thread'], positionals: [0, 0] })
@@ -17,29 +17,29 @@ await runCommand(async (args) => {
   if ((url === undefined) !== (token === undefined)) throw new CommandError(`--url and --token go together. ${USAGE}`)
   if (url !== undefined && !URL.canParse(url)) throw new CommandError(`--url must be an address, not '${url}'.`)
   if (token !== undefined && !TOKEN.test(token)) throw new CommandError('--token must be 64 hexadecimal characters.')
-  if (url !== undefined && token !== undefined) return show(createClient({ baseUrl: url, token }), legacyThreadId)
+  if (url !== undefined && token !== undefined) return runDemo(createClient({ baseUrl: url, token }), legacyThreadId)
 
-  say('Starting a server with a sample company…')
+  print('Starting a server with a sample company…')
   const dev = await startServer()
   try {
-    await show(createClient({ baseUrl: dev.url, token: dev.token }), legacyThreadId)
+    await runDemo(createClient({ baseUrl: dev.url, token: dev.token }), legacyThreadId)
   } finally {
     await dev.stop()
   }
 })
 
-async function show(client: ApiClient, legacyThreadId: string): Promise<void> {
+async function runDemo(client: ApiClient, legacyThreadId: string): Promise<void> {
   try {
     const demo = makeDemoThread()
-    say(`Thread ${legacyThreadId}: "${demo.thread.subject}", ${demo.thread.messages.length} messages`)
-    say('\nFirst run')
+    print(`Thread ${legacyThreadId}: "${demo.thread.subject}", ${demo.thread.messages.length} messages`)
+    print('\nFirst run')
     const orderId = await sync(client, legacyThreadId, demo)
-    say('\nSecond run, as after a crash: what is stored is found')
+    print('\nSecond run, as after a crash: stored files are kept')
     await sync(client, legacyThreadId, demo)
 
     const { files } = await client.files.list(orderId, { legacyThreadId })
-    say(`\nThe files of order ${orderId} that came with this thread`)
-    for (const { path, length, source } of files) say(`  ${source}  ${String(length).padStart(9)} bytes  ${path}`)
+    print(`\nThe files of order ${orderId} that came with this thread`)
+    for (const { path, length, source } of files) print(`  ${source}  ${String(length).padStart(9)} bytes  ${path}`)
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     const request = error.requestId === null ? '' : ` (request ${error.requestId})`
@@ -47,7 +47,7 @@ async function show(client: ApiClient, legacyThreadId: string): Promise<void> {
   }
 }
 
-/** @returns the order that the files went to */
+/** @returns the id of the order that the files belong to */
 async function sync(client: ApiClient, legacyThreadId: string, demo: DemoThread): Promise<string> {
   const { accountEmail, thread, contents } = demo
   const result = await syncAttachments(client, {
@@ -55,12 +55,12 @@ async function sync(client: ApiClient, legacyThreadId: string, demo: DemoThread)
     accountEmail,
     thread,
     loadAttachment: (_, { mail_attachment_id: id = '' }) => contents.get(id) ?? new Uint8Array(),
-    onProgress: (progress) => tell(progress, demo),
+    onProgress: (progress) => printProgress(progress, demo),
     verify: true,
   })
   if (result.status === 'skipped') throw new CommandError(`The thread was skipped: ${result.reason}.`)
   const { orderId, emailThread, attachments, missingKeys } = result
-  say(
+  print(
     `  thread stored: ${emailThread.message_count} messages; order ${orderId}; missing keys: ${missingKeys?.join(', ') || 'none'}`,
   )
   const failed = attachments.find(({ status }) => status === 'failed')
@@ -68,19 +68,19 @@ async function sync(client: ApiClient, legacyThreadId: string, demo: DemoThread)
   return orderId
 }
 
-function tell(progress: SyncProgress, { thread }: DemoThread): void {
+function printProgress(progress: SyncProgress, { thread }: DemoThread): void {
   const { messageIndex, attachmentIndex, phase, sentBytes, totalBytes, outcome } = progress
   const name = thread.messages[messageIndex]?.attachments?.[attachmentIndex]?.filename
   if (phase === 'finished' && outcome) {
-    say(`  ${outcome.status.padEnd(15)} ${name}${'storageKey' in outcome ? ` → ${outcome.storageKey}` : ''}`)
+    print(`  ${outcome.status.padEnd(15)} ${name}${'storageKey' in outcome ? ` → ${outcome.storageKey}` : ''}`)
   }
-  if (phase === 'uploading' && sentBytes === 0) say(`  uploading       ${name} (${totalBytes} bytes)`)
+  if (phase === 'uploading' && sentBytes === 0) print(`  uploading       ${name} (${totalBytes} bytes)`)
 }
 
 /** A thread of the sample company that is linked to one order. */
 function findSampleThread(): string {
-  const contexts = makeSampleCompany(Date.now()).thread_contexts ?? []
-  const context = contexts.find(({ orders_data }) => Array.isArray(orders_data) && orders_data.length === 1)
+  const { thread_contexts } = readSampleCompany(Date.now())
+  const context = thread_contexts.find(({ orders_data }) => Array.isArray(orders_data) && orders_data.length === 1)
   if (!context?.legacy_thread_id) throw new CommandError('The sample company has no thread with one order.')
   return context.legacy_thread_id
 }
@@ -93,6 +93,6 @@ async function startServer(): Promise<RunningDev> {
   }
 }
 
-function say(line: string): void {
+function print(line: string): void {
   process.stdout.write(`${line}\n`)
 }

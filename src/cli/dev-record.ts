@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import * as z from 'zod/mini'
 
-/** Which `dev` serves a state directory; kept in it while `dev` runs. */
+/** The `dev` process that serves a state directory, written into it while `dev` runs. */
 const devRecord = z.object({ pid: z.int().check(z.positive()), url: z.url() })
 
 export type DevRecord = z.output<typeof devRecord>
@@ -12,12 +12,12 @@ export function writeDevRecord(state: string, url: string): void {
   writeFileSync(fileOf(state), JSON.stringify({ pid: process.pid, url }))
 }
 
-/** Removes our own record, never another's. */
+/** Removes the record if it is this process's. */
 export function removeDevRecord(state: string): void {
   if (readDevRecord(state)?.pid === process.pid) rmSync(fileOf(state), { force: true })
 }
 
-/** The `dev` that runs on this state now, or null. A record whose process is gone counts for nothing. */
+/** The record of the `dev` that serves this state directory, or null when there is none or its process has ended. */
 export function readDevRecord(state: string): DevRecord | null {
   try {
     const record = devRecord.parse(JSON.parse(readFileSync(fileOf(state), 'utf8')))

@@ -6,31 +6,29 @@ import { PERMISSIONS } from '../auth/permissions.ts'
 import { companies } from '../db/schema.ts'
 import { type CommandDatabase, openDatabase, type Place } from './database.ts'
 import { planIntegrations } from './plan-integrations.ts'
-import { makeSampleCompany } from './sample-company.ts'
-import { SAMPLE_COMPANY } from './sample-data.ts'
+import { readSampleCompany } from './sample-company.ts'
 import { readCredentialsKey } from './secrets.ts'
-import { checkSeed } from './seed-file.ts'
 import { type IntegrationsFile, integrationsFile } from './seed-integrations.ts'
 import { loadSeed } from './seed-plan.ts'
 import { createToken, removeTokens } from './token-store.ts'
 
 const TOKEN_NAME = 'sample (dev)'
-/** Sample tokens live on, for those who noted one down, but not for ever. */
-const TOKEN_KEPT_MS = 30 * 86_400_000
+/** Tokens of earlier starts stay valid for this long. */
+const TOKEN_RETENTION_MS = 30 * 86_400_000
 
 export interface Sample {
   company: { id: number; name: string }
   token: string
 }
 
-export interface Outside {
-  /** How the sample company reaches the simulators. */
+export interface Simulators {
+  /** The integrations of a company that uses the simulators. */
   integrations: IntegrationsFile
   close: () => Promise<void>
 }
 
-/** Starts simulators of the outside systems, on free ports of this machine. */
-export async function startOutside(): Promise<Outside> {
+/** Starts simulators of the suppliers and the accounting system, on free ports of this machine. */
+export async function startSimulators(): Promise<Simulators> {
   const [supplierA, supplierB, accounting] = await Promise.all([startSupplierA(), startSupplierB(), startAccounting()])
   return {
     integrations: integrationsFile.parse({
@@ -44,19 +42,24 @@ export async function startOutside(): Promise<Outside> {
   }
 }
 
-/** Brings the database up to date, fills it when it has no company, and makes a token. */
-export async function prepareSample(place: Place, outside: IntegrationsFile): Promise<Sample> {
+/** Updates the schema, loads the sample company into a database without companies, and creates a token. */
+export async function prepareSample(place: Place, integrations: IntegrationsFile): Promise<Sample> {
   const database = await openDatabase(place)
   try {
     const now = Date.now()
-    const company = (await findCompany(database)) ?? (await loadSample(database, now))
-    if (company.id === SAMPLE_COMPANY.id && company.name === SAMPLE_COMPANY.name) {
-      const keys = readCredentialsKey(place)
-      await database.write(await planIntegrations(database.orm, company.id, outside, keys, now))
+    const file = readSampleCompany(now)
+    let company = await findCompany(database)
+    if (company === undefined) {
+      await loadSeed(database, file, 'The sample company', null, now)
+      company = file.company
     }
-    await removeTokens(database, TOKEN_NAME, now - TOKEN_KEPT_MS)
-    const wanted = { companyId: company.id, name: TOKEN_NAME, permissions: [...PERMISSIONS], expiresAt: null }
-    return { company, token: await createToken(database, wanted, now) }
+    if (company.id === file.company.id && company.name === file.company.name) {
+      const keys = readCredentialsKey(place)
+      await database.write(await planIntegrations(database.orm, company.id, integrations, keys, now))
+    }
+    await removeTokens(database, TOKEN_NAME, now - TOKEN_RETENTION_MS)
+    const newToken = { companyId: company.id, name: TOKEN_NAME, permissions: [...PERMISSIONS], expiresAt: null }
+    return { company, token: await createToken(database, newToken, now) }
   } finally {
     await database.close()
   }
@@ -66,10 +69,4 @@ async function findCompany({ orm }: CommandDatabase): Promise<Sample['company'] 
   const { id, name, suspended } = companies
   const [company] = await orm.select({ id, name }).from(companies).orderBy(asc(suspended), asc(id)).limit(1)
   return company
-}
-
-async function loadSample(database: CommandDatabase, now: number): Promise<Sample['company']> {
-  const file = checkSeed(makeSampleCompany(now), 'The sample company')
-  await loadSeed(database, file, 'The sample company', null, now)
-  return SAMPLE_COMPANY
 }

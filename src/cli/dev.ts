@@ -1,14 +1,13 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CommandError, readCommandLine, runCommand } from './command.ts'
 import { readPlace } from './database.ts'
 import { readDevRecord, removeDevRecord, writeDevRecord } from './dev-record.ts'
-import { prepareSample, type Sample, startOutside } from './dev-sample.ts'
-import { startSchedule } from './dev-schedule.ts'
+import { prepareSample, type Sample, startSimulators } from './dev-sample.ts'
 import { openDevTransport } from './dev-transport.ts'
+import { listNpmProcesses, watchProcesses } from './parent.ts'
 import { spawnWrangler } from './wrangler.ts'
 
 const USAGE = 'npm run dev [-- --port N] [--state DIR]'
@@ -16,7 +15,8 @@ const HOST = '127.0.0.1'
 const DEFAULT_PORT = 8787
 const READY_PAUSE_MS = 100
 const STOP_MS = 5_000
-const PARENT_CHECK_MS = 1_000
+/** More often than deployed, for short waits in development. */
+const SCHEDULE_MS = 60_000
 
 await runCommand(async (args) => {
   const { values } = readCommandLine(args, USAGE, { options: ['port', 'state'], positionals: [0, 0] })
@@ -24,49 +24,38 @@ await runCommand(async (args) => {
   const place = readPlace(values.state, false)
   if (place === 'remote') return
   const url = `http://${HOST}:${port}`
-  await assertIsFree(port)
-  await assertIsAlone(place.state)
+  await assertPortIsFree(port)
+  await assertStateIsUnused(place.state)
 
-  const stopAsked = waitForStop()
-  const outside = await startOutside()
+  const stopRequested = waitForStopRequest()
+  const simulators = await startSimulators()
   try {
-    const sample = await prepareSample(place, outside.integrations)
-    const isStopped = await Promise.race([stopAsked, Promise.resolve(false)])
-    if (!isStopped) await serve(url, place.state, sample, stopAsked)
+    const sample = await prepareSample(place, simulators.integrations)
+    const isStopped = await Promise.race([stopRequested, Promise.resolve(false)])
+    if (!isStopped) await serve(url, place.state, sample, stopRequested)
   } finally {
-    await outside.close()
+    await simulators.close()
   }
   process.exit()
 })
 
-/** Runs `wrangler dev` until it ends by itself, which is a failure, or a stop is asked for. */
-async function serve(url: string, state: string, sample: Sample, stopAsked: Promise<boolean>): Promise<void> {
-  const { port } = new URL(url)
-  const wrangler = spawnWrangler(
-    [
-      'dev',
-      '--ip',
-      HOST,
-      '--port',
-      port,
-      '--inspector-port',
-      String(await findFreePort()),
-      '--persist-to',
-      state,
-    ].concat(['--log-level', 'error', '--show-interactive-dev-session=false']),
-  )
-  // Standard output is for what this command itself has to say.
+/** Runs `wrangler dev` until it ends by itself, which is a failure, or a stop is requested. */
+async function serve(url: string, state: string, sample: Sample, stopRequested: Promise<boolean>): Promise<void> {
+  const address = ['--ip', HOST, '--port', new URL(url).port, '--inspector-port', '0']
+  const output = ['--log-level', 'error', '--show-interactive-dev-session=false']
+  const wrangler = spawnWrangler(['dev', ...address, '--persist-to', state, ...output])
+  // Standard output is for this command's own messages.
   wrangler.stdout?.pipe(process.stderr, { end: false })
   wrangler.stderr?.pipe(process.stderr, { end: false })
   const ended = once(wrangler, 'close').then(([code]) => (typeof code === 'number' && code > 0 ? code : 1))
   try {
-    const outcome = await Promise.race([ended, stopAsked, waitUntilServing(url, sample.token)])
+    const outcome = await Promise.race([ended, stopRequested, waitUntilServing(url, sample.token)])
     if (outcome === 'serving') {
       writeDevRecord(state, url)
       announce(url, sample)
       startSchedule(url)
     }
-    const end = await Promise.race([ended, stopAsked])
+    const end = await Promise.race([ended, stopRequested])
     if (typeof end === 'number') process.exitCode = end
   } finally {
     removeDevRecord(state)
@@ -103,6 +92,18 @@ function announce(url: string, { company, token }: Sample): void {
   )
 }
 
+/** Runs the Worker's scheduled handler now and every minute, since `wrangler dev` fires no cron trigger. */
+function startSchedule(url: string): void {
+  const run = () => {
+    fetch(`${url}/cdn-cgi/local/scheduled`)
+      .then((response) => response.body?.cancel())
+      // The Worker is restarting: the next run follows.
+      .catch(() => undefined)
+  }
+  run()
+  setInterval(run, SCHEDULE_MS).unref()
+}
+
 async function stop(wrangler: ChildProcess, ended: Promise<number>): Promise<void> {
   if (wrangler.exitCode !== null || wrangler.signalCode !== null) return
   wrangler.kill('SIGTERM')
@@ -111,29 +112,20 @@ async function stop(wrangler: ChildProcess, ended: Promise<number>): Promise<voi
 }
 
 /**
- * True once the user, or whoever started this, wants it to end. `npm run` stands behind a shell that outlives it when it
- * is killed outright, and nobody would be left to end this process: so a change of either is the end.
+ * True once a signal requests the end, or the process that started this one has ended: `startDev`, which closes its
+ * channel, or `npm run`. Any other parent, such as a shell with a background job, may end first.
  */
-function waitForStop(): Promise<boolean> {
-  const started = readAncestors()
-  return new Promise((done) => {
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => done(true))
-    if (process.env.npm_lifecycle_event === undefined) return
-    setInterval(() => {
-      if (readAncestors() !== started) done(true)
-    }, PARENT_CHECK_MS).unref()
+function waitForStopRequest(): Promise<boolean> {
+  return new Promise((resolve) => {
+    const stop = () => resolve(true)
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop)
+    if (process.connected) {
+      process.once('disconnect', stop)
+      process.channel?.unref()
+    } else if (process.env.npm_lifecycle_event !== undefined) {
+      watchProcesses(listNpmProcesses(), stop)
+    }
   })
-}
-
-/** The process that started this one, and where the system tells it, the one that started that. */
-function readAncestors(): string {
-  try {
-    const stat = readFileSync(`/proc/${process.ppid}/stat`, 'utf8')
-    const [, grandparent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return `${process.ppid} ${grandparent}`
-  } catch {
-    return String(process.ppid)
-  }
 }
 
 function readPort(text: string | undefined): number {
@@ -143,7 +135,7 @@ function readPort(text: string | undefined): number {
   return port
 }
 
-async function assertIsFree(port: number): Promise<void> {
+async function assertPortIsFree(port: number): Promise<void> {
   const server = createServer()
   try {
     server.listen(port, HOST)
@@ -157,18 +149,10 @@ async function assertIsFree(port: number): Promise<void> {
   }
 }
 
-/** Two servers on one state would lock each other out of its files. */
-async function assertIsAlone(state: string): Promise<void> {
+/** Two servers on one state directory would lock each other's files. */
+async function assertStateIsUnused(state: string): Promise<void> {
   const record = readDevRecord(state)
   if (record && (await openDevTransport(record))) {
     throw new CommandError(`${record.url} serves this data already: choose another place with --state DIR.`)
   }
-}
-
-async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, HOST)
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return port
 }

@@ -1,7 +1,4 @@
-/** Loaded into a child process: ends it when the process that started it is gone, however that came to be. */
-const CHECK_MS = 500
-const parent = process.ppid
+import { watchProcesses } from './parent.ts'
 
-setInterval(() => {
-  if (process.ppid !== parent) process.kill(process.pid, 'SIGTERM')
-}, CHECK_MS).unref()
+/** Preloaded into a child process with `--import`, so that it ends when its parent has ended. */
+watchProcesses([process.ppid], () => process.kill(process.pid, 'SIGTERM'))

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { type AddressInfo, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -9,78 +9,109 @@ import { fileURLToPath } from 'node:url'
 const DEV = fileURLToPath(new URL('./dev.ts', import.meta.url))
 const ADDRESS = /Address\s+(http:\S+?)\/api\/v1/
 const TOKEN = /Token\s+([0-9a-f]{64})/
+const LAST_LINE = /curl.*\n/
 const READY_MS = 120_000
-const STOP_MS = 10_000
+const STOP_MS = 15_000
+
+export interface DevOptions {
+  /** Where it keeps its data. Default: a temporary folder, removed when it is stopped. */
+  state?: string
+  /** Default: a free one. */
+  port?: number
+  /** Starts it in a process group of its own. */
+  detached?: boolean
+}
 
 export interface RunningDev {
-  /** What stands before `/api/v1`. */
+  /** The URL up to `/api/v1`. */
   url: string
   /** A token of the sample company, with every permission. */
   token: string
-  /** Where it keeps its data. */
   state: string
   pid: number
-  /** Ends it and removes its data. */
-  stop: () => Promise<void>
+  /** What it has written so far. */
+  output: { stdout: string; stderr: string }
+  /** Its exit code, null after a signal, once it has ended. */
+  ended: Promise<number | null>
+  /** Sends a signal, SIGTERM by default, and waits for the end; after 15 s it is killed. */
+  stop: (signal?: 'SIGTERM' | 'SIGINT') => Promise<number | null>
 }
 
 /**
- * Starts `npm run dev` on a free port, with data of its own in a temporary folder.
+ * Starts `npm run dev` and waits for its announcement. It ends with this process, in whatever way that ends.
  *
- * @throws Error with what it wrote, when it ends or says nothing for two minutes
+ * @throws Error with its output, when it ends or is not ready within two minutes
  */
-export async function startDev(): Promise<RunningDev> {
-  const state = await mkdtemp(join(tmpdir(), 'crm-api-'))
-  const child = spawn(process.execPath, [DEV, '--port', String(await findFreePort()), '--state', state], {
-    stdio: ['ignore', 'pipe', 'pipe'],
+export async function startDev(options: DevOptions = {}): Promise<RunningDev> {
+  const state = options.state ?? (await mkdtemp(join(tmpdir(), 'crm-api-')))
+  const port = options.port ?? (await findFreePort())
+  const child = spawn(process.execPath, [DEV, '--port', String(port), '--state', state], {
+    detached: options.detached ?? false,
+    // It ends when the channel is closed.
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })
-  const stop = async () => {
-    await end(child)
-    await rm(state, { recursive: true, force: true })
+  const output = collectOutput(child)
+  const ended = new Promise<number | null>((resolve) => child.once('close', resolve).once('error', () => resolve(null)))
+  const stop = async (signal: 'SIGTERM' | 'SIGINT' = 'SIGTERM') => {
+    child.kill(signal)
+    const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
+    const code = await ended
+    clearTimeout(timer)
+    if (options.state === undefined) await rm(state, { recursive: true, force: true })
+    return code
   }
   try {
-    const [url, token] = await readAnnouncement(child)
-    return { url, token, state, pid: child.pid ?? 0, stop }
+    const [url, token] = await waitForAnnouncement(child, output, ended)
+    return { url, token, state, pid: child.pid ?? 0, output, ended, stop }
   } catch (error) {
     await stop()
     throw error
   }
 }
 
-function readAnnouncement(child: ChildProcess): Promise<[url: string, token: string]> {
-  return new Promise((resolve, reject) => {
-    let output = ''
-    const fail = (why: string) => reject(new Error(`The dev server ${why}: ${output.trim()}`))
-    const timer = setTimeout(() => fail('did not get ready'), READY_MS)
-    const read = (text: string) => {
-      // Beyond the announcement its output is read on, so that it never blocks, and dropped.
-      if (output.length < 100_000) output += text
-      const [, url] = ADDRESS.exec(output) ?? []
-      const [, token] = TOKEN.exec(output) ?? []
-      if (url === undefined || token === undefined) return
-      clearTimeout(timer)
-      resolve([url, token])
-    }
-    child.stdout?.setEncoding('utf8').on('data', read)
-    child.stderr?.setEncoding('utf8').on('data', read)
-    child.once('error', (error) => fail(`did not start (${error.message})`))
-    child.once('close', () => fail('ended'))
-  })
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return
-  const closed = once(child, 'close')
-  child.kill('SIGTERM')
-  const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
-  await closed
-  clearTimeout(timer)
-}
-
-async function findFreePort(): Promise<number> {
+/** A port of this machine that was free a moment ago. */
+export async function findFreePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const address = server.address()
   server.close()
-  return port
+  await once(server, 'close')
+  if (typeof address !== 'object' || address === null) throw new Error('The server has no port.')
+  return address.port
+}
+
+function collectOutput(child: ChildProcess): RunningDev['output'] {
+  const output = { stdout: '', stderr: '' }
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    output.stdout += text
+  })
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    output.stderr += text
+  })
+  return output
+}
+
+function waitForAnnouncement(
+  child: ChildProcess,
+  output: RunningDev['output'],
+  ended: Promise<unknown>,
+): Promise<[url: string, token: string]> {
+  return new Promise((resolve, reject) => {
+    const fail = (reason: string) => {
+      clearTimeout(timer)
+      reject(new Error(`The dev server ${reason}: ${`${output.stdout}${output.stderr}`.trim()}`))
+    }
+    const timer = setTimeout(() => fail('did not get ready'), READY_MS)
+    const read = () => {
+      const [, url] = ADDRESS.exec(output.stdout) ?? []
+      const [, token] = TOKEN.exec(output.stdout) ?? []
+      if (url === undefined || token === undefined || !LAST_LINE.test(output.stdout)) return
+      clearTimeout(timer)
+      child.stdout?.off('data', read)
+      resolve([url, token])
+    }
+    child.stdout?.on('data', read)
+    child.once('error', (error) => fail(`did not start (${error.message})`))
+    ended.then(() => fail('ended'))
+  })
 }

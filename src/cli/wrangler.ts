@@ -12,11 +12,11 @@ const DATABASE_ID = /^database_id\s*=\s*"([^"]+)"/m
 /** The id under which `wrangler dev` keeps the database, from `wrangler.toml`. */
 export function readDatabaseId(): string {
   const [, id] = DATABASE_ID.exec(readFileSync(`${PROJECT_ROOT}/wrangler.toml`, 'utf8')) ?? []
-  if (id === undefined) throw new CommandError('wrangler.toml names no database_id.')
+  if (id === undefined) throw new CommandError('wrangler.toml has no database_id.')
   return id
 }
 
-/** Starts wrangler in the project; its output is piped, and it ends when this process does. */
+/** Starts wrangler in the project folder with piped output. It ends when this process has ended. */
 export function spawnWrangler(args: string[]): ChildProcess {
   return spawn(process.execPath, ['--import', END_WITH_PARENT, WRANGLER, ...args], {
     cwd: PROJECT_ROOT,
@@ -35,27 +35,27 @@ export function spawnWrangler(args: string[]): ChildProcess {
  * Runs wrangler to its end.
  *
  * @returns its standard output
- * @throws CommandError with wrangler's own complaint
+ * @throws CommandError with wrangler's error message
  */
 export async function runWrangler(args: string[]): Promise<string> {
   const child = spawnWrangler(args)
   let output = ''
-  let complaints = ''
+  let errorOutput = ''
   child.stdout?.setEncoding('utf8').on('data', (text: string) => {
     output += text
   })
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    complaints += text
+    errorOutput += text
   })
-  const code = await new Promise<number | null>((done, fail) => child.once('error', fail).once('close', done))
+  const code = await new Promise<number | null>((resolve, reject) => child.once('error', reject).once('close', resolve))
   if (code === 0) return output
   throw new CommandError(
-    `wrangler ${args.slice(0, 3).join(' ')}: ${findComplaint(complaints) ?? findComplaint(output) ?? 'failed.'}`,
+    `wrangler ${args.slice(0, 3).join(' ')}: ${findErrorLine(errorOutput) ?? findErrorLine(output) ?? 'failed.'}`,
   )
 }
 
-/** The line that says what went wrong: the first marked as an error, else the last one. */
-export function findComplaint(output: string): string | undefined {
+/** The first line marked as an error, else the last line. */
+function findErrorLine(output: string): string | undefined {
   const lines = output
     .split('\n')
     .map((line) => line.trim())

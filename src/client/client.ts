@@ -1,27 +1,67 @@
-import type {
-  EmailThread,
-  EmailThreadBody,
-  FileListing,
-  PresignedUpload,
-  PresignRequest,
-  ThreadContext,
-} from './mail-types.ts'
+import type { EmailThread, EmailThreadBody, ThreadContext } from './attachments.ts'
+import type { components, operations } from './schema.d.ts'
 import { type CallOptions, type ClientOptions, createTransport, type Segments } from './transport.ts'
-import type {
-  Client,
-  ClientChanges,
-  FullOrder,
-  NewClient,
-  NewOrder,
-  OrderAnswer,
-  OrderChanges,
-  Page,
-  ProductAnswers,
-  ProductQueries,
-  ProductSearch,
-  Project,
-  SearchSource,
-} from './types.ts'
+
+type Schemas = components['schemas']
+
+/** The body of an operation's 200 response. */
+type Body<Name extends keyof operations> = operations[Name] extends {
+  responses: { 200: { content: { 'application/json': infer Content } } }
+}
+  ? Content
+  : never
+
+/** JSON whose shape the API does not define. */
+export type Json = Schemas['JsonValue']
+export type Row = { [key: string]: Json }
+
+export type Client = Schemas['Client']
+export type ClientFields = Required<Omit<Schemas['ClientChanges'], 'deleted'>>
+export type NewClient = Schemas['NewClient']
+/** `deleted: true` hides the client from the list, `false` restores it. */
+export type ClientChanges = Schemas['ClientChanges']
+
+export type FullOrder = Schemas['Order']
+export type OrderFields = Required<Schemas['OrderChanges']>
+export type NewOrder = Schemas['NewOrder']
+export type OrderChanges = Schemas['OrderChanges']
+export type OrderAnswer = Body<'updateOrder'>
+export type Project = Schemas['Project']
+/** Amounts are in the company's currency, with at most 2 decimals. */
+export type Invoice = Schemas['Invoice']
+export type InvoiceItem = Schemas['InvoiceItem']
+export type DiscountAmountType = Invoice['discount_amount_type']
+export type DiscountType = Invoice['discount_type']
+export type Payment = Schemas['Payment']
+/** `rate` is in percent. */
+export type Tax = Schemas['Tax']
+export type OrderStatus = Schemas['OrderStatus']
+export type Artwork = Schemas['Artwork']
+
+export type ProductSearch = Body<'searchProducts'>
+export type SearchSource = keyof ProductSearch['sources']
+/** Distinguishes "nothing found" from "failed", for each source. */
+export type SourceState = ProductSearch['sources'][SearchSource]
+export type SupplierASummary = Schemas['SupplierASummary']
+export type ProductAnswers = { [Source in keyof ProductQueries]: Extract<Body<'readProduct'>, { source: Source }> }
+
+export interface ProductQueries {
+  supplier_a: { style: string; color?: string; size?: string }
+  supplier_b: { sku: string } | { styleId: string }
+  invoice_item: { id: number }
+}
+
+export type FileListing = Body<'listFiles'>
+export type PresignRequest = Schemas['NewFile']
+/** `expiresIn` is in seconds. */
+export type PresignedUpload = Omit<Schemas['PresignedUpload'], 'expiresIn'> & { expiresIn: number }
+
+export type Pagination = Body<'listClients'>['pagination']
+
+export interface Page<Item> {
+  data: Item[]
+  pagination: Pagination
+}
 
 export interface ClientListQuery extends CallOptions {
   page?: number
@@ -46,8 +86,8 @@ export type EmailThreadAnswer =
 
 export interface UploadOptions extends CallOptions {
   /**
-   * Bytes sent of bytes in all: 0 whenever a try begins, all of them once stored. Nothing between, since fetch tells
-   * nothing of a body on its way, and a body in pieces would lack the Content-Length that the address is signed for.
+   * Bytes sent and total bytes: 0 at the start of each attempt, all once stored. Nothing between, since fetch reports
+   * no upload progress, and a streamed body would lack the Content-Length that the URL is signed for.
    */
   onProgress?: ((sentBytes: number, totalBytes: number) => void) | undefined
 }
@@ -56,30 +96,30 @@ export interface UploadOptions extends CallOptions {
  * A client of the API for one company's token.
  *
  * Every method takes a `signal` and rejects with an `ApiError`, or with the signal's reason once it is aborted.
- * A 429 is repeated after its `Retry-After` (up to 120 s; else it is the caller's); a lost answer, 502, 503 and 504 are
- * repeated for GET, PUT and presign, never for what creates, changes or deletes. The `X-Bookmark` of the last answer
- * goes with the next call, so that a client sees its own writes whichever replica answers.
+ * A 429 is retried after its `Retry-After` of up to 120 s. A lost response, 502, 503 and 504 are retried for GET, PUT
+ * and presign, never for other calls. The `X-Bookmark` of the last response is sent with the next request, so that a
+ * client reads its own writes from any replica.
  */
 export function createClient(options: ClientOptions) {
   const transport = createTransport(options)
 
-  /** Sends a call that may be repeated. */
+  /** Sends an idempotent request. */
   async function read<Body>(
     segments: Segments,
     query: Record<string, string | number | undefined>,
     signal?: AbortSignal,
   ) {
-    return (await transport.send<Body>({ method: 'GET', segments, query, repeatable: true }, signal)).body
+    return (await transport.send<Body>({ method: 'GET', segments, query, idempotent: true }, signal)).body
   }
 
-  /** Sends a call that must not be carried out twice. */
+  /** Sends a request that is not retried after a lost response. */
   async function change<Body>(
     method: 'POST' | 'PATCH' | 'DELETE',
     segments: Segments,
     body: unknown,
     signal?: AbortSignal,
   ) {
-    return (await transport.send<Body>({ method, segments, body, repeatable: false }, signal)).body
+    return (await transport.send<Body>({ method, segments, body, idempotent: false }, signal)).body
   }
 
   const clients = {
@@ -112,7 +152,7 @@ export function createClient(options: ClientOptions) {
   }
 
   const products = {
-    /** `include` limits the sources; left out or empty: all of them. */
+    /** `include` limits the sources. Default: all. */
     search: ({ q, include = [], signal }: CallOptions & { q?: string; include?: SearchSource[] } = {}) =>
       read<ProductSearch>(['products', 'search'], { q, include: include.join(',') || undefined }, signal),
     info: <Source extends keyof ProductQueries>(
@@ -128,10 +168,10 @@ export function createClient(options: ClientOptions) {
     /** Creates or replaces the thread of this mailbox. */
     putEmailThread: async (legacyThreadId: string, body: EmailThreadBody, { signal }: CallOptions = {}) => {
       const segments = ['mail', 'email-threads', legacyThreadId]
-      const request = { method: 'PUT', segments, body, repeatable: true } as const
+      const request = { method: 'PUT', segments, body, idempotent: true } as const
       return (await transport.send<{ email_thread: EmailThread }>(request, signal)).body.email_thread
     },
-    /** With `ifNoneMatch`, the `etag` of an earlier answer, an unchanged thread comes back as `notModified`. */
+    /** With `ifNoneMatch`, the `etag` of an earlier response, an unchanged thread is returned as `notModified`. */
     getEmailThread: async (
       legacyThreadId: string,
       query: { account_email: string; ifNoneMatch?: string | null } & CallOptions,
@@ -141,28 +181,28 @@ export function createClient(options: ClientOptions) {
         segments: ['mail', 'email-threads', legacyThreadId],
         query: { account_email: query.account_email },
         headers: query.ifNoneMatch ? { 'if-none-match': query.ifNoneMatch } : {},
-        repeatable: true,
+        idempotent: true,
       } as const
-      const answer = await transport.send<{ email_thread: EmailThread }>(request, query.signal)
-      const etag = answer.headers.get('etag')
-      if (answer.status === 304)
+      const response = await transport.send<{ email_thread: EmailThread }>(request, query.signal)
+      const etag = response.headers.get('etag')
+      if (response.status === 304)
         return { notModified: true, emailThread: null, etag: etag ?? query.ifNoneMatch ?? null }
-      return { notModified: false, emailThread: answer.body.email_thread, etag }
+      return { notModified: false, emailThread: response.body.email_thread, etag }
     },
   }
 
   const files = {
-    /** An upload address for one file. Changes nothing, so a lost answer is asked for again. */
+    /** A presigned upload URL for one file. Changes nothing, so it is retried after a lost response. */
     presign: async (orderId: number | string, file: PresignRequest, { signal }: CallOptions = {}) => {
       const request = { method: 'POST', segments: ['orders', orderId, 'files', 'presign'], body: file } as const
-      return (await transport.send<PresignedUpload>({ ...request, repeatable: true }, signal)).body
+      return (await transport.send<PresignedUpload>({ ...request, idempotent: true }, signal)).body
     },
     /** All files of the order, or those of one thread. */
     list: (orderId: number | string, query: { legacyThreadId?: string } & CallOptions = {}) =>
       read<FileListing>(['orders', orderId, 'files'], { legacyThreadId: query.legacyThreadId }, query.signal),
     /**
-     * PUTs the bytes to a presigned address, with the content type and the length it was signed for.
-     * Rejects with an `ApiError` of code `upload_failed` when the storage refuses.
+     * PUTs the bytes to a presigned URL, with the content type and the length it was signed for.
+     * Rejects with an `ApiError` of code `upload_failed` when the storage rejects the upload.
      */
     upload: async (
       presigned: Pick<PresignedUpload, 'uploadUrl' | 'contentType'>,
@@ -176,7 +216,7 @@ export function createClient(options: ClientOptions) {
           contentType: presigned.contentType,
           body: toBody(data),
           sizeBytes,
-          onTry: () => onProgress?.(0, sizeBytes),
+          onAttempt: () => onProgress?.(0, sizeBytes),
         },
         signal,
       )
@@ -199,18 +239,18 @@ async function* walkPages<Item>(
   firstPage = 1,
 ): AsyncGenerator<Page<Item>, void, undefined> {
   for (let page = firstPage; ; page += 1) {
-    const answer = await readPage(page)
-    if (answer.data.length > 0) yield answer
-    if (answer.data.length === 0 || page * answer.pagination.per_page >= answer.pagination.total) return
+    const result = await readPage(page)
+    if (result.data.length > 0) yield result
+    if (result.data.length === 0 || page * result.pagination.per_page >= result.pagination.total) return
   }
 }
 
-/** fetch takes no view of shared memory: such bytes are copied. */
+/** fetch rejects views of shared memory, so their bytes are copied. */
 function toBody(data: Blob | Uint8Array): Blob | Uint8Array<ArrayBuffer> {
   if (!('byteLength' in data)) return data
-  return hasOwnMemory(data) ? data : new Uint8Array(data)
+  return isUnshared(data) ? data : new Uint8Array(data)
 }
 
-function hasOwnMemory(bytes: Uint8Array): bytes is Uint8Array<ArrayBuffer> {
+function isUnshared(bytes: Uint8Array): bytes is Uint8Array<ArrayBuffer> {
   return bytes.buffer instanceof ArrayBuffer
 }

@@ -1,4 +1,4 @@
-/** The API's own codes, and three of this library for answers that are not the API's. */
+/** The API's codes, and three of this library for responses that are not the API's. */
 export type ErrorCode =
   | 'unauthenticated'
   | 'forbidden'
@@ -11,7 +11,7 @@ export type ErrorCode =
   | 'unexpected_answer'
 
 export interface ApiErrorFields {
-  /** HTTP status, or 0 where there was no whole answer. */
+  /** HTTP status, or 0 without a complete response. */
   status: number
   code: ErrorCode | (string & {})
   message: string
@@ -21,16 +21,16 @@ export interface ApiErrorFields {
   cause?: unknown
 }
 
-/** Every failed call rejects with this, except for one that the caller's own signal ended: that rejects with its reason. */
+/** The reason that failed calls reject with. A call aborted by the caller's signal rejects with the signal's reason. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly status: number
   readonly code: ErrorCode | (string & {})
-  /** `null`, or what the API tells beyond the message, e.g. `{ issues: [{ path, message }] }`. */
+  /** `null`, or the details beyond the message, such as `{ issues: [{ path, message }] }`. */
   readonly details: unknown
-  /** The `X-Request-Id` of the answer: name it when you report a problem. */
+  /** The `X-Request-Id` of the response: quote it when you report a problem. */
   readonly requestId: string | null
-  /** Seconds to wait before the next try, when the answer told. */
+  /** From the response's `Retry-After`, if any. */
   readonly retryAfterSeconds: number | null
 
   constructor(fields: ApiErrorFields) {
@@ -43,32 +43,32 @@ export class ApiError extends Error {
   }
 }
 
-/** Reads an answer that is not a success. Never throws: a proxy may answer HTML, and the storage answers XML. */
+/** Reads an unsuccessful response. Never throws: a proxy may respond with HTML. */
 export function readApiError(response: Response, text: string, nowMs: number): ApiError {
   const { code, message, details } = readErrorBody(text)
   return new ApiError({
     status: response.status,
     code: code ?? 'unexpected_answer',
-    message: message ?? `The API answered ${response.status} without an error body`,
+    message: message ?? `The API responded with ${response.status} and no error body`,
     details,
     requestId: response.headers.get('x-request-id'),
     retryAfterSeconds: readRetryAfter(response.headers.get('retry-after'), nowMs),
   })
 }
 
-/** The storage's error names a code in XML; the rest of it repeats the signed address and is dropped. */
+/** The storage's XML error has a code; the rest of it repeats the signed URL and is dropped. */
 export function readUploadError(response: Response, text: string, nowMs: number): ApiError {
   const storageCode = /<Code>(\w{1,100})<\/Code>/.exec(text)?.[1] ?? null
   return new ApiError({
     status: response.status,
     code: 'upload_failed',
-    message: `The storage answered ${response.status}${storageCode ? ` (${storageCode})` : ''}`,
+    message: `The storage responded with ${response.status}${storageCode ? ` (${storageCode})` : ''}`,
     details: storageCode ? { storage_code: storageCode } : null,
     retryAfterSeconds: readRetryAfter(response.headers.get('retry-after'), nowMs),
   })
 }
 
-/** Seconds of a `Retry-After` header (RFC 9110, 10.2.3: whole seconds or an HTTP date); null when absent or unreadable. */
+/** Seconds of a `Retry-After` header (RFC 9110, 10.2.3: whole seconds or an HTTP date); null when absent or invalid. */
 export function readRetryAfter(header: string | null, nowMs: number): number | null {
   if (header === null) return null
   if (/^\d{1,9}$/.test(header.trim())) return Number(header)

@@ -1,20 +1,60 @@
-export { chooseOrder, MAX_FILE_BYTES, type SkipReason } from './attachment-plan.ts'
+export {
+  type Attachment,
+  chooseOrder,
+  type EmailThread,
+  type EmailThreadBody,
+  MAX_FILE_BYTES,
+  type Mailbox,
+  type Message,
+  type OrderFile,
+  type SkipReason,
+  type ThreadContext,
+} from './attachments.ts'
 export {
   type ApiClient,
+  type Artwork,
+  type Client,
+  type ClientChanges,
+  type ClientFields,
   type ClientListQuery,
   createClient,
+  type DiscountAmountType,
+  type DiscountType,
   type EmailThreadAnswer,
+  type FileListing,
+  type FullOrder,
+  type Invoice,
+  type InvoiceItem,
+  type Json,
+  type NewClient,
+  type NewOrder,
+  type OrderAnswer,
+  type OrderChanges,
+  type OrderFields,
   type OrderListQuery,
+  type OrderStatus,
+  type Page,
+  type Pagination,
+  type Payment,
+  type PresignedUpload,
+  type PresignRequest,
+  type ProductAnswers,
+  type ProductQueries,
+  type ProductSearch,
+  type Project,
+  type Row,
+  type SearchSource,
+  type SourceState,
+  type SupplierASummary,
+  type Tax,
   type UploadOptions,
 } from './client.ts'
 export { ApiError, type ApiErrorFields, type ErrorCode } from './errors.ts'
-export type * from './mail-types.ts'
 export {
   type AttachmentOutcome,
   type SyncOptions,
   type SyncProgress,
   type SyncResult,
   syncAttachments,
-} from './sync-attachments.ts'
+} from './sync.ts'
 export type { CallOptions, ClientOptions, Fetch, Sleep } from './transport.ts'
-export type * from './types.ts'

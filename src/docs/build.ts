@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
@@ -6,12 +7,13 @@ import { describeApi } from './openapi.ts'
 import { tags } from './text.ts'
 
 /*
- * npm run docs            writes src/docs/openapi.json
- * npm run docs -- --check fails where that file is not what the contracts say
+ * npm run docs            writes src/docs/openapi.json and the types of src/client made from it
+ * npm run docs -- --check fails when one of these files differs from what the contracts give
  * npm run build:assets    fills .assets/ with the description and its page, for the Worker's static assets
  */
 const ROOT = join(import.meta.dirname, '../..')
-const DOCUMENT_FILE = join(import.meta.dirname, 'openapi.json')
+/** Installed beside the TypeScript 5 that it needs. */
+const TYPES_GENERATOR = join(ROOT, 'test/contract/node_modules/openapi-typescript/bin/cli.js')
 const PAGE_DIR = join(import.meta.dirname, 'page')
 const ASSETS_DIR = join(ROOT, '.assets')
 
@@ -30,14 +32,29 @@ const document = `${JSON.stringify(describeApi(contracts), null, 2)}\n`
 
 const [option, ...others] = process.argv.slice(2)
 if (others.length > 0) fail('Give at most one option: --check or --assets.')
-else if (option === undefined) await writeFile(DOCUMENT_FILE, document)
-else if (option === '--check') await check()
+else if (option === undefined) await writeGenerated()
+else if (option === '--check') await checkGenerated()
 else if (option === '--assets') await buildAssets()
 else fail(`There is no option ${option}.`)
 
-async function check(): Promise<void> {
-  const committed = await readFile(DOCUMENT_FILE, 'utf8').catch(() => '')
-  if (committed !== document) fail('src/docs/openapi.json is out of date: run `npm run docs`.')
+async function writeGenerated(): Promise<void> {
+  for (const [path, content] of generateFiles()) await writeFile(join(ROOT, path), content)
+}
+
+async function checkGenerated(): Promise<void> {
+  for (const [path, content] of generateFiles()) {
+    const committed = await readFile(join(ROOT, path), 'utf8').catch(() => '')
+    if (committed !== content) fail(`${path} is out of date: run \`npm run docs\`.`)
+  }
+}
+
+/** Committed files and their content. */
+function generateFiles(): [path: string, content: string][] {
+  const types = execFileSync(process.execPath, [TYPES_GENERATOR], { input: document, encoding: 'utf8' })
+  return [
+    ['src/docs/openapi.json', document],
+    ['src/client/schema.d.ts', types],
+  ]
 }
 
 /** Files are replaced one by one, so that a server on this folder never finds it empty. */

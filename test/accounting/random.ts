@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
-import { createRandom } from '../../src/cli/random.ts'
 import { SPOILT } from '../simulators/accounting-data.ts'
+import { createRandom } from '../support/random.ts'
 import { type Books, INVOICE_POST } from './support.ts'
 
 /** What may go wrong at the other side while orders change at random. */

@@ -15,14 +15,21 @@ export function buildWorker(directory: string): string {
   return join(directory, 'index.js')
 }
 
-/** The API as a process of its own on the given data. */
-export function startApi(
-  scriptPath: string,
-  stateDir: string,
-  options: { inspectorPort?: number } = {},
-): Promise<Running> {
+type Settings = Partial<Parameters<typeof convertV4MiniflareOptions>[0]>
+
+/** Miniflare's settings that a caller may replace; `bindings` are added to those of the API. */
+export interface ApiSettings {
+  inspectorPort?: number
+  bindings?: Record<string, string>
+  serviceBindings?: Record<string, () => Response>
+  r2Buckets?: Record<string, { id: string; s3Credentials: { accessKeyId: string; secretAccessKey: string } }>
+  ratelimits?: Record<string, { namespace_id: string; simple: { limit: number; period: 60 } }>
+  handleStructuredLogs?: (log: { message: string }) => void
+}
+
+/** The built API on the data of a state directory, in a runtime of its own. */
+export function startApi(scriptPath: string, stateDir: string, settings: ApiSettings = {}): Promise<Running> {
   return start(stateDir, {
-    ...options,
     modules: [{ type: 'ESModule', path: scriptPath }],
     modulesRoot: '/',
     compatibilityFlags: ['nodejs_compat'],
@@ -33,7 +40,8 @@ export function startApi(
       ACCOUNTING_DELIVERY: { className: 'AccountingDelivery', useSQLite: true },
     },
     ratelimits: { AUTH_FAILURES: { namespace_id: '1', simple: { limit: 600, period: 60 } } },
-    bindings: { CREDENTIALS_KEY },
+    ...settings,
+    bindings: { CREDENTIALS_KEY, ...settings.bindings },
   })
 }
 
@@ -47,10 +55,7 @@ export interface Running {
   url: string
 }
 
-async function start(
-  stateDir: string,
-  source: Partial<Parameters<typeof convertV4MiniflareOptions>[0]>,
-): Promise<Running> {
+async function start(stateDir: string, settings: Settings): Promise<Running> {
   const worker = new Miniflare(
     convertV4MiniflareOptions({
       host: '127.0.0.1',
@@ -60,9 +65,9 @@ async function start(
       compatibilityFlags: ['nodejs_compat'],
       d1Databases: { DB: DATABASE_ID },
       resourcePersistencePath: stateDir,
-      // Taken here and dropped: printing a line per request would be measured, too.
+      // Dropped, since printing a line for each request would be measured, too.
       handleStructuredLogs: () => {},
-      ...source,
+      ...settings,
     } as Parameters<typeof convertV4MiniflareOptions>[0]),
   )
   return { worker, url: (await worker.ready).origin }

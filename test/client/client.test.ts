@@ -102,7 +102,7 @@ const calls: [name: string, line: string, body: unknown, call: (api: ApiClient) 
   ['files.list of the whole order', 'GET /api/v1/orders/12/files', '', (api) => api.files.list(12)],
 ]
 
-describe('every method makes one call', () => {
+describe('every method sends one request', () => {
   it.each(calls)('%s', async (_name, line, body, call) => {
     const crm = await openCrm(seed)
     await call(crm.client())
@@ -115,8 +115,8 @@ describe('every method makes one call', () => {
   })
 })
 
-describe('answers', () => {
-  it('hands out the client, not its wrapper', async () => {
+describe('results', () => {
+  it('are the client without its wrapper', async () => {
     const api = (await openCrm(seed)).client()
     expect(await api.clients.getByEmail('INFO+a/b@oak.example')).toMatchObject({ id: 1, company_name: 'Oak' })
     expect(await api.clients.create({ company_name: 'Elm' })).toMatchObject({ id: 2, company_name: 'Elm' })
@@ -128,7 +128,7 @@ describe('answers', () => {
     [1, [1]],
     [4, [2, 2]],
     [5, [2, 2, 1]],
-  ])('walks the pages of %i clients and stops', async (count, sizes) => {
+  ])('page through %i clients and stop', async (count, sizes) => {
     const clients = Array.from({ length: count }, (_, index) => ({ id: index + 1, company_name: 'x' }))
     const crm = await openCrm({ clients, orders: clients })
     const api = crm.client()
@@ -141,7 +141,7 @@ describe('answers', () => {
     expect((await crm.look()).calls).toHaveLength(2 * Math.max(1, sizes.length))
   })
 
-  it('starts at the page asked for', async () => {
+  it('start at the requested page', async () => {
     const clients = Array.from({ length: 5 }, (_, index) => ({ id: index + 1 }))
     const api = (await openCrm({ clients })).client()
     const ids: number[] = []
@@ -149,7 +149,7 @@ describe('answers', () => {
     expect(ids).toEqual([3, 4, 5])
   })
 
-  it('gives a thread with its etag, and says when it has not changed', async () => {
+  it('are a thread with its etag, or that it is not modified', async () => {
     const crm = await openCrm(seed)
     const api = crm.client()
     const first = await api.mail.getEmailThread(THREAD_ID, { account_email })
@@ -163,13 +163,13 @@ describe('answers', () => {
 })
 
 describe('paths', () => {
-  it.each(['', '.', '..'])('refuses %j, which an address would swallow', async (id) => {
+  it.each(['', '.', '..'])('reject %j, which a URL would drop', async (id) => {
     const crm = await openCrm(seed)
     await expect(crm.client().orders.get(id)).rejects.toThrow(TypeError)
     expect(await listLines(crm)).toEqual([])
   })
 
-  it('never lets a segment leave its place', async () => {
+  it('encode every segment', async () => {
     const crm = await openCrm(seed)
     await expect(crm.client().mail.getThreadContext('../../clients?x#y')).rejects.toMatchObject({ status: 404 })
     expect(await listLines(crm)).toEqual(['GET /api/v1/mail/threads/..%2F..%2Fclients%3Fx%23y'])
@@ -205,7 +205,7 @@ describe('upload', () => {
     expect((await crm.look()).state.files[presigned.key]).toMatchObject({ length: 0 })
   })
 
-  it('tells why the storage refused, without the signed address', async () => {
+  it('reports why the storage rejected it, without the signed URL', async () => {
     const crm = await openCrm(seed)
     const api = crm.client()
     const presigned = await api.files.presign(12, presignBody)

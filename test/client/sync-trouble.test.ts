@@ -4,7 +4,7 @@ import { ApiError, MAX_FILE_BYTES, syncAttachments } from '../../src/client/inde
 import { listLines, openCrm } from './support.ts'
 import { bytesOf, context, FOLDER, optionsFor, readEnd, readMessages, seed } from './thread.ts'
 
-describe('one attachment’s trouble', () => {
+describe('the failure of one attachment', () => {
   it('is reported, and the others are stored', async () => {
     const crm = await openCrm(seed)
     const attachments = [
@@ -43,7 +43,7 @@ describe('one attachment’s trouble', () => {
     ])
   })
 
-  it('leaves the key of an earlier order in place', async () => {
+  it('keeps the key of an earlier order', async () => {
     const crm = await openCrm(seed)
     await syncAttachments(crm.client(), optionsFor())
     await crm.seed({ contexts: context({ selected_order_id: '13' }) })
@@ -53,7 +53,7 @@ describe('one attachment’s trouble', () => {
     expect(stored[0]?.attachments?.[0]?.storage_key).toBe(`${FOLDER}/logo.png`)
   })
 
-  it('an address that ran out is asked for anew, once', async () => {
+  it('requests a new URL once when one has expired', async () => {
     const crm = await openCrm(seed)
     await crm.spoil({ match: '^PUT /upload', status: 403, body: '<Error><Code>AccessDenied</Code></Error>' })
     const result = await syncAttachments(crm.client(), optionsFor())
@@ -67,18 +67,18 @@ describe('one attachment’s trouble', () => {
     expect((await listLines(other)).filter((line) => line.includes('presign'))).toHaveLength(6)
   })
 
-  it('verify tells which keys are not there in the end', async () => {
+  it('is found by verify, which reports the missing keys', async () => {
     const crm = await openCrm(seed)
-    // Says that it stored the bytes, and does not.
+    // Responds as if it had stored the bytes.
     await crm.spoil({ match: '^PUT /upload.*quote', status: 200 })
     const result = await syncAttachments(crm.client(), optionsFor({ verify: true }))
     expect(result).toMatchObject({ missingKeys: [`${FOLDER}/quote (1).pdf`] })
   })
 })
 
-describe('a run that breaks off', () => {
-  it.each(['before the call arrives', 'before its answer arrives'])(
-    'at any step, %s, and is run again ends as an unbroken one',
+describe('an interrupted run', () => {
+  it.each(['before the request arrives', 'before its response arrives'])(
+    'at any step, %s, and a second run give the result of one run',
     async (when) => {
       const whole = await openCrm(seed)
       await syncAttachments(whole.client(), optionsFor({ concurrency: 1 }))
@@ -94,7 +94,7 @@ describe('a run that breaks off', () => {
           fetch: async (url, init) => {
             calls += 1
             const isLast = calls === step + 1
-            const arrives = calls <= step || (isLast && when === 'before its answer arrives')
+            const arrives = calls <= step || (isLast && when === 'before its response arrives')
             const response = arrives ? await fetch(url, init) : null
             if (response && !isLast) return response
             await response?.text()
@@ -110,7 +110,7 @@ describe('a run that breaks off', () => {
     },
   )
 
-  it('rejects with what the signal says, and starts nothing more', async () => {
+  it('rejects with the signal’s reason and starts no more uploads', async () => {
     const crm = await openCrm(seed)
     const stop = new AbortController()
     const loaded: unknown[] = []
@@ -125,7 +125,7 @@ describe('a run that breaks off', () => {
     expect((await listLines(crm)).filter((line) => !line.startsWith('GET'))).toEqual([])
   })
 
-  it('rejects when the order of the context is not there', async () => {
+  it('rejects when the order of the context does not exist', async () => {
     const crm = await openCrm({ ...seed, contexts: context({ selected_order_id: '99' }) })
     const run = syncAttachments(crm.client(), optionsFor())
     await expect(run).rejects.toBeInstanceOf(ApiError)

@@ -13,12 +13,12 @@ const rateLimited = {
   body: '{"error":{"code":"rate_limited","message":"Too many","details":null}}',
 }
 
-const repeatable: [string, (api: ApiClient) => Promise<unknown>][] = [
+const idempotent: [string, (api: ApiClient) => Promise<unknown>][] = [
   ['GET', (api) => api.clients.get(1)],
   ['PUT of a thread', (api) => api.mail.putEmailThread(THREAD_ID, { account_email, messages: [] })],
   ['presign', (api) => api.files.presign(12, { fileName: 'a', size: 1, legacyThreadId: THREAD_ID })],
 ]
-const unrepeatable: [string, (api: ApiClient) => Promise<unknown>][] = [
+const notIdempotent: [string, (api: ApiClient) => Promise<unknown>][] = [
   ['POST of a client', (api) => api.clients.create({ company_name: 'Elm' })],
   ['POST of an order', (api) => api.orders.create({ title: 'Caps', client_id: 1 })],
   ['PATCH of a client', (api) => api.clients.update(1, { phone: '1' })],
@@ -27,7 +27,7 @@ const unrepeatable: [string, (api: ApiClient) => Promise<unknown>][] = [
 ]
 
 describe('a 429', () => {
-  it.each([...repeatable, ...unrepeatable])('is repeated after its Retry-After: %s', async (_name, call) => {
+  it.each([...idempotent, ...notIdempotent])('is retried after its Retry-After: %s', async (_name, call) => {
     const crm = await openCrm(seed)
     await crm.spoil({ ...rateLimited, times: 2 })
     await call(crm.client())
@@ -35,7 +35,7 @@ describe('a 429', () => {
     expect((await crm.look()).calls).toHaveLength(3)
   })
 
-  it('is given up after maxRetries, with all it told', async () => {
+  it('rejects after maxRetries, with its details', async () => {
     const crm = await openCrm(seed)
     await crm.spoil({ ...rateLimited, times: -1 })
     const error = await crm
@@ -47,7 +47,7 @@ describe('a 429', () => {
     expect((await crm.look()).calls).toHaveLength(3)
   })
 
-  it('that asks for more than two minutes is the caller’s to wait for', async () => {
+  it('rejects at once when its Retry-After is over two minutes', async () => {
     const crm = await openCrm(seed)
     await crm.spoil({ ...rateLimited, headers: { 'retry-after': '3600' } })
     await expect(crm.client().clients.get(1)).rejects.toMatchObject({ status: 429, retryAfterSeconds: 3600 })
@@ -60,11 +60,11 @@ const losses = [
   ['503', { status: 503, apply: true }],
   ['504', { status: 504, apply: true }],
   ['a closed connection', { destroy: true, apply: true }],
-  ['half an answer', { cutAfterBytes: 5 }],
+  ['a truncated body', { cutAfterBytes: 5 }],
 ] as const
 
-describe.each(losses)('a lost answer: %s', (_loss, fault) => {
-  it.each(repeatable)('%s is sent again', async (_name, call) => {
+describe.each(losses)('a lost response: %s', (_loss, fault) => {
+  it.each(idempotent)('%s is retried', async (_name, call) => {
     const crm = await openCrm(seed)
     await crm.spoil({ ...fault, match: '/api/' })
     await call(crm.client())
@@ -72,7 +72,7 @@ describe.each(losses)('a lost answer: %s', (_loss, fault) => {
     expect(crm.waits).toHaveLength(1)
   })
 
-  it.each(unrepeatable)('%s is never sent again', async (_name, call) => {
+  it.each(notIdempotent)('%s is never retried', async (_name, call) => {
     const crm = await openCrm(seed)
     await crm.spoil({ ...fault, match: '/api/', times: -1 })
     await expect(call(crm.client())).rejects.toBeInstanceOf(ApiError)
@@ -80,11 +80,11 @@ describe.each(losses)('a lost answer: %s', (_loss, fault) => {
     expect(crm.waits).toEqual([])
   })
 
-  it('the PUT of bytes is sent again, and progress begins again', async () => {
+  it('the PUT of bytes is retried, and its progress restarts', async () => {
     const crm = await openCrm(seed)
     const api = crm.client()
     const presigned = await api.files.presign(12, { fileName: 'a', size: 3, legacyThreadId: THREAD_ID })
-    // An upload's answer has no body to cut.
+    // An upload's response has no body to truncate.
     await crm.spoil({ match: '/upload/', ...('cutAfterBytes' in fault ? { destroy: true } : fault) })
     const progress: number[] = []
     await api.files.upload(presigned, new Blob(['abc']), { onProgress: (sent) => progress.push(sent) })
@@ -94,14 +94,14 @@ describe.each(losses)('a lost answer: %s', (_loss, fault) => {
 })
 
 describe('other failures', () => {
-  it.each([400, 401, 403, 404, 409, 413, 500])('%i is final', async (status) => {
+  it.each([400, 401, 403, 404, 409, 413, 500])('%i is not retried', async (status) => {
     const crm = await openCrm(seed)
     await crm.spoil({ status, times: -1 })
     await expect(crm.client().clients.get(1)).rejects.toMatchObject({ status, code: 'unexpected_answer' })
     expect((await crm.look()).calls).toHaveLength(1)
   })
 
-  it('carries code, message, details and request id', async () => {
+  it('carry code, message, details and request id', async () => {
     const crm = await openCrm()
     // @ts-expect-error company_name is required
     await expect(crm.client().clients.create({ phone: '1' })).rejects.toMatchObject({
@@ -117,7 +117,7 @@ describe('other failures', () => {
     await expect(wrong).rejects.toMatchObject({ status: 401, code: 'unauthenticated', details: null })
   })
 
-  it('a supplier that refuses the company’s credentials is asked once', async () => {
+  it('a supplier that rejects the company’s credentials is called once', async () => {
     const crm = await openCrm()
     const details = { reason: 'supplier_rejected_credentials' }
     await crm.spoil({ status: 502, body: JSON.stringify({ error: { code: 'internal_error', message: 'x', details } }) })
@@ -126,13 +126,13 @@ describe('other failures', () => {
     expect(crm.waits).toEqual([])
   })
 
-  it('a success that is not JSON is told as such', async () => {
+  it('a successful response that is not JSON rejects', async () => {
     const crm = await openCrm()
     await crm.spoil({ body: '<html>Sign in to the network</html>' })
     await expect(crm.client().clients.list()).rejects.toMatchObject({ status: 200, code: 'unexpected_answer' })
   })
 
-  it('never quotes the token, neither when it is refused nor when a call fails', async () => {
+  it('never quote the token, neither for an invalid one nor when a call fails', async () => {
     const secret = 'very-secret\nvalue'
     expect(() => createClient({ baseUrl: 'http://127.0.0.1', token: secret })).toThrow(/^token: /)
     const crm = await openCrm()
@@ -146,17 +146,20 @@ describe('other failures', () => {
   })
 })
 
-describe('time', () => {
-  it('gives a try up after timeoutMs and tries again', async () => {
+describe('timeouts and delays', () => {
+  it('end an attempt after timeoutMs and retry', async () => {
     const crm = await openCrm(seed)
     await crm.spoil({ delayMs: 2000 })
     await expect(crm.client({ timeoutMs: 100 }).clients.get(1)).resolves.toMatchObject({ id: 1 })
     await crm.spoil({ delayMs: 2000 })
     const call = crm.client({ timeoutMs: 100, maxRetries: 0 }).clients.get(1)
-    await expect(call).rejects.toMatchObject({ code: 'network_error', message: 'GET: no whole answer within 100 ms' })
+    await expect(call).rejects.toMatchObject({
+      code: 'network_error',
+      message: 'GET: no complete response within 100 ms',
+    })
   })
 
-  it('stops a running call with the signal’s own reason, and does not try again', async () => {
+  it('end on an aborted signal: the call rejects with its reason and is not retried', async () => {
     const crm = await openCrm(seed)
     await crm.spoil({ delayMs: 2000, times: -1 })
     const stop = new AbortController()
@@ -166,7 +169,7 @@ describe('time', () => {
     expect(await listLines(crm)).toHaveLength(1)
   })
 
-  it('stops a wait, and makes no call when aborted before', async () => {
+  it('end on an aborted signal: the delay stops, and a later call sends nothing', async () => {
     const crm = await openCrm(seed)
     await crm.spoil({ ...rateLimited, times: -1 })
     const stop = new AbortController()
@@ -178,18 +181,18 @@ describe('time', () => {
     expect(await listLines(crm)).toHaveLength(1)
   })
 
-  it('chooses a bounded wait for every failure, and never less than the API asks for', () => {
+  it('are bounded for every failure, and never shorter than Retry-After', () => {
     const failures = fc.record({
       status: fc.constantFrom(0, 200, 400, 404, 429, 500, 502, 503, 504),
       retryAfterSeconds: fc.option(fc.nat({ max: 10_000 })),
     })
     fc.assert(
       fc.property(failures, fc.nat({ max: 50 }), fc.boolean(), fc.double({ min: 0, max: 0.999 }), (fields, ...rest) => {
-        const [retries, isRepeatable, random] = rest
+        const [retries, isIdempotent, random] = rest
         const error = new ApiError({ code: 'x', message: 'x', ...fields })
-        const delayMs = chooseDelayMs(error, retries, isRepeatable, Number.isNaN(random) ? 0 : random)
-        const mayRepeat = fields.status === 429 || (isRepeatable && [0, 502, 503, 504].includes(fields.status))
-        if (!mayRepeat || (fields.retryAfterSeconds ?? 0) > 120) return delayMs === null
+        const delayMs = chooseDelayMs(error, retries, isIdempotent, Number.isNaN(random) ? 0 : random)
+        const isRetried = fields.status === 429 || (isIdempotent && [0, 502, 503, 504].includes(fields.status))
+        if (!isRetried || (fields.retryAfterSeconds ?? 0) > 120) return delayMs === null
         if (delayMs === null) return false
         return fields.retryAfterSeconds === null
           ? delayMs >= 125 && delayMs <= 8000
@@ -208,13 +211,13 @@ describe('time', () => {
     ['soon', null],
     ['Sat, 31 Jan 2026 00:00:30 GMT', 30],
     ['Fri, 30 Jan 2026 00:00:00 GMT', 0],
-  ])('reads Retry-After %j as %j', (header, seconds) => {
+  ])('read Retry-After %j as %j', (header, seconds) => {
     expect(readRetryAfter(header, Date.UTC(2026, 0, 31))).toBe(seconds)
   })
 })
 
 describe('the bookmark', () => {
-  it('of the last answer goes with the next call', async () => {
+  it('of the last response is sent with the next request', async () => {
     const crm = await openCrm(seed)
     const api = crm.client()
     await api.clients.list()
@@ -224,7 +227,7 @@ describe('the bookmark', () => {
     expect(sent).toEqual([undefined, '00000000', '00000001'])
   })
 
-  it('of an error answer counts too, and an answer without one keeps the last', async () => {
+  it('of an error response is sent too, and a response without one keeps the last', async () => {
     const crm = await openCrm(seed)
     const api = crm.client()
     await api.clients.create({ company_name: 'Elm' })
@@ -248,8 +251,8 @@ describe('the bookmark', () => {
     expect(sent).toEqual([undefined, '00000050', '00000003'])
   })
 
-  it('of a write is not undone by an older read that ends later', async () => {
-    const answers = new Map<string, (bookmark: string) => void>()
+  it('of a write is not replaced by that of an older read which ends later', async () => {
+    const responses = new Map<string, (bookmark: string) => void>()
     const sent: (string | null)[] = []
     const api = createClient({
       baseUrl: 'http://127.0.0.1',
@@ -258,15 +261,15 @@ describe('the bookmark', () => {
         sent.push(new Headers(init.headers).get('x-bookmark'))
         return new Promise((resolve) => {
           const name = init.method ?? ''
-          answers.set(name, (bookmark) => resolve(Response.json({}, { headers: { 'x-bookmark': bookmark } })))
+          responses.set(name, (bookmark) => resolve(Response.json({}, { headers: { 'x-bookmark': bookmark } })))
         })
       },
     })
     const read = api.clients.list()
     const write = api.clients.create({ company_name: 'Elm' })
-    answers.get('POST')?.('0000-0006')
+    responses.get('POST')?.('0000-0006')
     await write
-    answers.get('GET')?.('0000-0005')
+    responses.get('GET')?.('0000-0005')
     await read
     void api.clients.list()
     expect(sent).toEqual([null, null, '0000-0006'])

@@ -4,18 +4,18 @@ import type { components, paths } from 'published-description'
 export type Api = Client<paths>
 export type Schemas = components['schemas']
 
-/** What the program works on: a thread that the mailbox has the context of. */
+/** A thread with a context, and the mailbox that stores it. */
 export interface Task {
   legacyThreadId: string
   accountEmail: string
 }
 
 /**
- * An integrator's program, written on the types that openapi-typescript makes of the published description. It calls
- * every operation, with all that each can be sent, and uses what comes back.
+ * An integrator's program, written with the types that openapi-typescript generates from the published description. It
+ * calls every operation with all of its fields and uses the responses.
  *
- * @returns a line for each thing that it was told
- * @throws Error with what the API says, where a call fails
+ * @returns a line for each result
+ * @throws Error with the API's message, when a call fails
  */
 export async function callEveryOperation(api: Api, task: Task): Promise<string[]> {
   const client = await workOnClients(api)
@@ -111,21 +111,21 @@ async function lookUpProducts(api: Api): Promise<string[]> {
 
 type Product = paths['/products/{source}']['get']['responses'][200]['content']['application/json']
 
-/** The three answers are told apart by `source` alone. */
-function describeProduct(answer: Product): string[] {
-  switch (answer.source) {
+/** `source` discriminates the three bodies. */
+function describeProduct(body: Product): string[] {
+  switch (body.source) {
     case 'supplier_a':
-      return answer.products
+      return body.products
         .slice(0, 3)
         .map(({ style, size, piece_price }) => `${style.trim()} ${size} ${piece_price?.toFixed(2)}`)
     case 'supplier_b':
-      return answer.products
+      return body.products
         .slice(0, 3)
         .flatMap(({ color, skus }) => skus.map(({ sku, qty }) => `${color} ${sku} ${qty ?? 0}`))
     case 'invoice_item':
-      return [describeItem(answer.item)]
+      return [describeItem(body.item)]
     default:
-      return answer satisfies never
+      return body satisfies never
   }
 }
 
@@ -191,12 +191,12 @@ function describeItem({ id, title, quantity, unit_price }: Schemas['InvoiceItem'
   return `${id} ${title.trim()} ${(quantity * unit_price).toFixed(2)}`
 }
 
-/** What a call is answered where it succeeds. Errors have one shape, whatever the operation. */
+/** The body of a successful call. All errors have one shape. */
 async function take<Data>(call: Promise<{ data?: Data; error?: Schemas['Error']; response: Response }>): Promise<Data> {
   const { data, error, response } = await call
   if (data !== undefined) return data
-  if (!error) throw new Error(`${response.url} answered ${response.status} without an error.`)
+  if (!error) throw new Error(`${response.url} responded with ${response.status} and no error.`)
   const { code, message, details } = error.error
   const issues = details && 'issues' in details ? details.issues.map(({ path, message }) => `${path} ${message}`) : []
-  throw new Error(`${response.url} answered ${response.status} ${code}: ${message} ${issues.join('; ')}`)
+  throw new Error(`${response.url} responded with ${response.status} ${code}: ${message} ${issues.join('; ')}`)
 }

@@ -1,11 +1,11 @@
 import type { Api, Schemas } from './program.ts'
 
 /*
- * What the types must refuse. Never run: each line is here for its error, so that types which have become too loose
- * leave a comment without one, which is an error too.
+ * What the types must reject. Never run: a line without its expected error, because the types have become too loose, is
+ * an error too.
  */
 
-export async function sendWhatIsRefused(api: Api): Promise<void> {
+export async function sendInvalid(api: Api): Promise<void> {
   const id = { path: { id: '1' } }
   // @ts-expect-error There is no such path.
   await api.GET('/customers')
@@ -44,29 +44,29 @@ export async function sendWhatIsRefused(api: Api): Promise<void> {
   await api.POST('/orders/{orderId}/files/presign', { params: order, body: { fileName: 'a', legacyThreadId: 't' } })
 }
 
-/** The fetching client lets unknown fields through; the types themselves do not. */
+/** openapi-fetch accepts unknown fields; the types themselves do not. */
 export const bodies: [Schemas['NewClient'], Schemas['ClientChanges'], Schemas['NewOrder'], Schemas['OrderChanges']] = [
   // @ts-expect-error The company comes from the token.
   { company_name: 'Quay', company_id: 2 },
-  // @ts-expect-error What the server keeps cannot be written.
+  // @ts-expect-error A read-only field cannot be written.
   { created_at: '2026-11-02T09:00:00Z' },
   // @ts-expect-error Status ids are written as status_id.
   { title: 'Shirts', client_id: 1, order_status_id: 1 },
-  // @ts-expect-error What is computed cannot be written.
+  // @ts-expect-error A computed field cannot be written.
   { total: 5 },
 ]
 
-export async function readWhatIsRefused(api: Api, order: Schemas['Order']): Promise<unknown[]> {
+export async function readInvalid(api: Api, order: Schemas['Order']): Promise<unknown[]> {
   const clients = await api.GET('/clients')
   const product = await api.GET('/products/{source}', { params: { path: { source: 'supplier_a' } } })
   const thread = await api.GET('/mail/threads/{legacyThreadId}', { params: { path: { legacyThreadId: 't' } } })
   const errors = clients.error
   return [
-    // @ts-expect-error Whether it succeeded was not asked.
+    // @ts-expect-error Success was not checked.
     clients.data.pagination,
     // @ts-expect-error There is no such field.
     clients.data?.data[0]?.name,
-    // @ts-expect-error The first may not be there.
+    // @ts-expect-error The list may be empty.
     clients.data?.data[0].id,
     // @ts-expect-error An order may have no invoice.
     order.invoice.total,
@@ -76,9 +76,9 @@ export async function readWhatIsRefused(api: Api, order: Schemas['Order']): Prom
     order.invoice?.total.trim(),
     // @ts-expect-error The server has no such state.
     order.accounting.status === 'failed',
-    // @ts-expect-error Which of the three it is was not asked.
+    // @ts-expect-error The source was not checked.
     product.data?.products,
-    // @ts-expect-error What the mailbox stored is not known.
+    // @ts-expect-error The shape of stored JSON is unknown.
     thread.data?.orders_data.length,
     // @ts-expect-error There is no such code.
     errors?.error.code === 'conflict',

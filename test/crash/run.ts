@@ -1,7 +1,7 @@
 import { copyFileSync, rmSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createRandom, type Random } from '../../src/cli/random.ts'
+import { createRandom, type Random } from '../support/random.ts'
 import type { Books } from './books.ts'
 import { at, checkDatabase } from './check.ts'
 import { checkThroughApi } from './check-answers.ts'

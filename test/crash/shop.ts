@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { PERMISSIONS } from '../../src/auth/permissions.ts'
 import { openDatabase } from '../../src/cli/database.ts'
-import { makeSampleCompany } from '../../src/cli/sample-company.ts'
+import { readSampleCompany } from '../../src/cli/sample-company.ts'
 import { readCredentialsKey } from '../../src/cli/secrets.ts'
-import { checkSeed } from '../../src/cli/seed-file.ts'
+import { integrationsFile } from '../../src/cli/seed-integrations.ts'
 import { loadSeed } from '../../src/cli/seed-plan.ts'
 import { createToken } from '../../src/cli/token-store.ts'
 import { credentialsFor, startAccounting } from '../simulators/accounting.ts'
@@ -50,12 +50,16 @@ async function fill(state: string, accountingUrl: string): Promise<string[]> {
   const now = Date.now()
   const database = await openDatabase(place)
   try {
+    const sample = readSampleCompany(now)
     const file = {
-      ...makeSampleCompany(now),
-      company: { id: 1, name: 'Shop', accounting_sync_enabled: true },
-      integrations: { accounting_sync: { base_url: accountingUrl, credentials: { ...credentialsFor('1') } } },
+      ...sample,
+      // With another name, `npm run dev` leaves the integrations as they are.
+      company: { ...sample.company, name: 'Shop' },
+      integrations: integrationsFile.parse({
+        accounting_sync: { base_url: accountingUrl, credentials: { ...credentialsFor('1') } },
+      }),
     }
-    await loadSeed(database, checkSeed(file, 'The shop'), 'The shop', readCredentialsKey(place), now)
+    await loadSeed(database, file, 'The shop', readCredentialsKey(place), now)
     const wanted = { companyId: 1, name: 'crash', permissions: [...PERMISSIONS], expiresAt: null }
     const tokens: string[] = []
     for (let count = 0; count < TOKENS; count++) tokens.push(await createToken(database, wanted, now))

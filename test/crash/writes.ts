@@ -1,4 +1,4 @@
-import type { Random } from '../../src/cli/random.ts'
+import type { Random } from '../support/random.ts'
 import type { Action, ClientFields, OrderFields, ThreadName, Write } from './journal.ts'
 import { makeThreadBody, THREAD_BYTES } from './thread-body.ts'
 

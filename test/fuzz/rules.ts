@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { makeSampleCompany } from '../../src/cli/sample-company.ts'
+import { readSampleCompany } from '../../src/cli/sample-company.ts'
 import type { Json } from '../../src/docs/json.ts'
 
 /*
@@ -54,18 +54,18 @@ export const BAD_PATH: Readonly<Record<string, number>> = {
 /** The bytes that a body may have; 1 MiB unless it is here. */
 export const BODY_LIMIT_BYTES: Readonly<Record<string, number>> = { putEmailThread: 26_214_400 }
 
-const sample = makeSampleCompany(Date.now())
+const sample = readSampleCompany(Date.now())
 
 /** Somewhat more rows than the sample company has: the fuzzer makes more. */
 const MANY = 100
 
 const account = fc.constantFrom('sales@shop.example', 'Sales@Shop.Example', 'other@shop.example')
-const email = fc.constantFrom('new@fuzz.example', 'NEW@FUZZ.EXAMPLE', ...textsOf(sample.clients ?? [], 'email'))
+const email = fc.constantFrom('new@fuzz.example', 'NEW@FUZZ.EXAMPLE', ...textsOf(sample.clients, 'email'))
 const threadId = fc.constantFrom(
   't1',
   't2',
   't:4=+-_.',
-  ...textsOf(sample.thread_contexts ?? [], 'legacy_thread_id').slice(0, 3),
+  ...textsOf(sample.thread_contexts, 'legacy_thread_id').slice(0, 3),
 )
 
 function textsOf<Name extends string>(rows: { [K in Name]?: string | null | undefined }[], name: Name): string[] {

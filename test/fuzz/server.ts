@@ -2,21 +2,20 @@ import { createHash, randomBytes } from 'node:crypto'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
+import type { Miniflare } from 'miniflare'
 import { PERMISSIONS } from '../../src/auth/permissions.ts'
 import { type CommandDatabase, wrapTransport } from '../../src/cli/database.ts'
-import { type Outside, startOutside } from '../../src/cli/dev-sample.ts'
-import { makeSampleCompany } from '../../src/cli/sample-company.ts'
-import { checkSeed } from '../../src/cli/seed-file.ts'
+import { type Simulators, startSimulators } from '../../src/cli/dev-sample.ts'
+import { readSampleCompany } from '../../src/cli/sample-company.ts'
 import { loadSeed } from '../../src/cli/seed-plan.ts'
 import type { Statement, Transport } from '../../src/cli/transport.ts'
 import { apiTokens } from '../../src/db/schema.ts'
-import { buildWorker, migrationStatements } from '../bench/worker.ts'
+import { buildWorker, migrationStatements, type Running, startApi } from '../bench/worker.ts'
 
 const DESCRIPTION = join(import.meta.dirname, '../../src/docs/openapi.json')
 
-/** Unknown tokens from one address that are looked up in a minute: here the guard against guessing must not answer. */
-const GUESSES = 1_000_000
+/** Requests with unknown tokens come from one address here, and their limit must not be reached. */
+const AUTH_FAILURES_PER_MINUTE = 1_000_000
 
 export interface LogLine {
   event: string
@@ -24,7 +23,7 @@ export interface LogLine {
   [field: string]: unknown
 }
 
-/** A served application of its own, with the sample company and simulators of the outside. */
+/** A served application of its own, with the sample company and simulators of the outside systems. */
 export interface Served {
   url: string
   /** With every permission. A token may make 300 requests a minute, so requests go round many of them. */
@@ -46,16 +45,16 @@ export async function serve(tokenCount: number): Promise<Served> {
     const script = buildWorker(join(directory, 'build'))
     const description = await readFile(DESCRIPTION, 'utf8')
     const key = randomBytes(32).toString('base64')
-    const worker = startWorker(script, join(directory, 'state'), key, description, (text) => {
+    const { worker, url } = await startWorker(script, join(directory, 'state'), key, description, (text) => {
       const line = parseLine(text)
       if (line) for (const listener of listeners) listener(line)
     })
     close.push(() => worker.dispose())
-    const outside = await startOutside()
-    close.push(outside.close)
-    const tokens = await fill(worker, outside, key, tokenCount)
+    const simulators = await startSimulators()
+    close.push(simulators.close)
+    const tokens = await fill(worker, simulators, key, tokenCount)
     return {
-      url: (await worker.ready).origin,
+      url,
       tokens,
       onLog: (listener) => void listeners.push(listener),
       close: closeAll,
@@ -72,23 +71,9 @@ function startWorker(
   key: string,
   description: string,
   onText: (text: string) => void,
-): Miniflare {
-  const options = {
-    host: '127.0.0.1',
-    port: 0,
-    cf: false,
-    compatibilityDate: '2026-10-20',
-    compatibilityFlags: ['nodejs_compat'],
-    modules: [{ type: 'ESModule', path: script }],
-    modulesRoot: '/',
-    d1Databases: { DB: 'fuzz' },
-    kvNamespaces: ['CACHE'],
-    r2Buckets: ['FILES'],
-    durableObjects: {
-      RATE_LIMITER: { className: 'RateLimiter', useSQLite: true },
-      ACCOUNTING_DELIVERY: { className: 'AccountingDelivery', useSQLite: true },
-    },
-    ratelimits: { AUTH_FAILURES: { namespace_id: '1', simple: { limit: GUESSES, period: 60 } } },
+): Promise<Running> {
+  return startApi(script, state, {
+    ratelimits: { AUTH_FAILURES: { namespace_id: '1', simple: { limit: AUTH_FAILURES_PER_MINUTE, period: 60 } } },
     serviceBindings: {
       ASSETS: () => new Response(description, { headers: { 'content-type': 'application/json' } }),
     },
@@ -99,10 +84,8 @@ function startWorker(
       STORAGE_ACCESS_KEY_ID: 'fuzz',
       STORAGE_SECRET_ACCESS_KEY: 'fuzz',
     },
-    resourcePersistencePath: state,
-    handleStructuredLogs: ({ message }: { message: string }) => onText(message),
-  }
-  return new Miniflare(convertV4MiniflareOptions(options as Parameters<typeof convertV4MiniflareOptions>[0]))
+    handleStructuredLogs: ({ message }) => onText(message),
+  })
 }
 
 function parseLine(text: string): LogLine | undefined {
@@ -110,12 +93,12 @@ function parseLine(text: string): LogLine | undefined {
 }
 
 /** Migrations, the sample company with its integrations, and tokens. */
-async function fill(worker: Miniflare, outside: Outside, key: string, tokenCount: number): Promise<string[]> {
+async function fill(worker: Miniflare, simulators: Simulators, key: string, tokenCount: number): Promise<string[]> {
   const transport = await openTransport(worker)
   await transport.write(migrationStatements().map((sql) => ({ sql, params: [] })))
   const database = wrapTransport(transport)
   const now = Date.now()
-  const file = { ...checkSeed(makeSampleCompany(now), 'sample'), integrations: outside.integrations }
+  const file = { ...readSampleCompany(now), integrations: simulators.integrations }
   await loadSeed(database, file, 'sample', key, now)
   return mintTokens(database, file.company.id, tokenCount, now)
 }

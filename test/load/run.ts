@@ -61,9 +61,8 @@ export async function runLoad(settings: Settings): Promise<Report> {
     const tokens = await prepareState(state, clients, settings.tokens)
     say(`a company of ${clients} clients and ${2 * clients} orders, ${threads} threads, ${tokens.length} tokens`)
     const logs = new Logs()
-    const worker = startLoaded(script, state, (line) => logs.add(line))
+    const { worker, url } = await startLoaded(script, state, (line) => logs.add(line))
     try {
-      const url = (await worker.ready).origin
       const traffic = new Traffic(tokens, { clients, threads })
       const loop = new OpenLoop(url, traffic, CONNECTIONS)
       const heap = await HeapWatch.of(worker)

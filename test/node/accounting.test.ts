@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { findFreePort } from '../../src/cli/start-dev.ts'
 import { credentialsFor, startAccounting } from '../simulators/accounting.ts'
 import { look, spoil } from '../simulators/steer.ts'
-import { findFreePort, freshState, runCommand, runSql, smallShop, writeSeed } from './cli-support.ts'
-import { ask, type DevServer, startDev } from './dev-server.ts'
+import { freshState, runCommand, runSql, smallShop, writeSeed } from './cli-support.ts'
+import { ask, type DevServer, serveState } from './dev-server.ts'
 
 const REALM = '7007'
 
@@ -59,7 +60,7 @@ describe('accounting notices in a service that is killed', () => {
   it('are delivered after the restart, once', { timeout: 300_000 }, async () => {
     const { state, books, waitForCall } = await openShop()
     const port = await findFreePort()
-    let dev = await startDev(state, port)
+    let dev = await serveState(state, port)
 
     // Committed, and not a word told: its first call, for a token, hangs.
     await spoil(books, { match: '^POST /oauth2', delayMs: 5_000 })
@@ -83,7 +84,7 @@ describe('accounting notices in a service that is killed', () => {
     expect((await ask(dev, 'PATCH', '/orders/1', { description: 'third' })).status).toBe(200)
     await called()
     await dev.kill()
-    dev = await startDev(state, port)
+    dev = await serveState(state, port)
     await waitUntilSynced(dev, 1)
 
     const { invoices, changes, misused } = (await look<Books>(books)).state.realms[REALM] ?? {}
@@ -97,7 +98,7 @@ describe('accounting notices in a service that is killed', () => {
 describe('npm run accounting', () => {
   it('lists what could not be told, and sends it again', { timeout: 180_000 }, async () => {
     const { state, books } = await openShop()
-    const dev = await startDev(state)
+    const dev = await serveState(state)
     const fault = (code: string) => ({
       status: 400,
       body: JSON.stringify({ Fault: { Error: [{ code, Message: 'No' }] } }),

@@ -1,11 +1,13 @@
+import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { decryptCredentials } from '../../src/auth/credentials.ts'
 import { readCredentialsKey } from '../../src/cli/secrets.ts'
-import { findFreePort, freshState, runCommand, runSql, smallShop, startCommand, writeSeed } from './cli-support.ts'
-import { ask, startDev } from './dev-server.ts'
+import { findFreePort } from '../../src/cli/start-dev.ts'
+import { freshState, runCommand, runSql, smallShop, startCommand, writeSeed } from './cli-support.ts'
+import { ask, killProcess, listDescendants, listProcesses, serveState } from './dev-server.ts'
 
-/** A `dev` that is to refuse; should it serve, it ends with the test. */
+/** Starts a `dev` that should fail. If it serves, it ends with the test. */
 function tryDev(...args: string[]) {
   const { child, ended } = startCommand('dev', args)
   onTestFinished(() => void child.kill('SIGTERM'))
@@ -13,26 +15,26 @@ function tryDev(...args: string[]) {
 }
 
 describe('npm run dev', () => {
-  it('serves a sample shop, lets the other commands work beside it, and keeps the data', {
+  it('serves a sample company, lets other commands run at the same time, and keeps its data', {
     timeout: 120_000,
   }, async () => {
     const state = await freshState()
     const port = await findFreePort()
-    const dev = await startDev(state, port)
+    const dev = await serveState(state, port)
     expect(dev.output.stdout).toContain(
       `curl -H 'Authorization: Bearer ${dev.token}' '${dev.url}/api/v1/clients?per_page=3'`,
     )
     const list = await ask(dev, 'GET', '/clients?per_page=3')
     expect(list).toMatchObject({ status: 200, body: { pagination: { total: 60 } } })
 
-    // The sample company reaches simulators of this very run.
+    // The sample company uses the simulators of this run.
     const [stored] = runSql(state, "SELECT * FROM integrations WHERE kind = 'supplier_b'")
     expect(stored).toMatchObject({ base_url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/), enabled: 1 })
     const key = readCredentialsKey({ state }) ?? ''
     const secret = await decryptCredentials(key, 1, 'supplier_b', String(stored?.credentials))
     expect(secret).toHaveProperty('api_key')
 
-    // Requests go on all the while that other commands write.
+    // Requests continue while other commands write.
     const statuses: number[] = []
     let isBusy = true
     const requests = (async () => {
@@ -61,7 +63,7 @@ describe('npm run dev', () => {
     expect(statuses.length).toBeGreaterThan(3)
     expect(new Set(statuses)).toEqual(new Set([200]))
 
-    // What they wrote is there at once.
+    // Their writes are visible at once.
     expect(await ask({ ...dev, token }, 'GET', '/orders/1')).toMatchObject({
       status: 200,
       body: { project: { title: 'Shirts' }, invoice: { subtotal: 114, amount_paid: 50 } },
@@ -71,7 +73,7 @@ describe('npm run dev', () => {
     await runCommand('tokens', 'revoke', String(row?.id), '--state', state)
     expect((await ask({ ...dev, token: unused.stdout.trim() }, 'GET', '/clients')).status).toBe(401)
 
-    // Nobody else may serve on this port, or from these files.
+    // No other server starts on this port or on this state directory.
     const [samePort, sameState] = await Promise.all([
       tryDev('--port', String(port)),
       tryDev('--port', String(await findFreePort()), '--state', state),
@@ -80,14 +82,39 @@ describe('npm run dev', () => {
     expect(sameState).toMatchObject({ code: 1, stdout: '' })
     expect(sameState.stderr).toMatch(/^http:\S+ serves this data already: choose another place with --state DIR\.\n$/)
 
-    expect((await dev.stop()).code).toBe(0)
+    expect(await dev.stop()).toBe(0)
     await expect(fetch(dev.url)).rejects.toThrow()
 
-    const again = await startDev(state, port)
+    const again = await serveState(state, port)
     expect(again.token).not.toBe(dev.token)
     expect((await ask({ ...again, token }, 'GET', '/orders/1')).status).toBe(200)
     expect((await ask({ ...again, token: dev.token }, 'GET', '/clients')).status).toBe(200)
-    expect((await again.stop('SIGINT')).code).toBe(0)
+    expect(await again.stop('SIGINT')).toBe(0)
+  })
+
+  const startDev = `import('./src/cli/start-dev.ts').then((module) => module.startDev(JSON.parse(process.argv[1])))`
+
+  it.each<[string, (port: number, state: string) => string[]]>([
+    ['npm', (port, state) => ['npm', 'run', 'dev', '--', '--port', String(port), '--state', state]],
+    ['the caller of startDev', (port, state) => [process.execPath, '-e', startDev, JSON.stringify({ port, state })]],
+  ])('ends with all of its processes when %s is killed', { timeout: 120_000 }, async (_name, commandFor) => {
+    const port = await findFreePort()
+    const [command = '', ...args] = commandFor(port, await freshState())
+    const parent = spawn(command, args, { stdio: 'ignore' })
+    const pid = parent.pid ?? 0
+    const isServing = () =>
+      fetch(`http://127.0.0.1:${port}/api/v1/openapi.json`).then(
+        (response) => response.ok,
+        () => false,
+      )
+    await expect.poll(isServing, { timeout: 60_000, interval: 200 }).toBe(true)
+    const processes = listDescendants(pid)
+    onTestFinished(() => [pid, ...processes.map((each) => each.pid)].forEach(killProcess))
+    expect(processes.map(({ name }) => name).join()).toContain('workerd')
+
+    parent.kill('SIGKILL')
+    const isLeft = (each: { pid: number }) => listProcesses().some((one) => one.pid === each.pid)
+    await expect.poll(() => processes.filter(isLeft), { timeout: 30_000, interval: 500 }).toEqual([])
   })
 
   it.each([
@@ -95,7 +122,7 @@ describe('npm run dev', () => {
     [['--port', 'http'], '--port must be'],
     [['--prot', '1'], "Unknown option '--prot'. Usage: npm run dev"],
     [['serve'], "Unexpected argument 'serve'"],
-  ])('refuses %j', async (args, message) => {
+  ])('rejects %j with a one-line error', async (args, message) => {
     const outcome = await tryDev(...args)
     expect(outcome).toMatchObject({ code: 1, stdout: '' })
     expect(outcome.stderr).toContain(message)

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { chunkJson } from '../../src/cli/load-rows.ts'
 import { bindTextOnly, renderStatement, renderStatements } from '../../src/cli/render-sql.ts'
-import { makeSampleCompany } from '../../src/cli/sample-company.ts'
+import { readSampleCompany } from '../../src/cli/sample-company.ts'
 import { checkSeed } from '../../src/cli/seed-file.ts'
 import { findDuplicates } from '../../src/cli/seed-references.ts'
 import { smallShop } from './cli-support.ts'
@@ -86,10 +86,44 @@ describe('the form of a seed file', () => {
 describe('the sample company', () => {
   const now = Date.UTC(2026, 10, 21, 12)
 
+  /** Its dates and date-times, in milliseconds. */
+  function timesOf(at: number): { dates: number[]; dateTimes: number[] } {
+    const { clients, orders, thread_contexts } = readSampleCompany(at)
+    const toMs = (date: string | null | undefined) => Date.parse(date ?? '')
+    const dates = orders.flatMap(({ created_date, start_date, deadline, invoice }) => [
+      ...[created_date, start_date, deadline, invoice?.due_date].map(toMs),
+    ])
+    const paid = orders.flatMap(({ invoice }) => (invoice?.payments ?? []).map(({ paid_at }) => toMs(paid_at)))
+    const linked = thread_contexts.flatMap(({ orders_data }) =>
+      Array.from(JSON.stringify(orders_data).matchAll(/"deadline":"([^"]+)"/g), ([, date]) => toMs(date)),
+    )
+    const instants = [...clients, ...orders].flatMap(({ created_at, updated_at }) => [created_at, updated_at])
+    const fetched = thread_contexts.map(({ fetched_at }) => fetched_at)
+    const dateTimes = [...instants, ...fetched].map((instant) => instant ?? Number.NaN)
+    return { dates: [...dates, ...linked], dateTimes: [...dateTimes, ...paid] }
+  }
+
+  it.each(['2024-02-29T00:00:00Z', '2026-11-20T23:59:59Z', '2027-03-01T08:00:00Z', '2031-12-31T12:00:00Z'])(
+    'moves every date by the same number of whole days, so that the latest date-time is in the 24 hours before %s',
+    (date) => {
+      const at = Date.parse(date)
+      const before = timesOf(now)
+      const after = timesOf(at)
+      const shifts = (['dates', 'dateTimes'] as const).flatMap((kind) =>
+        after[kind].map((time, index) => time - (before[kind][index] ?? Number.NaN)),
+      )
+      expect(shifts.length).toBeGreaterThan(600)
+      expect([...new Set(shifts)].map((shift) => shift % 86_400_000)).toEqual([expect.closeTo(0)])
+      const latest = Math.max(...after.dateTimes)
+      expect(latest).toBeLessThanOrEqual(at)
+      expect(latest).toBeGreaterThan(at - 86_400_000)
+    },
+  )
+
   it('is a whole shop, the same in every run', () => {
-    const shop = checkSeed(makeSampleCompany(now), 'sample')
+    const shop = readSampleCompany(now)
     expect(findDuplicates(shop)).toEqual([])
-    expect(makeSampleCompany(now)).toEqual(makeSampleCompany(now))
+    expect(readSampleCompany(now)).toEqual(readSampleCompany(now))
     const { clients, orders, catalog_items, thread_contexts, taxes, order_statuses } = shop
     expect([clients.length, orders.length, catalog_items.length, thread_contexts.length, taxes.length]).toEqual([
       60, 80, 40, 12, 3,

@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
@@ -45,18 +44,6 @@ export function startCommand(name: Command | 'dev', args: string[], env: Record<
 
 export function runCommand(name: Command, ...args: string[]): Promise<Outcome> {
   return startCommand(name, args).ended
-}
-
-/** A port on this machine that nobody listened on a moment ago. */
-export async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  const closed = once(server, 'close')
-  server.close()
-  await closed
-  if (typeof address !== 'object' || address === null) throw new Error('The server has no port.')
-  return address.port
 }
 
 /** Writes a file for the test and gives its path. */

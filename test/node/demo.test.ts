@@ -3,7 +3,7 @@ import { runCommand } from './cli-support.ts'
 
 const TOKEN = '0'.repeat(64)
 
-it('stores every attachment, finds them again and lists them', async () => {
+it('stores every attachment once, keeps it in a second run and lists it', async () => {
   const { stdout, stderr } = await runCommand('demo')
   const lines = stdout.split('\n').map((line) => line.trim().split(/\s+/)[0])
   const count = (word: string) => lines.filter((first) => first === word).length
@@ -25,11 +25,11 @@ it.each([
   [['--url', 'http://127.0.0.1:1', '--token', 'short'], '--token must be 64'],
   [['--url', 'http://127.0.0.1:1', '--token', TOKEN, '--thread', 't'], 'the connection failed'],
 ])(
-  'answers %j with one line and exit code 1',
-  async (args, complaint) => {
+  'rejects %j with a one-line error and exit code 1',
+  async (args, message) => {
     const { code, stderr } = await runCommand('demo', ...args)
     expect(code).toBe(1)
-    expect(stderr).toContain(complaint)
+    expect(stderr).toContain(message)
     expect(stderr.trim().split('\n')).toHaveLength(1)
   },
   30_000,

@@ -1,95 +1,80 @@
 import { execFileSync } from 'node:child_process'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished } from 'vitest'
-import { findFreePort, type Outcome, startCommand } from './cli-support.ts'
+import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
 
-const READY_MS = 60_000
-const STOP_MS = 15_000
-const ANSWER_MS = 10_000
+const STOP_MS = 20_000
+const RESPONSE_MS = 10_000
 
-export interface DevServer {
-  /** What stands before `/api/v1`. */
-  url: string
-  /** A token of the sample company, with every permission. */
-  token: string
-  pid: number
-  /** What it has written so far. */
-  output: Outcome
-  /** Sends the signal, SIGTERM unless another is named, and waits for the end; after 15 s everything is killed. */
-  stop: (signal?: 'SIGTERM' | 'SIGINT') => Promise<Outcome>
-  /** Kills every process of it outright, and waits for the end. */
-  kill: () => Promise<Outcome>
+export interface DevServer extends RunningDev {
+  /** Kills all of its processes, and waits for the end. */
+  kill: () => Promise<unknown>
   /** Kills only the process that serves. `dev` starts another one. */
   killWorker: () => void
 }
 
-/** Starts `npm run dev` on a state directory and waits for its announcement. It ends with the test, if not before. */
-export async function startDev(state: string, port?: number): Promise<DevServer> {
-  const usedPort = port ?? (await findFreePort())
-  const { child, outcome, ended } = startCommand('dev', ['--port', String(usedPort), '--state', state])
-  const pid = child.pid ?? 0
-  const isRunning = () => child.exitCode === null && child.signalCode === null
+/** Starts `npm run dev` on a state directory until the end of the test, if not stopped before. */
+export async function serveState(state: string, port?: number): Promise<DevServer> {
+  const dev = await startDev({ state, ...(port !== undefined && { port }) })
+  let isRunning = true
+  dev.ended.then(() => {
+    isRunning = false
+  })
   const kill = () => {
-    if (isRunning()) for (const each of [pid, ...listDescendants(pid).map((one) => one.pid)]) killProcess(each)
-    return ended
+    if (isRunning) for (const pid of [dev.pid, ...listDescendants(dev.pid).map((one) => one.pid)]) killProcess(pid)
+    return dev.ended
   }
-  const stop = async (signal: 'SIGTERM' | 'SIGINT' = 'SIGTERM') => {
-    const stillRuns = setTimeout(kill, STOP_MS)
-    child.kill(signal)
-    const end = await ended
-    clearTimeout(stillRuns)
-    return end
-  }
-  onTestFinished(() => stop().then(() => {}), STOP_MS + 5_000)
-
-  const latest = Date.now() + READY_MS
-  while (!outcome.stdout.includes('curl') && isRunning() && Date.now() < latest) await sleep(50)
-  const [, token = ''] = /Token +([0-9a-f]{64})/.exec(outcome.stdout) ?? []
-  expect(token, outcome.stderr).not.toBe('')
-  const killWorker = () => killProcess(findWorker(pid))
-  return { url: `http://127.0.0.1:${usedPort}`, token, pid, output: outcome, stop, kill, killWorker }
+  onTestFinished(async () => {
+    const timer = setTimeout(kill, STOP_MS)
+    await dev.stop()
+    clearTimeout(timer)
+  }, STOP_MS + 5_000)
+  return { ...dev, kill, killWorker: () => killProcess(findWorker(dev.pid)) }
 }
 
 /**
- * Sends one request to the API with the server's token, and reads the JSON of the answer.
+ * Sends one request to the API with the server's token, and reads the JSON of the response.
  *
- * @param path what stands behind `/api/v1`
- * @throws after 10 s: a request that came while the service was killed may never be answered
+ * @param path after `/api/v1`
+ * @throws after 10 s: a request that arrives while the service is killed may never get a response
  */
 export async function ask(server: { url: string; token: string }, method: string, path: string, body?: object) {
   const response = await fetch(`${server.url}/api/v1${path}`, {
     method,
     headers: { authorization: `Bearer ${server.token}`, 'content-type': 'application/json' },
-    signal: AbortSignal.timeout(ANSWER_MS),
+    signal: AbortSignal.timeout(RESPONSE_MS),
     ...(body && { body: JSON.stringify(body) }),
   })
   return { status: response.status, body: JSON.parse(await response.text()) }
 }
 
-/** The processes that a process started, and theirs. */
-function listDescendants(pid: number): { pid: number; name: string }[] {
+export function listProcesses(): { pid: number; parent: number; name: string }[] {
   const lines = execFileSync('ps', ['-eo', 'pid=,ppid=,comm='], { encoding: 'utf8' }).trim().split('\n')
-  const all = lines.map((line) => {
+  return lines.map((line) => {
     const [own, parent, ...name] = line.trim().split(/\s+/)
     return { pid: Number(own), parent: Number(parent), name: name.join(' ') }
   })
+}
+
+/** The processes that a process started, and theirs. */
+export function listDescendants(pid: number): { pid: number; name: string }[] {
+  const all = listProcesses()
   const listBelow = (id: number): typeof all =>
     all.filter((each) => each.parent === id).flatMap((each) => [each, ...listBelow(each.pid)])
   return listBelow(pid)
 }
 
-/** The process that runs the service: the last that was started, for the first only passes requests on. */
+/** The process that runs the service: the last that was started, since the first only proxies requests. */
 function findWorker(pid: number): number {
   const workers = listDescendants(pid).filter((each) => each.name.includes('workerd'))
   expect(workers, 'the processes of workerd').not.toEqual([])
   return Math.max(...workers.map((each) => each.pid))
 }
 
-function killProcess(pid: number): void {
+export function killProcess(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch (error) {
-    // It ended by itself just now.
+    // It has just ended by itself.
     if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
   }
 }

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type BrowserContext, chromium, type Page, type Worker } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { makeSampleCompany } from '../../src/cli/sample-company.ts'
+import { readSampleCompany } from '../../src/cli/sample-company.ts'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
 import { runCommand } from './cli-support.ts'
 
@@ -23,7 +23,7 @@ const hasChromium = await access(CHROMIUM).then(
 const reason = `there is no Chromium at ${CHROMIUM}; install it, or name another place in CHROMIUM_PATH`
 if (!hasChromium) console.warn(`The tests in a browser are skipped: ${reason}.`)
 
-const threads = (makeSampleCompany(Date.now()).thread_contexts ?? []).flatMap((context) =>
+const threads = readSampleCompany(Date.now()).thread_contexts.flatMap((context) =>
   Array.isArray(context.orders_data) && context.orders_data.length === 1 && context.legacy_thread_id
     ? [context.legacy_thread_id]
     : [],

@@ -3,14 +3,15 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { makeSampleCompany } from '../../src/cli/sample-company.ts'
+import { readSampleCompany } from '../../src/cli/sample-company.ts'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
 import { asObject, type JsonObject } from '../../src/docs/json.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const DOCUMENT = join(ROOT, 'src/docs/openapi.json')
 const TYPES = join(ROOT, '.contract/openapi.ts')
-/** Where the generator has a TypeScript with the API that it needs; the project's own has none. */
+const CLIENT_TYPES = join(ROOT, 'src/client/schema.d.ts')
+/** Has the TypeScript whose API the generator needs; the project's own has none. */
 const TOOLS = join(ROOT, 'test/contract/node_modules')
 const run = promisify(execFile)
 
@@ -19,15 +20,20 @@ beforeAll(async () => {
   await generate(DOCUMENT, TYPES)
 })
 
-describe('the types that openapi-typescript makes of the published description', () => {
+describe('the types that openapi-typescript generates from the published description', () => {
   it.each([
     ['the TypeScript of this project', join(ROOT, 'node_modules')],
     ['TypeScript 5', TOOLS],
-  ])('carry a program that calls every operation, for %s', async (_name, modules) => {
+  ])('type-check a program that calls every operation, with %s', async (_name, modules) => {
     expect(await check(join(ROOT, 'test/contract'), modules)).toBe('')
   })
 
-  it('leave nothing open but values that the API does not know the shape of', async () => {
+  it('are those committed in src/client', async () => {
+    const [published, committed] = await Promise.all([TYPES, CLIENT_TYPES].map((path) => readFile(path, 'utf8')))
+    expect(committed).toBe(published)
+  })
+
+  it('are unknown only for JSON whose shape the API does not define', async () => {
     const lines = (await readFile(TYPES, 'utf8')).split('\n').filter((line) => !/^\s*\*|\/\*\*/.test(line))
     expect(lines.filter((line) => /\bany\b/.test(line))).toEqual([])
     const open = lines.filter((line) => /\bunknown\b/.test(line)).map((line) => line.trim())
@@ -36,18 +42,18 @@ describe('the types that openapi-typescript makes of the published description',
 
   it.each<[string, (document: JsonObject) => void, string]>([
     ['a client of any shape', (document) => setSchema(document, 'Client', {}), 'agreement.ts'],
-    ['a field less', (document) => delete fieldsOf(document, 'Payment').method, 'program.ts'],
-    ['a field more', (document) => setField(document, 'Tax', 'code', { type: 'string' }), 'agreement.ts'],
+    ['a missing field', (document) => delete fieldsOf(document, 'Payment').method, 'program.ts'],
+    ['an additional field', (document) => setField(document, 'Tax', 'code', { type: 'string' }), 'agreement.ts'],
     ['a total of any type', (document) => setField(document, 'Invoice', 'total', {}), 'program.ts'],
     [
       'any word for a discount',
       (document) => setField(document, 'OrderChanges', 'discount_amount_type', { type: 'string' }),
       'refusals.ts',
     ],
-    ['a path less', (document) => delete asObject(document.paths)['/orders/{orderId}/files'], 'program.ts'],
-    ['answers of no shape', (document) => dropContent(document, '/clients', 'get'), 'program.ts'],
+    ['a missing path', (document) => delete asObject(document.paths)['/orders/{orderId}/files'], 'program.ts'],
+    ['responses without a schema', (document) => dropContent(document, '/clients', 'get'), 'program.ts'],
   ])(
-    'turn the check red with %s',
+    'fail the check with %s',
     async (_name, damage, file) => {
       const folder = await mkdtemp(join(ROOT, '.contract/damaged-'))
       try {
@@ -80,20 +86,20 @@ describe('the program', () => {
 
   it('calls every operation of the description, against the served sample company', async () => {
     const operations = listOperations(await readDocument())
-    const thread = makeSampleCompany(Date.now()).thread_contexts?.find((context) => context.legacy_thread_id)
+    const thread = readSampleCompany(Date.now()).thread_contexts.find((context) => context.legacy_thread_id)
     const { stdout } = await run(process.execPath, [
       join(ROOT, 'test/contract/main.ts'),
       ...[`${dev.url}/api/v1`, dev.token, thread?.legacy_thread_id ?? '', 'shop@quay.example'],
     ])
-    const { asked, told }: { asked: string[]; told: string[] } = JSON.parse(stdout)
-    const called = asked.map((line) => operations.find((operation) => operation.pattern.test(line))?.id ?? line)
+    const { requests, results }: { requests: string[]; results: string[] } = JSON.parse(stdout)
+    const called = requests.map((line) => operations.find((operation) => operation.pattern.test(line))?.id ?? line)
     expect([...new Set(called)].sort()).toEqual(operations.map(({ id }) => id).sort())
-    expect(told[0]).toMatch(/^\d+ Quay Rowers Ada active$/)
-    expect(told).toContainEqual(expect.stringMatching(/^Regatta shirts, second lot 2026 /))
-    expect(told).toContainEqual(expect.stringMatching(/^PC61: ok ok ok ok$/))
-    expect(told).toContainEqual('1 304')
-    expect(told).toContainEqual(expect.stringMatching(/^http: orders\/1\/\d+\/email\/.*\/crest\.png image\/png 10$/))
-    expect(told.join('\n')).not.toMatch(/undefined|NaN/)
+    expect(results[0]).toMatch(/^\d+ Quay Rowers Ada active$/)
+    expect(results).toContainEqual(expect.stringMatching(/^Regatta shirts, second lot 2026 /))
+    expect(results).toContainEqual(expect.stringMatching(/^PC61: ok ok ok ok$/))
+    expect(results).toContainEqual('1 304')
+    expect(results).toContainEqual(expect.stringMatching(/^http: orders\/1\/\d+\/email\/.*\/crest\.png image\/png 10$/))
+    expect(results.join('\n')).not.toMatch(/undefined|NaN/)
   }, 30_000)
 })
 
@@ -101,7 +107,7 @@ async function generate(document: string, target: string): Promise<void> {
   await run(process.execPath, [join(TOOLS, 'openapi-typescript/bin/cli.js'), document, '-o', target])
 }
 
-/** What the compiler has to say, one line for each error. */
+/** The compiler's errors, one a line. */
 async function check(project: string, modules: string): Promise<string> {
   const tsc = join(modules, 'typescript/bin/tsc')
   return run(process.execPath, [tsc, '-p', project, '--pretty', 'false'], { cwd: ROOT }).then(

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
+import { findFreePort } from '../../src/cli/start-dev.ts'
 import type { Exchange } from './exchange.ts'
 
 const HERE = import.meta.dirname
@@ -123,13 +124,4 @@ async function waitUntilListening(port: number): Promise<void> {
     if (Date.now() > latest) throw new Error('The proxy did not get ready.')
     await sleep(100)
   }
-}
-
-async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, HOST)
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }

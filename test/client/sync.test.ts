@@ -50,7 +50,7 @@ describe('a run', () => {
     expect(messages[0]?.attachments?.[0]).not.toHaveProperty('storage_key')
   })
 
-  it('goes context, stored state, then presign and PUT of each, then the thread', async () => {
+  it('reads the context and the stored state, then presigns and uploads each file, then stores the thread', async () => {
     const crm = await openCrm(seed)
     await syncAttachments(crm.client(), optionsFor({ concurrency: 1 }))
     const lines = (await listLines(crm)).map((line) => line.replace(/^(\w+) .*?(\w+)[^/]*$/, '$1 $2'))
@@ -67,7 +67,7 @@ describe('a run', () => {
     ])
   })
 
-  it('a second time uploads nothing and ends the same', async () => {
+  it('uploads nothing the second time, with the same result', async () => {
     const crm = await openCrm(seed)
     await syncAttachments(crm.client(), optionsFor())
     const before = await readEnd(crm)
@@ -104,24 +104,24 @@ describe('a run', () => {
   })
 })
 
-describe('a thread is skipped, and nothing written', () => {
+describe('a thread is skipped without a write', () => {
   it.each([
     ['no_context', { contexts: {} }],
     ['no_orders', { contexts: context({ orders_data: [] }) }],
     ['several_orders', { contexts: context({ orders_data: [{ id: 12 }, { id: 13 }] }) }],
     ['storage_not_configured', { storageConfigured: false }],
-  ])('%s', async (reason, more) => {
+  ])('with %s', async (reason, more) => {
     const crm = await openCrm({ ...seed, ...more })
     expect(await syncAttachments(crm.client(), optionsFor())).toEqual({ status: 'skipped', reason })
     expect((await listLines(crm)).filter((line) => !line.startsWith('GET'))).toEqual([])
   })
 })
 
-describe('side by side', () => {
+describe('concurrency', () => {
   const many = Array.from({ length: 12 }, (_, index) => ({ filename: `file-${index}.txt` }))
   const thread = { messages: [{ id: 'm', attachments: many }] }
 
-  it.each([1, 3, 5])('%i at once: reached, and never passed', async (concurrency) => {
+  it.each([1, 3, 5])('of %i is reached and never exceeded', async (concurrency) => {
     const crm = await openCrm({ ...seed, uploadDelayMs: 40 })
     let held = 0
     let mostHeld = 0
@@ -146,12 +146,12 @@ describe('side by side', () => {
     expect(Object.keys(state.files)).toHaveLength(12)
   })
 
-  it.each([0, -1, 1.5, Number.NaN])('%d at once is refused', async (concurrency) => {
+  it.each([0, -1, 1.5, Number.NaN])('of %d is rejected', async (concurrency) => {
     const crm = await openCrm(seed)
     await expect(syncAttachments(crm.client(), optionsFor({ concurrency }))).rejects.toThrow(RangeError)
   })
 
-  it('gets through a rate limit in the middle', async () => {
+  it('continues after a rate limit', async () => {
     const crm = await openCrm(seed)
     await crm.spoil({ match: 'presign', status: 429, headers: { 'retry-after': '3' }, times: 4 })
     const result = await syncAttachments(crm.client(), optionsFor({ thread }))
@@ -161,7 +161,7 @@ describe('side by side', () => {
 })
 
 describe('progress', () => {
-  it('tells loading, uploading and finished of each, in this order', async () => {
+  it('reports loading, uploading and finished for each, in this order', async () => {
     const crm = await openCrm(seed)
     const seen: SyncProgress[] = []
     await syncAttachments(crm.client(), optionsFor({ onProgress: (progress) => seen.push(progress), concurrency: 2 }))
@@ -181,7 +181,7 @@ describe('progress', () => {
     expect(finished.every(({ outcome }) => outcome?.status === 'uploaded')).toBe(true)
   })
 
-  it.each(['loading', 'uploading', 'finished'])('an error thrown at %s ends the run', async (phase) => {
+  it.each(['loading', 'uploading', 'finished'])('ends the run with an error thrown at %s', async (phase) => {
     const crm = await openCrm(seed)
     const onProgress = (progress: SyncProgress) => {
       if (progress.phase === phase) throw new Error('bad callback')

@@ -1,33 +1,36 @@
 import {
+  type Attachment,
   chooseOrder,
+  type EmailThread,
+  type EmailThreadBody,
   listStorageKeys,
   MAX_FILE_BYTES,
+  type Message,
   type Plan,
   planAttachments,
   type SkipReason,
   toContentType,
   withStorageKeys,
-} from './attachment-plan.ts'
+} from './attachments.ts'
 import { type ApiClient, sizeOf } from './client.ts'
 import { ApiError } from './errors.ts'
-import type { Attachment, EmailThread, EmailThreadBody, Message } from './mail-types.ts'
 
 export interface SyncOptions {
   legacyThreadId: string
   accountEmail: string
-  /** The whole thread: the API replaces what it has, so a message left out here is gone there. */
+  /** The whole thread: the API replaces what it has stored, so a message left out is removed. */
   thread: Omit<EmailThreadBody, 'account_email'>
-  /** Gets one attachment's bytes from the mailbox; called only for those that are to be uploaded. */
+  /** Loads one attachment's bytes from the mailbox; called only for those to upload. */
   loadAttachment: (
     message: Message,
     attachment: Attachment,
     signal: AbortSignal,
   ) => Promise<Blob | Uint8Array> | Blob | Uint8Array
-  /** Attachments loaded and uploaded at once, at least 1. Default 3. So many are held in memory. */
+  /** Attachments loaded, held in memory and uploaded at once, at least 1. Default 3. */
   concurrency?: number
   /** An error thrown here ends the run. */
   onProgress?: ((progress: SyncProgress) => void) | undefined
-  /** Reads the listing and the thread again at the end and tells in `missingKeys` what is not there. */
+  /** Reads the listing and the thread again at the end and reports missing keys in `missingKeys`. */
   verify?: boolean
   signal?: AbortSignal | undefined
 }
@@ -50,7 +53,7 @@ export type AttachmentOutcome = { messageIndex: number; attachmentIndex: number;
   | { status: 'already_stored'; storageKey: string }
   | { status: 'too_large'; sizeBytes: number }
   | { status: 'nameless' }
-  /** What `loadAttachment`, the presign or the upload threw, after retries. */
+  /** `error` is what `loadAttachment`, presign or upload threw, after retries. */
   | { status: 'failed'; error: unknown }
 )
 
@@ -69,10 +72,9 @@ export type SyncResult =
 /**
  * Stores a mail thread's attachments with the order that the thread is linked to, then the thread with their keys.
  *
- * Nothing is written for a skipped thread. One attachment's failure does not stop the others: it is reported, and the
- * thread is stored without a key for it. What fails the whole run (the context, the listing, the thread) rejects, as
- * does an aborted signal. May be run again at any time, after a crash too: keys are stable, and what is stored is
- * found and left alone. How attachments of one name are told apart: `planAttachments`.
+ * Nothing is written for a skipped thread. An attachment that fails is reported and the thread is stored without a key
+ * for it; the others are stored. Rejects when the context, the listing or the thread fails, or the signal is aborted.
+ * Idempotent: a run after a crash finds stored files by their stable keys. `planAttachments` describes the names.
  */
 export async function syncAttachments(
   client: Pick<ApiClient, 'mail' | 'files'>,
@@ -89,14 +91,14 @@ export async function syncAttachments(
 
   const readThread = () =>
     orNull(client.mail.getEmailThread(legacyThreadId, { account_email: accountEmail, signal })).then(
-      (answer) => answer?.emailThread?.messages ?? [],
+      (result) => result?.emailThread?.messages ?? [],
     )
   const listFiles = () => client.files.list(orderId, { legacyThreadId, signal })
   const [storedMessages, listing] = await Promise.all([readThread(), listFiles()])
   if (!listing.configured) return { status: 'skipped', reason: 'storage_not_configured' }
 
   const plans = planAttachments(thread.messages, storedMessages, listing.files)
-  const attachments = await carryOut(plans, client, orderId, concurrency, options)
+  const attachments = await uploadPlanned(plans, client, orderId, concurrency, options)
   const keys = new Map<string, string>()
   plans.forEach(({ place }, index) => {
     const outcome = attachments[index]
@@ -116,8 +118,8 @@ export async function syncAttachments(
   return { status: 'stored', orderId, emailThread, attachments, missingKeys }
 }
 
-/** Works through the plans, `concurrency` at once. Settles only when nothing is under way any more. */
-async function carryOut(
+/** Executes the plans, `concurrency` at once. Settles only when no upload is in progress. */
+async function uploadPlanned(
   plans: Plan[],
   client: Pick<ApiClient, 'files'>,
   orderId: string,
@@ -130,7 +132,7 @@ async function carryOut(
   const queue = plans.entries()
   let finishedCount = 0
 
-  function tell(plan: Plan, progress: Pick<SyncProgress, 'phase' | 'sentBytes' | 'totalBytes' | 'outcome'>): void {
+  function report(plan: Plan, progress: Pick<SyncProgress, 'phase' | 'sentBytes' | 'totalBytes' | 'outcome'>): void {
     const { messageIndex, attachmentIndex } = plan.place
     try {
       options.onProgress?.({ messageIndex, attachmentIndex, finishedCount, totalCount: plans.length, ...progress })
@@ -142,7 +144,7 @@ async function carryOut(
 
   async function store(plan: Plan & { action: 'upload' }) {
     const { message, attachment } = plan.place
-    tell(plan, { phase: 'loading', sentBytes: 0, totalBytes: null, outcome: null })
+    report(plan, { phase: 'loading', sentBytes: 0, totalBytes: null, outcome: null })
     const data = await options.loadAttachment(message, attachment, signal)
     const sizeBytes = sizeOf(data)
     if (sizeBytes > MAX_FILE_BYTES) return { status: 'too_large', sizeBytes } as const
@@ -150,14 +152,14 @@ async function carryOut(
     const { legacyThreadId } = options
     const request = { fileName: plan.fileName, size: sizeBytes, legacyThreadId, ...(contentType && { contentType }) }
     const onProgress = (sentBytes: number, totalBytes: number) =>
-      tell(plan, { phase: 'uploading', sentBytes, totalBytes, outcome: null })
+      report(plan, { phase: 'uploading', sentBytes, totalBytes, outcome: null })
     const send = async () => {
       const presigned = await client.files.presign(orderId, request, { signal })
       await client.files.upload(presigned, data, { onProgress, signal })
       return presigned.key
     }
-    // Slow tries can outlive the address; a new one is asked for once.
-    const storageKey = await send().catch((error) => (isRefusedUpload(error) ? send() : Promise.reject(error)))
+    // The URL can expire during slow attempts: it is requested anew once.
+    const storageKey = await send().catch((error) => (isRejectedUpload(error) ? send() : Promise.reject(error)))
     return { status: 'uploaded', storageKey, sizeBytes } as const
   }
 
@@ -183,23 +185,23 @@ async function carryOut(
       finishedCount += 1
       const sizeBytes = 'sizeBytes' in outcome ? outcome.sizeBytes : null
       const sentBytes = outcome.status === 'uploaded' ? outcome.sizeBytes : 0
-      tell(plan, { phase: 'finished', sentBytes, totalBytes: sizeBytes, outcome })
+      report(plan, { phase: 'finished', sentBytes, totalBytes: sizeBytes, outcome })
     }
   }
 
   const workers = Array.from({ length: Math.min(concurrency, plans.length) }, work)
-  const ended = await Promise.allSettled(workers)
-  for (const worker of ended) if (worker.status === 'rejected') throw worker.reason
+  const settled = await Promise.allSettled(workers)
+  for (const worker of settled) if (worker.status === 'rejected') throw worker.reason
   return outcomes
 }
 
-function isRefusedUpload(error: unknown): boolean {
+function isRejectedUpload(error: unknown): boolean {
   return error instanceof ApiError && error.code === 'upload_failed' && error.status === 403
 }
 
-async function orNull<Result>(answer: Promise<Result>): Promise<Result | null> {
+async function orNull<Result>(call: Promise<Result>): Promise<Result | null> {
   try {
-    return await answer
+    return await call
   } catch (error) {
     if (error instanceof ApiError && error.status === 404) return null
     throw error

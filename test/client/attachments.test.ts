@@ -6,7 +6,7 @@ import {
   toBaseName,
   toContentType,
   withStorageKeys,
-} from '../../src/client/attachment-plan.ts'
+} from '../../src/client/attachments.ts'
 import type { Attachment, Message, OrderFile } from '../../src/client/index.ts'
 
 const FOLDER = 'orders/1/12/email/t'
@@ -61,7 +61,7 @@ describe('names', () => {
     expect(toContentType(mimeType)).toBe(expected)
   })
 
-  it('a name too long for a key is cut to whole characters and keeps its ending', () => {
+  it('a name too long for a key is cut at a character boundary and keeps its extension', () => {
     const [plan] = planAttachments([message('m', { filename: `${'ж'.repeat(300)}.png` })], [], [])
     const name = plan?.action === 'upload' ? plan.fileName : ''
     expect(name).toMatch(/^ж{100,}~[0-9a-f]{8}\.png$/)
@@ -69,14 +69,14 @@ describe('names', () => {
   })
 })
 
-describe('what is done with an attachment', () => {
+describe('the plan of an attachment', () => {
   const stored = { filename: 'a.pdf', storage_key: `${FOLDER}/a.pdf` }
 
   it.each<[string, Attachment, Attachment, string[], string]>([
     ['its own key is listed', stored, { filename: 'b.pdf' }, ['a.pdf'], 'keep'],
     ['its own key is not listed', stored, { filename: 'b.pdf' }, ['b.pdf'], 'upload'],
-    ['the stored equal has a listed key', { filename: 'a.pdf' }, stored, ['a.pdf'], 'keep'],
-    ['the stored equal has a key that is not listed', { filename: 'a.pdf' }, stored, [], 'upload'],
+    ['the stored match has a listed key', { filename: 'a.pdf' }, stored, ['a.pdf'], 'keep'],
+    ['the stored match has a key that is not listed', { filename: 'a.pdf' }, stored, [], 'upload'],
     ['the file is listed but no key is stored', { filename: 'a.pdf' }, { filename: 'a.pdf' }, ['a.pdf'], 'upload'],
     ['another name', { filename: 'b.pdf' }, stored, ['a.pdf'], 'upload'],
     [
@@ -96,19 +96,19 @@ describe('what is done with an attachment', () => {
     ['one name, only one has an id', { filename: 'a.pdf', mail_attachment_id: '1' }, stored, ['a.pdf'], 'keep'],
     ['no name', { mime_type: 'image/png' }, stored, ['a.pdf'], 'nameless'],
     ['too large', { filename: 'b', size_bytes: 157_286_401 }, stored, ['a.pdf'], 'too_large'],
-    ['as large as may be', { filename: 'b', size_bytes: 157_286_400 }, stored, ['a.pdf'], 'upload'],
-  ])('%s', (_name, attachment, storedAttachment, listed, action) => {
+    ['of the maximum size', { filename: 'b', size_bytes: 157_286_400 }, stored, ['a.pdf'], 'upload'],
+  ])('is right for: %s', (_name, attachment, storedAttachment, listed, action) => {
     const [plan] = planAttachments([message('m', attachment)], [message('m', storedAttachment)], filesOf(listed))
     expect(plan?.action).toBe(action)
   })
 
-  it('a name that a later attachment already holds is not given to an earlier one', () => {
+  it('never assigns the name of a later attachment to an earlier one', () => {
     const messages = [message('m1', { filename: 'a.pdf' }), message('m2', stored)]
     const plans = planAttachments(messages, [], filesOf(['a.pdf']))
     expect(plans).toMatchObject([{ fileName: expect.stringMatching(/^a~[0-9a-f]{8}\.pdf$/) }, { action: 'keep' }])
   })
 
-  it('an id of one message says nothing about another message', () => {
+  it('does not match an id with the same id of another message', () => {
     const part = { filename: 'a.pdf', mail_attachment_id: 'part-2' }
     const plans = planAttachments(
       [message('new', part)],
@@ -118,14 +118,14 @@ describe('what is done with an attachment', () => {
     expect(plans[0]).toMatchObject({ action: 'upload', fileName: expect.stringMatching(/^a~[0-9a-f]{8}\.pdf$/) })
   })
 
-  it('an id counts across messages that have none themselves', () => {
+  it('matches an id across messages without ids', () => {
     const part = { filename: 'a.pdf', mail_attachment_id: 'x' }
     const storedMessages = [message(undefined, { ...part, storage_key: `${FOLDER}/a.pdf` })]
     const plans = planAttachments([message(undefined), message(undefined, part)], storedMessages, filesOf(['a.pdf']))
     expect(plans[0]?.action).toBe('keep')
   })
 
-  it('ids that a mailbox gives anew each time lead to the same key, not to one more file', () => {
+  it('keeps the key when the mailbox changes its ids', () => {
     const of = (id: string): Message[] => [
       message('m1', { filename: 'logo.png', mail_attachment_id: `${id}1` }),
       message('m2', { filename: 'logo.png', mail_attachment_id: `${id}2` }),
@@ -136,7 +136,7 @@ describe('what is done with an attachment', () => {
     expect(second.files).toEqual(first.files)
   })
 
-  it('one key on two attachments is trusted for neither: each gets its own', () => {
+  it('uploads both of two attachments with one key', () => {
     const storedMessages = ['m1', 'm2'].map((id) => message(id, { ...stored }))
     const messages = ['m1', 'm2'].map((id) => message(id, { filename: 'a.pdf' }))
     const result = carryOut(messages, storedMessages, filesOf(['a.pdf']))
@@ -147,7 +147,7 @@ describe('what is done with an attachment', () => {
     expect(result.uploaded).toHaveLength(2)
   })
 
-  it('what is no attachment is left alone', () => {
+  it('ignores values that are no attachments', () => {
     const odd = { id: 'm', attachments: [null, 'x', { filename: 'a' }] } as unknown as Message
     const none = { id: 'n', attachments: 'many' } as unknown as Message
     expect(planAttachments([odd, none], [none, odd], [])).toHaveLength(1)
@@ -193,7 +193,7 @@ describe('for any thread', () => {
     )
   })
 
-  it('a second run uploads nothing and changes nothing', () => {
+  it('a second run uploads and changes nothing', () => {
     fc.assert(
       fc.property(thread, (messages) => {
         const first = carryOut(messages, [], [])
@@ -204,7 +204,7 @@ describe('for any thread', () => {
     )
   })
 
-  it('messages may come, go and change places: what is stored keeps its key and its bytes', () => {
+  it('stored attachments keep their keys and bytes when messages are added, removed or reordered', () => {
     fc.assert(
       fc.property(thread, thread, (before, after) => {
         // A message of one id is the same message.
@@ -222,7 +222,7 @@ describe('for any thread', () => {
     )
   })
 
-  it('a run that broke off anywhere and is run again ends as an unbroken one', () => {
+  it('an interrupted run and a second one give the result of one run', () => {
     fc.assert(
       fc.property(thread, fc.nat({ max: 20 }), (messages, count) => {
         const whole = carryOut(messages, [], [])

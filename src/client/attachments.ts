@@ -1,5 +1,50 @@
 import { isRecord } from './errors.ts'
-import type { Attachment, Message, OrderFile, ThreadContext } from './mail-types.ts'
+import type { components } from './schema.d.ts'
+
+type Schemas = components['schemas']
+
+export type ThreadContext = Schemas['ThreadContext']
+export type OrderFile = Schemas['OrderFile']
+
+export interface Mailbox {
+  name?: string
+  email?: string
+}
+
+export interface Attachment {
+  filename?: string
+  mime_type?: string
+  size_bytes?: number
+  /** Set once the bytes are stored. */
+  storage_key?: string | null
+  mail_attachment_id?: string
+  [field: string]: unknown
+}
+
+/** The suggested shape; the API stores any object. */
+export interface Message {
+  id?: string
+  /** ISO 8601 with an offset. */
+  sent_at?: string
+  from?: Mailbox
+  to?: Mailbox[]
+  subject?: string
+  snippet?: string
+  body_plain?: string
+  body_text?: string
+  body_html?: string | null
+  is_from_us?: boolean
+  attachments?: Attachment[]
+  [field: string]: unknown
+}
+
+/** All messages on every call, since nothing is merged. `null` clears a scalar, and one left out keeps its value. */
+export type EmailThreadBody = Omit<Schemas['EmailThreadBody'], 'messages' | 'participants'> & {
+  messages: Message[]
+  participants?: object[]
+}
+
+export type EmailThread = Omit<Schemas['EmailThread'], 'messages'> & { messages: Message[] }
 
 /** 150 MiB. */
 export const MAX_FILE_BYTES = 157_286_400
@@ -9,18 +54,18 @@ const MAX_EXTENSION_LENGTH = 20
 
 export type SkipReason = 'no_context' | 'no_orders' | 'several_orders' | 'storage_not_configured'
 
-/** Where an attachment stands in the thread, and what tells it from every other one. */
+/** An attachment's position in the thread and its identity. */
 export interface Place {
   messageIndex: number
   attachmentIndex: number
   message: Message
   attachment: Attachment
-  /** As the API makes it of the filename; null where none can be made. */
+  /** The filename as the API normalizes it; null for an invalid one. */
   baseName: string | null
   storageKey: string | null
   /** Message and mailbox id; null for an attachment without a mailbox id. */
   idKey: string | null
-  /** Message, name, and a number among equal ones: does not change when other messages come or go. */
+  /** Message, name, and a number among equal names: unchanged when other messages are added or removed. */
   nameKey: string
 }
 
@@ -32,7 +77,7 @@ export type Plan =
 
 /**
  * The order that a thread's attachments belong to: the selected one, else the only one.
- * A selection counts even where `orders_data` is empty.
+ * A selection applies even when `orders_data` is empty.
  */
 export function chooseOrder(
   context: Pick<ThreadContext, 'selected_order_id' | 'orders_data'>,
@@ -47,15 +92,15 @@ export function chooseOrder(
 }
 
 /**
- * Decides for each attachment of a thread what is to be done, from what is stored already.
+ * Decides for each attachment of a thread what to do, from what is stored already.
  *
- * Kept: its storage key, or that of its equal in the stored thread, is among the listed files of the order.
- * Equal: same message, and same `mail_attachment_id` where both have one, else the same filename.
+ * An attachment is kept when its storage key, or that of its match in the stored thread, is among the order's files.
+ * A match has the same message and the same `mail_attachment_id`, or without two ids the same filename.
  *
- * The API's key ends in the base name, so two attachments of one name would share one object. The first that needs
- * a place takes the plain name; another gets `name~hash.ext`, the hash made of its own message and name only. A name
- * whose object belongs to a stored attachment, of this thread or of its stored state, is never given to another one.
- * The same input gives the same names, so that a run after a crash writes the same keys.
+ * The API's key ends in the base name, so two attachments of one name would share one object. The first takes the
+ * plain name, another gets `name~hash.ext` with a hash of its message and name. A name whose object belongs to a stored
+ * attachment, of this thread or of its stored state, is never assigned to another one. The same input gives the same
+ * names, so that a run after a crash writes the same keys.
  */
 export function planAttachments(messages: Message[], storedMessages: Message[], files: OrderFile[]): Plan[] {
   const places = findPlaces(messages)
@@ -66,7 +111,7 @@ export function planAttachments(messages: Message[], storedMessages: Message[], 
   const keyOf = (place: Place): string | null =>
     [place.storageKey, findStored(place)?.storageKey].find(isListed) ?? null
 
-  // One key on two attachments is the work of an uploader that let them overwrite each other: neither is trusted.
+  // With one key on two attachments, one has overwritten the other: both are uploaded again.
   const shared = findRepeated(places.flatMap((place) => keyOf(place) ?? []))
   const sharedStored = findRepeated(storedPlaces.flatMap((place) => place.storageKey ?? []))
   const isOwn = (key: string | null): key is string => isListed(key) && !shared.has(key) && !sharedStored.has(key)
@@ -93,8 +138,8 @@ export function planAttachments(messages: Message[], storedMessages: Message[], 
 }
 
 /**
- * The thread's messages with keys set; the input is left as it is. An attachment without a new key keeps its own,
- * else that of its equal in the stored thread: what was stored once is not lost when a later upload fails.
+ * A copy of the thread's messages with keys set. An attachment without a new key keeps its own, else that of its match
+ * in the stored thread, so that a failed upload does not lose the key of an earlier one.
  */
 export function withStorageKeys(messages: Message[], storedMessages: Message[], keys: Map<string, string>): Message[] {
   const findStored = indexStored(findPlaces(storedMessages))
@@ -113,7 +158,7 @@ export function withStorageKeys(messages: Message[], storedMessages: Message[], 
   })
 }
 
-/** What the API makes of a filename: the part behind the last slash of either kind, NFC, no control characters. */
+/** Normalizes a filename as the API does: the part after the last `/` or `\`, in NFC, without control characters. */
 export function toBaseName(filename: unknown): string | null {
   if (typeof filename !== 'string') return null
   const name = lastPart(filename.replaceAll('\\', '/'))
@@ -122,14 +167,14 @@ export function toBaseName(filename: unknown): string | null {
   return name.trim() === '' || name === '.' || name === '..' ? null : name
 }
 
-/** The mime type as it may stand in a header, or undefined for the API's default. */
+/** The MIME type if it is valid in a header, else undefined for the API's default. */
 export function toContentType(mimeType: unknown): string | undefined {
   if (typeof mimeType !== 'string') return undefined
   const text = mimeType.trim()
   return text.length <= 255 && /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+( *;[\x20-\x7e]*)?$/.test(text) ? text : undefined
 }
 
-/** All storage keys that a thread's attachments carry. */
+/** All storage keys of a thread's attachments. */
 export function listStorageKeys(messages: Message[]): string[] {
   return findPlaces(messages).flatMap((place) => place.storageKey ?? [])
 }
@@ -162,7 +207,7 @@ function findPlaces(messages: Message[]): Place[] {
   })
 }
 
-/** Messages are immutable in a mailbox, so an equal attachment is looked for in the same message only. */
+/** Messages are immutable in a mailbox, so a match is searched in the same message only. */
 function indexStored(storedPlaces: Place[]): (place: Place) => Place | undefined {
   const byId = new Map(storedPlaces.map((place) => [place.idKey, place]))
   const byName = new Map(storedPlaces.map((place) => [place.nameKey, place]))
@@ -183,7 +228,7 @@ function chooseName(baseName: string, nameKey: string, owners: Map<string, strin
   }
 }
 
-/** `logo.png` → `logo~1a2b3c4d.png`, the stem cut to whole characters so that all fits into a key's part. */
+/** `logo.png` → `logo~1a2b3c4d.png`, with the stem cut at a character boundary to fit into a key. */
 function markName(name: string, mark: string): string {
   const dot = name.lastIndexOf('.')
   const hasExtension = dot > 0 && name.length - dot <= MAX_EXTENSION_LENGTH
@@ -193,7 +238,7 @@ function markName(name: string, mark: string): string {
   return stem.slice(0, read) + end
 }
 
-/** 32-bit FNV-1a over UTF-16 units, in hex: short and the same everywhere. A collision only costs another salt. */
+/** 32-bit FNV-1a over UTF-16 code units, in hex. A collision only costs another salt. */
 function hash(text: string): string {
   let value = 0x811c9dc5
   for (let index = 0; index < text.length; index += 1) value = Math.imul(value ^ text.charCodeAt(index), 0x01000193)
