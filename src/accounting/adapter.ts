@@ -41,7 +41,7 @@ export interface Customer {
 
 /** What the accounting system holds after a change. */
 export interface SentInvoice extends InvoiceKey {
-  /** Its total and tax by its own reckoning, in the company's currency; null where it does not say. */
+  /** Total and tax as it computed them, in the company's currency; null where they are missing. */
   total: number | null
   tax: number | null
 }

@@ -40,7 +40,7 @@ const CLASS_BY_CODE: readonly (readonly [FailureClass, readonly string[]])[] = [
   ['gone', ['610']],
   ['duplicate', ['6140']],
   ['closed_period', ['6190', '6210', '6540']],
-  ['data', ['2020', '2050', '2500', '6000', '6070', '6090', '6240']],
+  ['data', ['2020', '2040', '2050', '2500', '6000', '6070', '6090', '6240']],
   ['transient', ['10000']],
 ]
 

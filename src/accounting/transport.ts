@@ -125,7 +125,7 @@ function isNoTokenEndpoint(status: number, body: string): boolean {
   return NO_SUCH_ENDPOINT.includes(status) || (status >= 300 && status < 400) || body.trimStart().startsWith('<')
 }
 
-/** The query is left out: it may hold what is nobody's business. */
+/** The query is left out: it may hold a key. */
 function makeNoTokenEndpoint(url: string): AccountingError {
   const { origin, pathname } = new URL(url)
   const address = `${origin}${pathname}`.slice(0, LONGEST_MESSAGE)

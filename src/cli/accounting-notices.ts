@@ -88,7 +88,7 @@ export async function retryOrdersOf(
   now: number,
 ): Promise<number> {
   const ofClient = sql`SELECT id FROM orders WHERE company_id = ${companyId} AND client_id = ${clientId}`
-  const condition = sql`company_id = ${companyId} AND order_id IN (${ofClient}) AND state IN ('parked', 'dead')`
+  const condition = sql`company_id = ${companyId} AND order_id IN (${ofClient}) AND state <> 'done' AND state IN ('parked', 'dead')`
   return retryAll(database, condition, now)
 }
 

@@ -146,7 +146,7 @@ describe('a customer who is linked by hand', () => {
     expect(await readClient(shop)).toEqual({ accounting_customer_id: id, accounting_customer_linked: 1 })
   })
 
-  it('is forgotten with the books that the id belongs to', async () => {
+  it('is dropped when the company connects to another realm', async () => {
     const { shop, orderId } = await openShop('Acme Print')
     await link(shop, await makeCustomer(shop))
     await shop.deliver()

@@ -62,12 +62,9 @@ const TABLE: [string, Failure, Operation, object][] = [
   ['610', answered(400, ['610']), 'update', { action: 'park' }],
   ['6140', answered(400, ['6140']), 'create', { action: 'adopt' }],
   ['6140', answered(400, ['6140']), 'update', { action: 'park' }],
-  ...['2020', '2050', '2500', '6000', '6070', '6090', '6240'].map((code): [string, Failure, Operation, object] => [
-    code,
-    answered(400, [code]),
-    'create',
-    { action: 'dead' },
-  ]),
+  ...['2020', '2040', '2050', '2500', '6000', '6070', '6090', '6240'].map(
+    (code): [string, Failure, Operation, object] => [code, answered(400, [code]), 'create', { action: 'dead' }],
+  ),
   ['6000 with 200', answered(200, ['6000']), 'update', { action: 'dead' }],
   ...['6190', '6210', '6540'].map((code): [string, Failure, Operation, object] => [
     code,

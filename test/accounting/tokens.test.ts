@@ -80,7 +80,7 @@ describe('access tokens', () => {
     ['a page', { status: 200, headers: { 'content-type': 'text/html' }, body: ' <html>Sign in</html>' }],
     ['a page with 403', { status: 403, body: '<!doctype html><p>No' }],
     ['a redirect', { status: 302, headers: { location: '/login' }, body: '' }],
-  ])('cannot come from an address that answers %s', async (_name, fault) => {
+  ])('stop the company when their address responds with %s', async (_name, fault) => {
     const world = new World()
     const tokenUrl = `${world.baseUrl}/tokens?key=hidden`
     await world.spoil({ match: '^POST /tokens', ...fault })

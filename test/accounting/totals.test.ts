@@ -76,7 +76,7 @@ describe('an order whose total differs there', () => {
     expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'void'])
   })
 
-  it('is parked when the answer to a repeated call says so', async () => {
+  it('is parked when the response to a repeated call says so', async () => {
     const { shop, orderId } = await openShop()
     await shop.world.steer({ action: 'set_taxes', realm_id: REALM, automated_rate: 9 })
     await shop.world.spoil({ match: INVOICE_POST, apply: true, destroy: true })
@@ -95,10 +95,10 @@ describe('tax', () => {
   it.each([
     ['before_tax', true, 8.46, 111.06],
     ['after_tax', false, 9.41, 111.07],
-  ] as const)('of a discount %s is reckoned there as here', async (discount_type, isAfter, tax, total) => {
+  ] as const)('with a discount %s is computed there as here', async (discount_type, isAfter, tax, total) => {
     const discount = { discount_amount: 10, discount_amount_type: 'percentage', discount_type }
     const { shop, orderId } = await openShop(discount)
-    // The system's own reckoning decides, so that what is sent beside it proves nothing.
+    // The system computes the tax by itself, so that the tax that is sent proves nothing.
     await shop.world.steer({ action: 'set_taxes', realm_id: REALM, automated_rate: 8.25 })
     await shop.deliver()
     expect(await shop.standing(orderId)).toMatchObject({ status: 'synced', last_error: null })

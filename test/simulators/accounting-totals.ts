@@ -15,7 +15,7 @@ interface Decimal {
 }
 
 /**
- * An invoice's tax and total as the system reckons them: the tax that it finds by itself, else the one that is sent, else
+ * An invoice's tax and total as the system computes them: the tax that it finds by itself, else the one that is sent, else
  * that of the tax code, on the lines marked `TAX`. With `ApplyTaxAfterDiscount` the discount is taken off first, from
  * every line in proportion; without it the tax is on the whole lines. All in cents.
  */

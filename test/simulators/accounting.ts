@@ -32,7 +32,7 @@ export interface AccountingState {
 
 const STEERING = '/__books'
 const TOKEN_PATH = '/oauth2/v1/tokens/bearer'
-/** By this header the system knows a call of its token host. */
+/** Marks a call that comes from the token host. */
 const TOKEN_HOST_HEADER = 'x-token-host'
 const NO_SUCH_PAGE = { status: 404, headers: { 'content-type': 'text/html' }, body: '<html>Not found</html>' }
 
