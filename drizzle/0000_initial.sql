@@ -267,6 +267,7 @@ CREATE TABLE `order_statuses` (
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 ) WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `order_statuses_default` ON `order_statuses` (`company_id`,`position`,`id`) WHERE "order_statuses"."is_default" = 1 AND "order_statuses"."deleted" = 0;--> statement-breakpoint
 CREATE TABLE `orders` (
 	`company_id` integer NOT NULL,
 	`id` integer NOT NULL,

@@ -84,7 +84,12 @@ export const orderStatuses = sqliteTable(
     isDefault: flag('is_default'),
     deleted: flag('deleted'),
   },
-  (t) => [primaryKey({ columns: [t.companyId, t.id] })],
+  (t) => [
+    primaryKey({ columns: [t.companyId, t.id] }),
+    index('order_statuses_default')
+      .on(t.companyId, t.position, t.id)
+      .where(sql`${t.isDefault} = 1 AND ${t.deleted} = 0`),
+  ],
 )
 
 export const taxes = sqliteTable(

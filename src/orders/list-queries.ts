@@ -44,7 +44,8 @@ const countOfOrders = prepare((p: Filter) => {
         eq(orderCounts.companyId, companyId),
         clientId ? eq(orderCounts.clientId, clientId) : status && sql`${orderCounts.clientId} = 0`,
         status && eq(orderCounts.statusId, status),
-        isAnyDay ? sql`${day} = ''` : sql`${day} > ''`,
+        // A client has rows for all days together only.
+        clientId ? undefined : isAnyDay ? sql`${day} = ''` : sql`${day} > ''`,
         ...inDays(day, p),
       ),
     )
