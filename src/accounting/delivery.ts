@@ -15,11 +15,17 @@ const RUN_MS = 60_000
 /** More than the stale tries of one notice, and little enough that other orders come in between. */
 const STEPS_PER_ORDER = 8
 
+/** Runs in a row that failed, and when the next may begin. */
+interface Retry {
+  failures: number
+  at: number
+}
+
 /**
  * Tells the accounting system of one company what its orders became; the object's name is the company's id.
  *
  * Being the only one is what keeps the order of an invoice's changes and refreshes tokens once. Everything that must
- * survive is in the company's database; the object has only its alarm and the company's id.
+ * survive is in the company's database; the object has only its alarm, the company's id and how its last runs failed.
  */
 export class AccountingDelivery extends DurableObject<Env> {
   private connection: Connection | null = null
@@ -27,7 +33,7 @@ export class AccountingDelivery extends DurableObject<Env> {
   /** Begins as soon as possible, after the run that is under way, but not before a failed run is to be repeated. */
   async wake(companyId: number): Promise<void> {
     this.ctx.storage.kv.put('company', companyId)
-    await this.wakeAt(Math.max(Date.now(), this.ctx.storage.kv.get<number>('retryAt') ?? 0))
+    await this.wakeAt(Math.max(Date.now(), this.ctx.storage.kv.get<Retry>('retry')?.at ?? 0))
   }
 
   /** Never throws: a run that failed is followed by another, later after each that fails. */
@@ -35,17 +41,15 @@ export class AccountingDelivery extends DurableObject<Env> {
     const { kv } = this.ctx.storage
     const companyId = kv.get<number>('company')
     if (companyId === undefined) return
+    const failures = kv.get<Retry>('retry')?.failures ?? 0
     let at: number | null
     try {
       at = await this.run(companyId)
-      kv.delete('failures')
-      kv.delete('retryAt')
+      if (failures > 0) kv.delete('retry')
     } catch (error) {
       log('accounting_failed', { company_id: companyId, error: error instanceof Error ? error.name : typeof error })
-      const failures = (kv.get<number>('failures') ?? 0) + 1
-      at = Date.now() + getRetryDelay(failures)
-      kv.put('failures', failures)
-      kv.put('retryAt', at)
+      at = Date.now() + getRetryDelay(failures + 1)
+      kv.put<Retry>('retry', { failures: failures + 1, at })
     }
     if (at !== null) await this.wakeAt(at)
   }

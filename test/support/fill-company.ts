@@ -5,18 +5,18 @@ import { mintCompany, type TestCompany } from './app.ts'
 export const ROWS = 5_000
 
 /** Orders of client 1; the other clients have one each. */
-export const ORDERS_OF_CLIENT_1 = 3_000
+const ORDERS_OF_CLIENT_1 = 3_000
 
 /** Of order 1; each of the other orders has one of each. */
-export const ITEMS = 10
-export const PAYMENTS = 5
-export const ARTWORKS = 5
+const ITEMS = 10
+const PAYMENTS = 5
+const ARTWORKS = 5
 
 /** Events of order 1 that wait for delivery. */
-export const WAITING = 500
+const WAITING = 500
 
 /** Contexts under the legacy id `many`, of which the oldest alone is tied to the company. */
-export const CONTEXTS_OF_MANY = 20
+const CONTEXTS_OF_MANY = 20
 
 /** `n.i` counts from 1 to `ROWS`; `?1` is the company. */
 const TABLES: Record<string, string> = {
