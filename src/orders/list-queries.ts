@@ -23,24 +23,30 @@ const pageOfOrders = prepare((p: Filter & Placeholders<'limit' | 'offset'>) =>
     .offset(p.offset),
 )
 
-/** Rows are counted only where a client's few orders are asked for. */
+/** Orders are counted only where those of a client between days are asked for. */
 const countOfOrders = prepare((p: Filter) => {
-  if (p.clientId !== undefined) return orm.select({ total: countAll }).from(orders).where(isListed(p))
-  const { companyId, status, from, to } = p
-  if (status === undefined && from === undefined && to === undefined) {
+  const { companyId, clientId, status, from, to } = p
+  const isAnyDay = from === undefined && to === undefined
+  if (clientId !== undefined && !isAnyDay) return orm.select({ total: countAll }).from(orders).where(isListed(p))
+  if (clientId === undefined && status === undefined && isAnyDay) {
     return orm
       .select({ total: sql<number>`${companies.orderCount}`.as('total') })
       .from(companies)
       .where(eq(companies.id, companyId))
   }
+  // Without a client or status, the index of the days alone holds the rows of all clients.
+  const day = sql`${orderCounts.createdDate}`
   return orm
     .select({ total: sql<number>`coalesce(sum(${orderCounts.count}), 0)`.as('total') })
     .from(orderCounts)
     .where(
       and(
         eq(orderCounts.companyId, companyId),
+        clientId ? eq(orderCounts.clientId, clientId) : status && sql`${orderCounts.clientId} = 0`,
         status && eq(orderCounts.statusId, status),
-        ...inDays(sql`${orderCounts.createdDate}`, p),
+        // A client has rows for all days together only.
+        clientId ? undefined : isAnyDay ? sql`${day} = ''` : sql`${day} > ''`,
+        ...inDays(day, p),
       ),
     )
 })

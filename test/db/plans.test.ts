@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Env } from '../../src/env.ts'
 import { migrate, mintCompany, request, send, type TestCompany } from '../support/app.ts'
-import { addItem } from '../support/rows.ts'
+import { addItem, insert } from '../support/rows.ts'
 
 /*
  * What the database does for each read: which index it uses, and that it neither walks a table nor sorts. Statements are
@@ -20,6 +20,14 @@ beforeAll(async () => {
   const order = (await company.call('POST', '/orders', { title: 'a', client_id: clientId })).body
   orderId = order.project.id
   itemId = await addItem(company, order.invoice.id)
+  await insert('thread_contexts', {
+    company_id: company.id,
+    thread_id: 't',
+    legacy_thread_id: 't',
+    client_id: String(clientId),
+    fetched_at: 0,
+    updated_at: 0,
+  })
 })
 
 /** The plan of every statement that a request sends through its session, one line a step. */
@@ -76,6 +84,7 @@ describe('the plan of a read', () => {
     ['a client by email', () => '/clients/a%40x.example'],
     ['orders', () => '/orders'],
     ['orders of a client', () => `/orders?client_id=${clientId}`],
+    ['orders of a client with a status', () => `/orders?client_id=${clientId}&status=${company.id * 100 + 1}`],
     ['orders of a status', () => `/orders?status=${company.id * 100 + 1}`],
     ['orders of a client between days', () => `/orders?client_id=${clientId}&from=2026-01-01&to=2099-01-01`],
     ['orders of a status between days', () => `/orders?status=${company.id * 100 + 1}&from=2026-01-01&to=2099-01-01`],
@@ -87,6 +96,7 @@ describe('the plan of a read', () => {
     ['a search of items', () => '/products/search?q=cotton&include=local'],
     ['a search of lines', () => '/products/search?q=cotton&include=lines'],
     ['a line', () => `/products/invoice_item?id=${itemId}`],
+    ['a thread context', () => '/mail/threads/t'],
   ]
 
   it.each(paths)('of %s walks no table and sorts nothing', async (_, path) => {
