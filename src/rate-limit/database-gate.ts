@@ -1,0 +1,96 @@
+import { poll } from '../http/deadline.ts'
+
+/** The database time that the batches of one token may be expected to take at any moment, from one isolate. */
+const IN_FLIGHT_MS = 250
+
+/** What a batch is expected to take while none is known, and at least: 31 batches in flight at first, 100 at most. */
+const FIRST_ESTIMATE_MS = 8
+const LEAST_ESTIMATE_MS = 2.5
+
+/** How much a cheaper batch lowers the estimate; a more expensive one raises it at once. */
+const ADAPTATION = 0.1
+
+/** How long a batch waits for the earlier ones of its token. */
+const QUEUE_MS = 5_000
+
+/** A batch that has not ended by then was lost with its request. */
+const LOST_MS = 20_000
+
+/** Whether another batch may go to the database beside those in flight: always one. */
+export function mayEnter(inFlight: number, estimateMs: number): boolean {
+  return inFlight === 0 || (inFlight + 1) * estimateMs <= IN_FLIGHT_MS
+}
+
+/** The estimate after a batch: that of a token whose batches differ is near its most expensive one. */
+export function updateEstimate(estimateMs: number, durationMs: number): number {
+  const average = estimateMs + (durationMs - estimateMs) * ADAPTATION
+  return Math.max(LEAST_ESTIMATE_MS, average, durationMs)
+}
+
+/** The place of one batch that is in flight. */
+export interface Pass {
+  enteredAt: number
+}
+
+interface Waiter {
+  pass: Pass | null
+}
+
+/**
+ * Lets batches of one token go to the database in their order, as many at once as their expected time permits: so many
+ * that come together cannot fill the database's queue before the first of them is counted.
+ */
+export class DatabaseGate {
+  private estimateMs = FIRST_ESTIMATE_MS
+  private readonly inFlight = new Set<Pass>()
+  private readonly queue: Waiter[] = []
+
+  /** A place in flight, or null where the batch must wait. */
+  tryEnter(): Pass | null {
+    const now = Date.now()
+    for (const pass of this.inFlight) if (now - pass.enteredAt >= LOST_MS) this.inFlight.delete(pass)
+    this.admitNext()
+    return this.queue.length === 0 && this.hasRoom() ? this.admit() : null
+  }
+
+  /** @throws DeadlineError when the earlier batches take too long */
+  async wait(): Promise<Pass> {
+    const waiter: Waiter = { pass: null }
+    this.queue.push(waiter)
+    await poll(() => waiter.pass !== null, QUEUE_MS).catch((error: unknown) => {
+      this.queue.splice(this.queue.indexOf(waiter), 1)
+      throw error
+    })
+    return waiter.pass ?? this.admit()
+  }
+
+  /** @param durationMs what the batch took; left out when it did not run */
+  leave(pass: Pass, durationMs?: number): void {
+    if (!this.inFlight.delete(pass)) return
+    if (durationMs !== undefined) this.estimateMs = updateEstimate(this.estimateMs, durationMs)
+    this.admitNext()
+  }
+
+  /** How long the batches in flight and those that wait are expected to take. */
+  expectedMs(): number {
+    return (this.inFlight.size + this.queue.length) * this.estimateMs
+  }
+
+  private admitNext(): void {
+    while (this.hasRoom()) {
+      const waiter = this.queue.shift()
+      if (!waiter) return
+      waiter.pass = this.admit()
+    }
+  }
+
+  private hasRoom(): boolean {
+    return mayEnter(this.inFlight.size, this.estimateMs)
+  }
+
+  private admit(): Pass {
+    const pass = { enteredAt: Date.now() }
+    this.inFlight.add(pass)
+    return pass
+  }
+}
