@@ -53,8 +53,10 @@ export class RequestUsage implements Meter {
     const pass = this.limiter.gate.tryEnter() ?? (await this.wait())
     const startedAt = Date.now()
     const work = batch()
+    const settled = this.settle(work, pass, startedAt)
     // What an aborted request has begun is charged, too, and makes room for the next.
-    this.remote.keepAlive(this.settle(work, pass, startedAt))
+    this.remote.keepAlive(settled)
+    await settled
     return work
   }
 
