@@ -61,11 +61,17 @@ const LONGEST_POLL_MS = 16
  * @throws DeadlineError after `ms` milliseconds
  */
 export async function poll(isDone: () => boolean, ms: number): Promise<void> {
-  let waited = 0
-  for (let next = 1; !isDone(); next = Math.min(next * 2, LONGEST_POLL_MS)) {
-    if (waited >= ms) throw new DeadlineError(ms)
-    await pause(next)
-    waited += next
+  let isLate = false
+  const timer = setTimeout(() => {
+    isLate = true
+  }, ms)
+  try {
+    for (let next = 1; !isDone(); next = Math.min(next * 2, LONGEST_POLL_MS)) {
+      if (isLate) throw new DeadlineError(ms)
+      await pause(next)
+    }
+  } finally {
+    clearTimeout(timer)
   }
 }
 

@@ -1,7 +1,15 @@
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, poll, withDeadline } from '../http/deadline.ts'
 import { DatabaseGate } from './database-gate.ts'
-import { DATABASE_LIMIT_MS, type Demand, type Lease, LIMIT, type Verdict, WINDOW_MS } from './window.ts'
+import {
+  DATABASE_LIMIT_MS,
+  type Demand,
+  databaseResetAt,
+  type Lease,
+  LIMIT,
+  type Verdict,
+  WINDOW_MS,
+} from './window.ts'
 
 /** The way from one request to its token's Durable Object. */
 export interface Remote {
@@ -72,7 +80,8 @@ export class LocalLimiter {
 
   /** Whether the allowance of database time is used up, as far as this isolate knows. */
   isDatabaseTimeUsedUp(): boolean {
-    return this.databaseLeft() <= 0 && Date.now() < this.lease.resetAt
+    const databaseMs = this.databaseLeft()
+    return databaseMs <= 0 && Date.now() < databaseResetAt({ resetAt: this.lease.resetAt, databaseMs })
   }
 
   /** A verdict that takes no permit. */

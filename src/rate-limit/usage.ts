@@ -30,7 +30,10 @@ export class RequestUsage implements Meter {
 
   /** The verdict, for which the token's Durable Object is called where memory gives none. Never rejects. */
   async acquire(now: number): Promise<Verdict> {
-    const verdict = await this.limiter.acquire(this.remote, now)
+    const acquired = this.limiter.acquire(this.remote, now)
+    // An aborted request must stop waiting, or a permit would be asked for it for ever.
+    this.remote.keepAlive(acquired)
+    const verdict = await acquired
     if (!verdict.allowed) this.refusal = verdict
     return verdict
   }

@@ -19,10 +19,9 @@ export function buildWorker(directory: string): string {
 export function startApi(
   scriptPath: string,
   stateDir: string,
-  options: { inspectorPort?: number } = {},
+  options: { inspectorPort?: number; modules?: { type: 'ESModule'; path: string }[] } = {},
 ): Promise<Running> {
   return start(stateDir, {
-    ...options,
     modules: [{ type: 'ESModule', path: scriptPath }],
     modulesRoot: '/',
     compatibilityFlags: ['nodejs_compat'],
@@ -34,6 +33,7 @@ export function startApi(
     },
     ratelimits: { AUTH_FAILURES: { namespace_id: '1', simple: { limit: 600, period: 60 } } },
     bindings: { CREDENTIALS_KEY },
+    ...options,
   })
 }
 

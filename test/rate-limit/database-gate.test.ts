@@ -8,12 +8,12 @@ function capacityOf(estimateMs: number): number {
   return inFlight
 }
 
-const estimateAfter = (durations: number[], from = 8) => durations.reduce(updateEstimate, from)
+const estimateAfter = (durations: number[], from = 30) => durations.reduce(updateEstimate, from)
 
 describe('the number of batches in flight', () => {
   it.each([
-    [2.5, 100],
-    [8, 31],
+    [5, 50],
+    [30, 8],
     [25, 10],
     [124, 2],
     [126, 1],
@@ -25,18 +25,22 @@ describe('the number of batches in flight', () => {
 
 describe('the estimate', () => {
   it('rises at once to what a batch took', () => {
-    expect(updateEstimate(8, 300)).toBe(300)
+    expect(updateEstimate(30, 300)).toBe(300)
   })
 
   it('falls slowly, so that one expensive batch among many cheap ones counts for a while', () => {
     const cheap = (count: number) => Array.from({ length: count }, () => 1)
-    expect(capacityOf(estimateAfter([300, ...cheap(5)]))).toBe(1)
-    expect(capacityOf(estimateAfter([300, ...cheap(20)]))).toBeLessThan(10)
-    expect(capacityOf(estimateAfter([300, ...cheap(60)]))).toBe(100)
+    expect(capacityOf(estimateAfter([300, ...cheap(3)]))).toBe(1)
+    expect(capacityOf(estimateAfter([300, ...cheap(10)]))).toBeLessThan(10)
+    expect(capacityOf(estimateAfter([300, ...cheap(30)]))).toBe(50)
   })
 
-  it('never falls so low that more than 100 batches of a token are in flight', () => {
-    expect(capacityOf(estimateAfter(Array.from({ length: 1_000 }, () => 0)))).toBe(100)
+  it('falls to that of cheap batches within the first ten', () => {
+    expect(capacityOf(estimateAfter(Array.from({ length: 10 }, () => 1)))).toBeGreaterThan(40)
+  })
+
+  it('never falls so low that more than 50 batches of a token are in flight', () => {
+    expect(capacityOf(estimateAfter(Array.from({ length: 1_000 }, () => 0)))).toBe(50)
   })
 })
 
@@ -107,6 +111,35 @@ describe('the gate', () => {
     gate.leave(pass, 100)
     expect(gate.tryEnter()).not.toBeNull()
     expect(gate.tryEnter()).toBeNull()
+  })
+
+  it('lets a token use a second of database time at once, and a third of the time from then on', async () => {
+    const gate = new DatabaseGate()
+    let usedMs = 0
+    /** A caller that always has another batch of 300 ms. */
+    const use = async (ms: number) => {
+      const endsAt = Date.now() + ms
+      while (Date.now() < endsAt) {
+        const pass = gate.tryEnter() ?? (await gate.wait())
+        await new Promise((resolve) => setTimeout(resolve, 300))
+        gate.leave(pass, 300)
+        usedMs += 300
+      }
+    }
+    const running = use(30_000)
+    await vi.advanceTimersByTimeAsync(40_000)
+    await running
+    expect(usedMs).toBeGreaterThan(10_000)
+    expect(usedMs).toBeLessThan(12_500)
+  })
+
+  it('never makes a caller of cheap batches wait: 300 of 2 ms in a minute', async () => {
+    const gate = new DatabaseGate()
+    for (let i = 0; i < 300; i++) {
+      const pass = gate.tryEnter()
+      if (!pass) throw new Error(`The batch ${i} must wait.`)
+      gate.leave(pass, 2)
+    }
   })
 
   it('tells how long those in it are expected to take', async () => {

@@ -56,6 +56,7 @@ describe('the limit of requests', () => {
         i % 30 === 0 ? call('POST', '/clients', { company_name: 'a' }) : call('GET', '/clients/1'),
       ),
     )
+    expect([...new Set(answers.map(({ status }) => status))].sort()).toEqual([200, 404, 429])
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(30)
     const made = answers.filter(({ body }) => body.client?.company_name === 'a' && body.client).length
     const [{ count } = { count: -1 }] = await sql('SELECT count(*) AS count FROM clients WHERE company_id = ?', id)
