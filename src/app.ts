@@ -4,6 +4,7 @@ import { Hono } from 'hono/tiny'
 import { authenticate } from './auth/authenticate.ts'
 import { contracts } from './contracts.ts'
 import { databaseMessage } from './db/client.ts'
+import type { Env } from './env.ts'
 import { mountUploadRelay } from './files/routes.ts'
 import type { AppEnv } from './http/context.ts'
 import type { Contract } from './http/contract.ts'
@@ -29,6 +30,7 @@ app.use(async (c, next) => {
   await next()
   const { headers, status } = c.res
   headers.set('X-Request-Id', requestId)
+  headers.set('X-Content-Type-Options', 'nosniff')
   headers.set('Access-Control-Allow-Origin', '*')
   headers.set('Access-Control-Expose-Headers', EXPOSED_HEADERS)
   const token = c.get('token')
@@ -72,17 +74,19 @@ app.use(catchAnything)
 
 app.onError((error, c) => toResponse(error, c.get('requestId')))
 
-app.notFound(() => errorResponse(notFound('There is no such path.')))
+/** The reference page and its files are static assets, which come through here so that every response has its headers. */
+app.notFound(async (c) => {
+  const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !c.req.path.startsWith('/api/')
+  const asset = mayBeAsset ? await fetchAsset(c.env, c.req.raw) : null
+  return asset && asset.status !== 404 ? asset : errorResponse(notFound('There is no such path.'))
+})
 
 const api = new Hono<AppEnv>({ strict: false })
 
 /** The published description is a static asset; it needs no token. */
 api.get('/openapi.json', async (c) => {
   c.set('operation', 'openapi')
-  const asked = new Request(new URL('/openapi.json', c.req.url), c.req.raw)
-  const asset = await withDeadline(c.env.ASSETS.fetch(asked), BUDGET_MS.assets)
-  // An answer that was fetched takes no headers.
-  return new Response(asset.body, asset)
+  return fetchAsset(c.env, new Request(new URL('/openapi.json', c.req.url), c.req.raw))
 })
 api.all('/openapi.json', allow(['GET', 'HEAD']))
 
@@ -101,6 +105,12 @@ for (const [path, methods] of methodsByPath(contracts)) api.all(path, allow(meth
 app.route('/api/v1', api)
 
 mountUploadRelay(app)
+
+async function fetchAsset({ ASSETS }: Env, request: Request): Promise<Response> {
+  const asset = await withDeadline(ASSETS.fetch(request), BUDGET_MS.assets)
+  // Headers cannot be set on a fetched response.
+  return new Response(asset.body, asset)
+}
 
 /** Refuses whatever no route has taken: the path knows these methods only. */
 function allow(methods: readonly string[]): MiddlewareHandler<AppEnv> {

@@ -3,11 +3,12 @@ import { and, eq, isNull, lt, or } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
 import { askDatabase } from '../db/client.ts'
 import { apiTokens, companies } from '../db/schema.ts'
+import { LruCache } from '../http/cache.ts'
 import { isPermission, type Permission } from './permissions.ts'
 
-/** How long an isolate may believe a token without asking: revocation holds everywhere within 30 s. */
+/** How long a token is cached: revocation takes effect everywhere within 30 s. */
 const CACHE_MS = 25_000
-const CACHE_ENTRIES = 10_000
+const MAX_TOKENS = 10_000
 
 /** Last use is written at most this often. */
 const LAST_USED_EVERY_MS = 60_000
@@ -25,13 +26,14 @@ export interface Token {
 }
 
 interface Entry {
-  token: Token
+  /** Null when it was revoked. */
+  token: Token | null
   staleAt: number
   lastUsedWrittenAt: number
 }
 
-/** Per isolate. Only tokens that exist are kept: an unknown one may be made a second later. */
-const cache = new Map<string, Entry>()
+/** Tokens that exist, the expired and the revoked ones too; not the unknown ones, any of which may be created next. */
+const cache = new LruCache<string, Entry>({ maxWeight: MAX_TOKENS })
 
 const encoder = new TextEncoder()
 
@@ -41,19 +43,20 @@ export function hashToken(token: string): string {
   return hash('sha256', encoder.encode(token))
 }
 
-/** The token, when this isolate has seen it within the last 25 s. */
-export function cachedToken(hash: string, now: number): Token | null {
+/** The token, null when it has expired or was revoked, undefined when it must be looked up. */
+export function cachedToken(hash: string, now: number): Token | null | undefined {
   const entry = cache.get(hash)
-  return entry && now < entry.staleAt ? usable(entry.token, now) : null
+  return entry && now < entry.staleAt ? usable(entry.token, now) : undefined
 }
 
-/** Whether this isolate has met the token, be it that it must ask for it again. */
-export function hasSeenToken(hash: string): boolean {
-  return cache.has(hash)
+/** Whether this isolate knows the token as one that was valid, though it may have to look it up again. */
+export function wasValid(hash: string, now: number): boolean {
+  const entry = cache.get(hash)
+  return entry !== undefined && usable(entry.token, now) !== null
 }
 
-/** Looks a token up at the primary. Null when there is none, or it was revoked or has expired. */
-export async function loadToken(binding: D1Database, hash: string, now: number): Promise<Token | null> {
+/** Looks a token up at the primary. Null when it has expired or was revoked, undefined when there is none. */
+export async function loadToken(binding: D1Database, hash: string, now: number): Promise<Token | null | undefined> {
   const query = drizzle(binding)
     .select({
       id: apiTokens.id,
@@ -63,26 +66,30 @@ export async function loadToken(binding: D1Database, hash: string, now: number):
       permissions: apiTokens.permissions,
       expiresAt: apiTokens.expiresAt,
       lastUsedAt: apiTokens.lastUsedAt,
+      revokedAt: apiTokens.revokedAt,
     })
     .from(apiTokens)
     .innerJoin(companies, eq(companies.id, apiTokens.companyId))
-    .where(and(eq(apiTokens.tokenHash, hash), isNull(apiTokens.revokedAt)))
+    .where(eq(apiTokens.tokenHash, hash))
   const [row] = await askDatabase(async () => query, true)
   if (!row) {
     cache.delete(hash)
-    return null
+    return
   }
-  const { lastUsedAt, permissions, ...rest } = row
-  const token: Token = { ...rest, hash, permissions: new Set(permissions.filter(isPermission)) }
-  if (cache.size >= CACHE_ENTRIES) cache.clear()
+  const { lastUsedAt, revokedAt, permissions, ...rest } = row
+  const token = revokedAt === null ? { ...rest, hash, permissions: new Set(permissions.filter(isPermission)) } : null
   cache.set(hash, { token, staleAt: now + CACHE_MS, lastUsedWrittenAt: lastUsedAt ?? 0 })
   return usable(token, now)
 }
 
-/** Writes the last use, unless it was written within a minute. Call it after the answer. */
-export async function touchToken(binding: D1Database, token: Token, now: number): Promise<void> {
+/**
+ * Writes the last use, unless it was written within a minute. Call it after the response.
+ *
+ * @returns the database time that it took, in milliseconds
+ */
+export async function touchToken(binding: D1Database, token: Token, now: number): Promise<number> {
   const entry = cache.get(token.hash)
-  if (entry && now - entry.lastUsedWrittenAt < LAST_USED_EVERY_MS) return
+  if (entry && now - entry.lastUsedWrittenAt < LAST_USED_EVERY_MS) return 0
   if (entry) entry.lastUsedWrittenAt = now
   const query = drizzle(binding)
     .update(apiTokens)
@@ -93,9 +100,10 @@ export async function touchToken(binding: D1Database, token: Token, now: number)
         or(isNull(apiTokens.lastUsedAt), lt(apiTokens.lastUsedAt, now - LAST_USED_EVERY_MS + 1)),
       ),
     )
-  await askDatabase(async () => query, true)
+  const { meta } = await askDatabase(async () => query, true)
+  return meta.duration
 }
 
-function usable(token: Token, now: number): Token | null {
-  return token.expiresAt !== null && token.expiresAt <= now ? null : token
+function usable(token: Token | null, now: number): Token | null {
+  return token?.expiresAt != null && token.expiresAt <= now ? null : token
 }

@@ -792,13 +792,15 @@ export interface components {
         };
         /** @description Sent with 400: everything that is wrong with the request, at once. */
         ValidationDetails: {
-            /** @description One entry for each thing that is wrong. */
+            /** @description One entry for each thing that is wrong, 100 at most. Long texts are cut. */
             issues: {
                 /** @description The field, with dots between levels (`messages.3`); empty where it is the whole body. */
                 path: string;
                 /** @description What is wrong with it. */
                 message: string;
             }[];
+            /** @description How many issues there are, sent where there are more than the 100 that are listed. */
+            issue_count?: number;
         };
         /** @description Sent with 409 and 502: why something outside of the API could not be used. */
         ReasonDetails: {
@@ -972,7 +974,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Too many requests. Wait as many seconds as `Retry-After` tells, then send the same request again. */
+        /** @description Too many requests, or too much database time used. Wait as many seconds as `Retry-After` tells, then send the same request again. */
         RateLimited: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1053,13 +1055,13 @@ export interface components {
          */
         "X-Request-Id": string;
         /**
-         * @description The limit: `q` requests in `w` seconds. Left out, as `RateLimit` is, only while the counter cannot be reached.
-         * @example "default";q=300;w=60
+         * @description The limits, in the form of draft-ietf-httpapi-ratelimit-headers-11: `default` allows `q` requests in `w` seconds, `database` allows `q` milliseconds of database time.
+         * @example "default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds"
          */
         "RateLimit-Policy": string;
         /**
-         * @description What is left of the limit: `r` requests, until a new window starts in `t` seconds.
-         * @example "default";r=299;t=60
+         * @description What is left of each limit: `r` requests or milliseconds of database time, until there is more in `t` seconds.
+         * @example "default";r=299;t=60, "database";r=14998;t=60
          */
         RateLimit: string;
         /**

@@ -90,21 +90,40 @@ export interface Database {
   waitedMs(): number
 }
 
+/** What a batch gave, and how much of the database's time it took. */
+interface Batch {
+  values: unknown[]
+  durationMs: number
+}
+
+/** Decides when a batch may run, and counts what it took. */
+export interface Meter {
+  run<T extends { durationMs: number }>(batch: () => Promise<T>): Promise<T>
+}
+
+const UNMETERED: Meter = { run: (batch) => batch() }
+
 /**
  * The only way to a database. All companies share one today; when one database is full, companies move to others here
  * and nothing else changes.
  *
- * @param bookmark what the caller got with its last answer: reads may then go to any replica that is as fresh.
+ * @param options.bookmark what the caller got with its last response: reads may then go to any replica that is as fresh.
  *   Without one, or with one that is not well-formed, the session starts at the primary.
+ * @param options.meter of the caller's token; work that belongs to none has none
  */
-export function databaseFor(binding: D1Database, _companyId: number, bookmark?: string | undefined): Database {
+export function databaseFor(
+  binding: D1Database,
+  _companyId: number,
+  { bookmark, meter = UNMETERED }: { bookmark?: string | undefined; meter?: Meter } = {},
+): Database {
   const session = binding.withSession(bookmark && BOOKMARK.test(bookmark) ? bookmark : 'first-primary')
   let waited = 0
 
   async function run<T extends Statements>(queries: T, isRepeatable: boolean): Promise<Results<T>> {
     const start = Date.now()
     try {
-      return (await askDatabase(() => runBatch(session, queries), isRepeatable)) as Results<T>
+      const { values } = await askDatabase(() => meter.run(() => runBatch(session, queries)), isRepeatable)
+      return values as Results<T>
     } finally {
       waited += Date.now() - start
     }
@@ -119,14 +138,17 @@ export function databaseFor(binding: D1Database, _companyId: number, bookmark?: 
   }
 }
 
-async function runBatch(session: ReturnType<D1Database['withSession']>, statements: Statements): Promise<unknown[]> {
+async function runBatch(session: ReturnType<D1Database['withSession']>, statements: Statements): Promise<Batch> {
   const queries = statements.map((statement) => {
     const { prepared, values } = 'prepared' in statement ? statement : { prepared: statement.prepare(), values: {} }
     const { sql, params } = prepared.getQuery()
     return { prepared, bound: session.prepare(sql).bind(...fillPlaceholders(params, values)) }
   })
   const results = await session.batch(queries.map(({ bound }) => bound))
-  return queries.map(({ prepared }, index) => prepared.mapResult(results[index], true))
+  return {
+    values: queries.map(({ prepared }, index) => prepared.mapResult(results[index], true)),
+    durationMs: results.reduce((sum, { meta }) => sum + meta.duration, 0),
+  }
 }
 
 /**

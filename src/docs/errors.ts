@@ -1,4 +1,4 @@
-import { ERRORS, type ErrorKind, type Reason } from '../http/errors.ts'
+import { ERRORS, type ErrorKind, MAX_ISSUES, type Reason } from '../http/errors.ts'
 import type { Json, JsonObject } from './json.ts'
 
 /** What every error answer looks like. `details` depends on the status; each response tells which it sends. */
@@ -49,8 +49,9 @@ export const detailSchemas: Record<string, JsonObject> = {
     properties: {
       issues: {
         type: 'array',
-        description: 'One entry for each thing that is wrong.',
+        description: `One entry for each thing that is wrong, ${MAX_ISSUES} at most. Long texts are cut.`,
         minItems: 1,
+        maxItems: MAX_ISSUES,
         items: {
           type: 'object',
           description: 'One thing that is wrong.',
@@ -64,6 +65,11 @@ export const detailSchemas: Record<string, JsonObject> = {
           required: ['path', 'message'],
           additionalProperties: false,
         },
+      },
+      issue_count: {
+        type: 'integer',
+        minimum: MAX_ISSUES + 1,
+        description: `How many issues there are, sent where there are more than the ${MAX_ISSUES} that are listed.`,
       },
     },
     required: ['issues'],
@@ -146,7 +152,8 @@ const ANSWERS: Record<ErrorKind, ErrorAnswer> = {
   },
   rate_limited: {
     name: 'RateLimited',
-    description: 'Too many requests. Wait as many seconds as `Retry-After` tells, then send the same request again.',
+    description:
+      'Too many requests, or too much database time used. Wait as many seconds as `Retry-After` tells, then send the same request again.',
     headers: ['Retry-After'],
   },
   internal_error: {

@@ -1,4 +1,5 @@
-import { LIMIT, WINDOW_MS } from '../rate-limit/window.ts'
+import { POLICY } from '../rate-limit/headers.ts'
+import { DATABASE_LIMIT_MS, LIMIT, WINDOW_MS } from '../rate-limit/window.ts'
 import type { JsonObject } from './json.ts'
 
 /** Response headers by name, as components. `required` ones are on every response that names them. */
@@ -12,14 +13,15 @@ export const responseHeaders = {
   },
   'RateLimit-Policy': {
     description:
-      'The limit: `q` requests in `w` seconds. Left out, as `RateLimit` is, only while the counter cannot be reached.',
-    schema: { type: 'string', pattern: '^"default";q=\\d+;w=\\d+$' },
-    example: `"default";q=${LIMIT};w=${WINDOW_MS / 1000}`,
+      'The limits, in the form of draft-ietf-httpapi-ratelimit-headers-11: `default` allows `q` requests in `w` seconds, `database` allows `q` milliseconds of database time.',
+    schema: { type: 'string', pattern: '^"default";q=\\d+;w=\\d+, "database";q=\\d+;w=\\d+;qu="milliseconds"$' },
+    example: POLICY,
   },
   RateLimit: {
-    description: 'What is left of the limit: `r` requests, until a new window starts in `t` seconds.',
-    schema: { type: 'string', pattern: '^"default";r=\\d+;t=\\d+$' },
-    example: `"default";r=${LIMIT - 1};t=${WINDOW_MS / 1000}`,
+    description:
+      'What is left of each limit: `r` requests or milliseconds of database time, until there is more in `t` seconds.',
+    schema: { type: 'string', pattern: '^"default";r=\\d+;t=\\d+, "database";r=\\d+;t=\\d+$' },
+    example: `"default";r=${LIMIT - 1};t=${WINDOW_MS / 1000}, "database";r=${DATABASE_LIMIT_MS - 2};t=${WINDOW_MS / 1000}`,
   },
   'X-Bookmark': {
     description:

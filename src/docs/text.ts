@@ -1,4 +1,4 @@
-import { LIMIT } from '../rate-limit/window.ts'
+import { DATABASE_LIMIT_MS, LIMIT } from '../rate-limit/window.ts'
 
 /** The groups of operations, in the order in which they are shown. A contract's `tag` is one of these names. */
 export const tags: Record<string, string> = {
@@ -46,14 +46,14 @@ Every error has the form \`{"error": {"code", "message", "details"}}\`. The code
 | \`forbidden\` | 403 | not permitted |
 | \`invalid_request\` | 400, 405, 409, 413, 415 | the request cannot be carried out as it is |
 | \`not_found\` | 404 | absent, or not of this company |
-| \`rate_limited\` | 429 | too many requests |
+| \`rate_limited\` | 429 | too many requests, or too much database time |
 | \`internal_error\` | 500, 502 | the server failed, or a supplier did |
 
-\`details\` is \`null\` or an object. A 400 lists every problem in \`details.issues\` at once; a 409 and a 502 tell their cause in \`details.reason\`. A path that exists but not with this method answers 405, with the methods it knows in \`Allow\`; an unknown path answers 404.
+\`details\` is \`null\` or an object. A 400 lists every problem in \`details.issues\` at once, and where there are more than 100 the first ones and their number in \`details.issue_count\`; a 409 and a 502 tell their cause in \`details.reason\`. A path that exists but not with this method answers 405, with the methods it knows in \`Allow\`; an unknown path answers 404.
 
 ## Rate limit
 
-A token may send ${LIMIT} requests a minute, counted for the whole world together. Every answer to a valid token tells the limit in \`RateLimit-Policy\` and what is left of it in \`RateLimit\`. Over the limit: 429 \`rate_limited\`, with the seconds to wait in \`Retry-After\`.
+A token may send ${LIMIT} requests a minute and use ${DATABASE_LIMIT_MS / 1000} seconds of database time a minute, counted for the whole world together. An ordinary request takes a few milliseconds of it; what is used beyond the allowance is taken from the next minute. Every response to a valid token tells both limits in \`RateLimit-Policy\` and what is left of them in \`RateLimit\`. Over a limit, or with too many requests in flight that need much database time: 429 \`rate_limited\`, with the seconds to wait in \`Retry-After\`.
 
 ## When to try again
 

@@ -2,6 +2,7 @@ import type { Token } from '../auth/tokens.ts'
 import type { Database } from '../db/client.ts'
 import type { Env } from '../env.ts'
 import type { FileStorage } from '../files/storage.ts'
+import type { RequestUsage } from '../rate-limit/usage.ts'
 import type { Verdict } from '../rate-limit/window.ts'
 
 /** What a handler knows of the request that it answers. The company is the token's; there is no other. */
@@ -33,8 +34,9 @@ export interface AppEnv {
     requestId: string
     token?: Token
     context: RequestContext
-    /** What the limiter says of this request; null where it did not answer. */
-    limit: Promise<Verdict | null>
+    usage: RequestUsage
+    /** What the limiter says of this request. */
+    limit: Promise<Verdict>
     /** The matched contract's operation, for the log. */
     operation?: string
   }

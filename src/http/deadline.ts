@@ -43,10 +43,36 @@ export class DeadlineError extends Error {
  * know no cancellation.
  */
 export function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new DeadlineError(ms)), ms)
-    work.then(resolve, reject).finally(() => clearTimeout(timer))
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const outcome = new Promise<T>((resolve, reject) => {
+    timer = setTimeout(() => reject(new DeadlineError(ms)), ms)
+    work.then(resolve, reject)
   })
+  // What follows `work` runs in the request that `work` belongs to, which may not clear another one's timer.
+  return outcome.finally(() => clearTimeout(timer))
+}
+
+const LONGEST_POLL_MS = 16
+
+/**
+ * Waits for what another request brings about, by timers of its own. A promise that another request resolves would be
+ * continued in that request's context where the runtime does not hand it back, and never if that request was aborted.
+ *
+ * @throws DeadlineError after `ms` milliseconds
+ */
+export async function poll(isDone: () => boolean, ms: number): Promise<void> {
+  let isLate = false
+  const timer = setTimeout(() => {
+    isLate = true
+  }, ms)
+  try {
+    for (let next = 1; !isDone(); next = Math.min(next * 2, LONGEST_POLL_MS)) {
+      if (isLate) throw new DeadlineError(ms)
+      await pause(next)
+    }
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 export function pause(ms: number): Promise<void> {

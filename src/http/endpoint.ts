@@ -6,7 +6,7 @@ import { BODY_LIMIT_BYTES, readJsonBytes, readJsonText } from './body.ts'
 import type { AppEnv, RequestContext } from './context.ts'
 import type { Answer, Contract, Input } from './contract.ts'
 import { BUDGET_MS, withDeadline } from './deadline.ts'
-import { ApiError, invalid, notFound } from './errors.ts'
+import { ApiError, type Issue, invalid, MAX_ISSUES, notFound } from './errors.ts'
 
 const ANSWER = { headers: { 'Cache-Control': 'private, no-store' } }
 
@@ -88,16 +88,24 @@ function validate(
   return zValidator(target, schema, (result) => {
     if (result.success) return
     if (refusal === 'not_found') throw notFound()
-    throw invalid(result.error.issues.flatMap(toIssues))
+    throw invalidInput(result.error.issues)
   })
 }
 
 /** Zod reports unknown keys as one issue on their parent; the caller wants each by its own name. */
-function toIssues(issue: z.core.$ZodIssue): { path: string; message: string }[] {
-  if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) => ({ path: [...issue.path, key].join('.'), message: 'is not a known field' }))
+function invalidInput(found: readonly z.core.$ZodIssue[]): ApiError {
+  const issues: Issue[] = []
+  let count = 0
+  for (const issue of found) {
+    const keys = issue.code === 'unrecognized_keys' ? issue.keys : null
+    count += keys?.length ?? 1
+    const { path } = issue
+    if (!keys) issues.push({ path: path.join('.'), message: issue.message })
+    for (const key of keys?.slice(0, MAX_ISSUES) ?? []) {
+      issues.push({ path: [...path, key].join('.'), message: 'is not a known field' })
+    }
   }
-  return [{ path: issue.path.join('.'), message: issue.message }]
+  return invalid(issues, count)
 }
 
 function validated<C extends Contract>(c: Context<AppEnv>): Input<C> {

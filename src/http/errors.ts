@@ -28,7 +28,11 @@ export interface Issue {
   message: string
 }
 
-export type ErrorDetails = { issues: Issue[] } | { reason: Reason } | { limit_bytes: number } | null
+export type ErrorDetails =
+  | { issues: Issue[]; issue_count?: number }
+  | { reason: Reason }
+  | { limit_bytes: number }
+  | null
 
 export type Reason =
   | 'integration_missing'
@@ -55,11 +59,31 @@ export class ApiError extends Error {
   }
 }
 
-/** 400 with every issue at once. */
-export function invalid(issues: Issue[]): ApiError {
-  const named = issues.map((issue) => (issue.path ? `${issue.path}: ${issue.message}` : issue.message))
-  const more = named.length > 3 ? ` (and ${named.length - 3} more)` : ''
-  return new ApiError('invalid_request', { message: `${named.slice(0, 3).join('; ')}${more}`, details: { issues } })
+/** So many issues are listed; of a path or a message that a caller made long, so many characters are sent back. */
+export const MAX_ISSUES = 100
+const MAX_PATH_CHARACTERS = 200
+const MAX_MESSAGE_CHARACTERS = 300
+
+/**
+ * 400 with every issue at once, up to {@link MAX_ISSUES}.
+ *
+ * @param count of all issues, where the list holds only the first ones
+ */
+export function invalid(issues: Issue[], count = issues.length): ApiError {
+  const listed = issues.slice(0, MAX_ISSUES).map(({ path, message }) => ({
+    path: truncate(path, MAX_PATH_CHARACTERS),
+    message: truncate(message, MAX_MESSAGE_CHARACTERS),
+  }))
+  const named = listed.slice(0, 3).map(({ path, message }) => (path ? `${path}: ${message}` : message))
+  const more = count > 3 ? ` (and ${count - 3} more)` : ''
+  return new ApiError('invalid_request', {
+    message: `${named.join('; ')}${more}`,
+    details: { issues: listed, ...(count > listed.length && { issue_count: count }) },
+  })
+}
+
+function truncate(text: string, characters: number): string {
+  return text.length > characters ? `${text.slice(0, characters - 1).toWellFormed()}…` : text
 }
 
 export function notFound(message?: string): ApiError {

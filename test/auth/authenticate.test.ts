@@ -1,5 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { blockNetwork } from '../../src/auth/guesses.ts'
 import { PERMISSIONS } from '../../src/auth/permissions.ts'
 import { hashToken } from '../../src/auth/tokens.ts'
 import type { Env } from '../../src/env.ts'
@@ -195,32 +196,124 @@ describe('last used', () => {
   })
 })
 
+describe('a token that is no longer valid', () => {
+  const invalidate: [string, (id: number) => Promise<string>][] = [
+    ['expired', (id) => mintToken(id, PERMISSIONS, Date.now() - 1)],
+    [
+      'revoked',
+      async (id) => {
+        const token = await mintToken(id)
+        await sql('UPDATE api_tokens SET revoked_at = 1 WHERE token_hash = ?', hashToken(token))
+        return token
+      },
+    ],
+  ]
+
+  it.each(invalidate)('because it is %s is refused from memory, for 25 s after each look-up', async (_, mint) => {
+    const token = await mint((await mintCompany()).id)
+    const { seen, bindings } = guarded()
+    const use = () => send(request(token, 'GET', '/clients'), { env: bindings })
+    for (let i = 0; i < 5; i++) expect((await use()).status).toBe(401)
+    expect(seen).toMatchObject({ lookUps: 1, failures: [] })
+    moveTime(25_000)
+    for (let i = 0; i < 5; i++) expect((await use()).status).toBe(401)
+    expect(seen.lookUps).toBe(2)
+  })
+
+  it('because it has expired since is refused from memory', async () => {
+    const { id } = await mintCompany()
+    const token = await mintToken(id, PERMISSIONS, Date.now() + 5_000)
+    const { seen, bindings } = guarded()
+    const use = () => send(request(token, 'GET', '/clients'), { env: bindings })
+    expect((await use()).status).toBe(200)
+    moveTime(5_000)
+    for (let i = 0; i < 5; i++) expect((await use()).status).toBe(401)
+    expect(seen.lookUps).toBe(1)
+  })
+
+  it('is looked up no more often than an unknown one from a blocked network', async () => {
+    const { id } = await mintCompany()
+    const tokens = await Promise.all(Array.from({ length: 5 }, () => mintToken(id, PERMISSIONS, Date.now() - 1)))
+    const { seen, bindings } = guarded(0)
+    const use = (token: string) =>
+      send(request(token, 'GET', '/clients', undefined, { 'cf-connecting-ip': '9.9.9.9' }), { env: bindings })
+    vi.useFakeTimers({ toFake: ['Date'] })
+    expect((await use(randomToken())).status).toBe(429)
+    for (const token of tokens) expect((await use(token)).status).toBe(429)
+    expect(seen.lookUps).toBe(1)
+  })
+})
+
 describe('guessing', () => {
   const from = (address: string, token: string) =>
     request(token, 'GET', '/clients', undefined, { 'cf-connecting-ip': address })
 
-  it('is slowed: after too many unknown tokens of an address no more are looked up for a minute', async () => {
+  /** Has a network blocked; the time then stands still. */
+  async function block(address: string) {
+    vi.useFakeTimers({ toFake: ['Date'] })
+    const { seen, bindings } = guarded(0)
+    const use = (token: string, by = address) => send(from(by, token), { env: bindings })
+    expect((await use(randomToken())).status).toBe(429)
+    seen.lookUps = 0
+    return { seen, bindings, use }
+  }
+
+  it('is slowed: after too many unknown tokens of an address only one a second is looked up', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] })
     const { seen, bindings } = guarded(3)
     for (let i = 0; i < 3; i++) expect((await send(from('1.1.1.1', randomToken()), { env: bindings })).status).toBe(401)
     for (let i = 0; i < 5; i++) {
       const answer = await send(from('1.1.1.1', randomToken()), { env: bindings })
       expect(answer).toMatchObject({ status: 429, body: { error: { code: 'rate_limited' } } })
-      expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
+      expect(answer.headers.get('retry-after')).toBe('1')
     }
     expect(seen).toMatchObject({ lookUps: 4, failures: Array.from({ length: 4 }, () => '1.1.1.1') })
+    moveTime(1_000)
+    for (let i = 0; i < 5; i++) expect((await send(from('1.1.1.1', randomToken()), { env: bindings })).status).toBe(429)
+    expect(seen.lookUps).toBe(5)
     expect((await send(from('2.2.2.2', randomToken()), { env: guarded().bindings })).status).toBe(401)
-    moveTime(60_000)
+    moveTime(61_000)
     expect((await send(from('1.1.1.1', randomToken()), { env: guarded().bindings })).status).toBe(401)
+  })
+
+  it('is counted for a whole /64 of IPv6, however its addresses are written', async () => {
+    const { seen, use } = await block('2001:db8:5:5::1')
+    for (const address of ['2001:DB8:5:5:ffff::', '2001:db8:0005:0005:1:2:3:4', '2001:db8:5:5::9.9.9.9']) {
+      expect((await use(randomToken(), address)).status, address).toBe(429)
+    }
+    expect(seen).toMatchObject({ lookUps: 0, failures: ['2001:db8:5:5::/64'] })
+    await use(randomToken(), '2001:db8:5:6::1')
+    expect(seen).toMatchObject({ lookUps: 1, failures: ['2001:db8:5:5::/64', '2001:db8:5:6::/64'] })
   })
 
   it('does not harm a token that the isolate knows, even when it must be looked up again', async () => {
     const { token } = await mintCompany()
     expect((await send(from('3.3.3.3', token), { env })).status).toBe(200)
-    const { bindings } = guarded(0)
-    expect((await send(from('3.3.3.3', randomToken()), { env: bindings })).status).toBe(429)
-    expect((await send(from('3.3.3.3', token), { env: bindings })).status).toBe(200)
+    const { use } = await block('3.3.3.3')
+    expect((await use(token)).status).toBe(200)
     moveTime(30_000)
-    expect((await send(from('3.3.3.3', token), { env: bindings })).status).toBe(200)
+    expect((await use(token)).status).toBe(200)
+  })
+
+  it('lets a valid token of the same address through when its Retry-After has passed, and always from then on', async () => {
+    const { token } = await mintCompany()
+    const { seen, use } = await block('4.4.4.4')
+    const refused = await use(token)
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1'])
+    moveTime(1_000)
+    // A guess that comes first takes another place than a token that comes back.
+    expect((await use(randomToken())).status).toBe(429)
+    expect((await use(token)).status).toBe(200)
+    expect(seen.lookUps).toBe(2)
+    for (let i = 0; i < 3; i++) expect((await use(token)).status).toBe(200)
+    expect(seen.lookUps).toBe(2)
+  })
+
+  it('stays blocked when more networks than ever guess at once', async () => {
+    const { seen, use } = await block('5.5.5.5')
+    for (let i = 0; i < 1_500; i++) blockNetwork(`10.0.${i >> 8}.${i & 255}`, Date.now())
+    expect((await use(randomToken())).status).toBe(429)
+    expect(seen.lookUps).toBe(0)
   })
 
   it('is not seen in requests without a token, or with one of another form', async () => {

@@ -25,6 +25,7 @@ export interface ApiSettings {
   r2Buckets?: Record<string, { id: string; s3Credentials: { accessKeyId: string; secretAccessKey: string } }>
   ratelimits?: Record<string, { namespace_id: string; simple: { limit: number; period: 60 } }>
   handleStructuredLogs?: (log: { message: string }) => void
+  modules?: { type: 'ESModule'; path: string }[]
 }
 
 /** The built API on the data of a state directory, in a runtime of its own. */

@@ -27,7 +27,7 @@ export const BINDINGS: Env = {
   ...env,
   ...({
     RATE_LIMITER: namespaceOf({
-      take: async () => ({ units: 1, remaining: 299, resetAt: Date.now() + 60_000 }),
+      acquire: async () => ({ permits: 1, remaining: 299, resetAt: Date.now() + 60_000, databaseMs: 15_000 }),
     }),
     ACCOUNTING_DELIVERY: namespaceOf({ wake: async () => undefined }),
     // Only these methods of a namespace are used.

@@ -247,7 +247,7 @@ describe('GET /orders/{orderId}/files', () => {
 describe('the development relay', () => {
   const upload = (bindings: typeof env) => {
     const sent = new Request('https://api.test/uploads/b/k?X-Amz-Signature=0', { method: 'PUT', body: 'x' })
-    return send(sent, { env: bindings, limiterFailed: true })
+    return send(sent, { env: bindings })
   }
 
   it('is not there without its variable', async () => {
@@ -261,7 +261,7 @@ describe('the development relay', () => {
 
   it('takes PUT only', async () => {
     const sent = new Request('https://api.test/uploads/b/k', { method: 'GET' })
-    expect((await send(sent, { env, limiterFailed: true })).status).toBe(404)
+    expect((await send(sent, { env })).status).toBe(404)
   })
 })
 

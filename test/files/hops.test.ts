@@ -16,7 +16,7 @@ beforeAll(async () => {
 async function hopsOf(of: CompanyWithOrder, method: string, path: string, body?: unknown): Promise<Hop[]> {
   const { response, hops } = await measureHops(request(of.token, method, `/orders/${of.orderId}/files${path}`, body))
   expect(response.status).toBe(200)
-  return hops.filter(({ name }) => name !== 'RATE_LIMITER.take')
+  return hops.filter(({ name }) => name !== 'RATE_LIMITER.acquire')
 }
 
 const names = (hops: Hop[]) => hops.map(({ name }) => name).sort()

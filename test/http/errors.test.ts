@@ -1,4 +1,4 @@
-import { env } from 'cloudflare:workers'
+import { env, exports } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Env } from '../../src/env.ts'
 import { type Answer, call, migrate, mintCompany, request, send, type TestCompany } from '../support/app.ts'
@@ -59,6 +59,96 @@ describe('validation', () => {
 
   it('refuses a parameter that is sent twice', async () => {
     expectIssues(await company.call('GET', '/clients?page=1&page=2'), ['page'])
+  })
+})
+
+describe('many issues', () => {
+  const post = (body: unknown) => company.call('POST', '/clients', body)
+  const unknown = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, 0]))
+
+  it('are all listed up to 100, without a count', async () => {
+    const { status, body } = await post({ company_name: 'a', ...unknown(100) })
+    expect(status).toBe(400)
+    expect(body.error.details.issues).toHaveLength(100)
+    expect(body.error.details).not.toHaveProperty('issue_count')
+  })
+
+  it('are counted where there are more, of whatever kind', async () => {
+    const { status, body } = await post({ company_name: 5, email: 'nobody', ...unknown(150) })
+    expect(status).toBe(400)
+    expect(body.error.details.issues).toHaveLength(100)
+    expect(body.error.details.issue_count).toBe(152)
+    expect(body.error.message).toContain('(and 149 more)')
+  })
+
+  it('of a body of a megabyte make a small response', async () => {
+    const text = JSON.stringify({ company_name: 'a', ...unknown(80_000) })
+    expect(text.length).toBeGreaterThan(800_000)
+    const { status, body } = await post(text)
+    expect(status).toBe(400)
+    expect(body.error.details).toMatchObject({ issue_count: 80_000, issues: { length: 100 } })
+    expect(JSON.stringify(body).length).toBeLessThan(10_000)
+  })
+
+  it('with long names are cut', async () => {
+    const names = Array.from({ length: 9 }, (_, i) => `${i}${'😀'.repeat(20_000)}`)
+    const { status, body } = await post({ company_name: 'a', ...Object.fromEntries(names.map((name) => [name, 0])) })
+    expect(status).toBe(400)
+    expect(JSON.stringify(body).length).toBeLessThan(10_000)
+    for (const { path } of body.error.details.issues) {
+      expect(path).toHaveLength(200)
+      expect(path.isWellFormed()).toBe(true)
+    }
+    const query = await company.call('GET', `/clients?${'x'.repeat(5_000)}=1`)
+    expect(query.status).toBe(400)
+    expect(JSON.stringify(query.body).length).toBeLessThan(1_000)
+  })
+
+  it('of an email thread are cut, too', async () => {
+    const messages = Array.from({ length: 5_000 }, () => 1)
+    const { status, body } = await company.call('PUT', '/mail/email-threads/t', {
+      account_email: 'a@x.example',
+      messages,
+    })
+    expect(status).toBe(400)
+    expect(body.error.details.issues).toHaveLength(100)
+    expect(body.error.details.issue_count).toBeGreaterThanOrEqual(1_000)
+  })
+})
+
+describe('every response', () => {
+  const all: [string, number, () => Promise<Response>][] = [
+    ['a list', 200, () => fetchApi('/clients')],
+    ['HEAD', 200, () => fetchApi('/clients', { method: 'HEAD' })],
+    ['a 400', 400, () => fetchApi('/clients?page=x')],
+    ['a 401', 401, () => fetchApi('/clients', { headers: { authorization: '' } })],
+    ['a 404', 404, () => fetchApi('/clients/1')],
+    ['an unknown path of the API', 404, () => fetchApi('/nowhere')],
+    ['a 405', 405, () => fetchApi('/clients', { method: 'PUT' })],
+    ['a 413', 413, () => fetchApi('/clients', { method: 'POST', headers: JSON_TYPE, body: ' '.repeat(1_100_000) })],
+    ['a 415', 415, () => fetchApi('/clients', { method: 'POST', body: 'x' })],
+    ['a preflight', 204, () => fetchApi('/clients', { method: 'OPTIONS' })],
+    ['the description', 200, () => fetchApi('/openapi.json')],
+    ['an unknown path', 404, () => fetchAny('/nowhere')],
+    ['an upload address with another method', 404, () => fetchAny('/uploads/x', { method: 'DELETE' })],
+    ['the page', 200, () => fetchAny('/')],
+    ['a file of the page', 200, () => fetchAny('/page.css')],
+    ['the description as a file', 200, () => fetchAny('/openapi.json')],
+    ['a file by its other name', 307, () => fetchAny('/index.html', { redirect: 'manual' })],
+    ['a method that no file knows', 404, () => fetchAny('/page.css', { method: 'POST' })],
+  ]
+  const JSON_TYPE = { 'content-type': 'application/json' }
+  const fetchAny = (path: string, init: RequestInit = {}) =>
+    exports.default.fetch(new Request(`https://api.test${path}`, init))
+  const fetchApi = (path: string, init: RequestInit = {}) =>
+    fetchAny(`/api/v1${path}`, { ...init, headers: { authorization: `Bearer ${company.token}`, ...init.headers } })
+
+  it.each(all)('forbids to guess its type and has a request id: %s', async (_, status, fetchOne) => {
+    const response = await fetchOne()
+    await response.arrayBuffer()
+    expect(response.status).toBe(status)
+    expect(response.headers.get('x-content-type-options')).toBe('nosniff')
+    expect(response.headers.get('x-request-id')).toMatch(/^[A-Za-z0-9._-]{1,128}$/)
   })
 })
 

@@ -90,7 +90,7 @@ describe('serial waits for the network', () => {
       const { response, hops, depth: measured } = await measureHops(request(token, method, path(), body?.()))
       expect(response.status, await response.clone().text()).toBeOneOf(name.includes('presign') ? [200, 409] : [200])
       expect(measured, `${path()}: ${JSON.stringify(hops)}`).toBe(depth)
-      expect(hops.filter(({ name }) => name === 'RATE_LIMITER.take')).toHaveLength(1)
+      expect(hops.filter(({ name }) => name === 'RATE_LIMITER.acquire')).toHaveLength(1)
       expect(hops.filter(({ name }) => name.startsWith('DB.')).length, JSON.stringify(hops)).toBe(1)
     }
   })
@@ -117,7 +117,9 @@ describe('serial waits for the network', () => {
   it('are none for a request without a token, and none for a refused token until its reset', async () => {
     expect((await measureHops(request(null, 'GET', '/clients'))).depth).toBe(0)
     const token = await mintToken(company.id)
-    const refusing = { take: async () => ({ units: 0, remaining: 0, resetAt: Date.now() + 60_000 }) }
+    const refusing = {
+      acquire: async () => ({ permits: 0, remaining: 0, resetAt: Date.now() + 60_000, databaseMs: 1 }),
+    }
     // Only these two methods of a namespace are used.
     const RATE_LIMITER = {
       idFromName: (name: string) => name,

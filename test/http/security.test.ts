@@ -68,7 +68,7 @@ describe.each(endpoints)('%s', (_, contract) => {
   it('refuses a suspended company', async () => {
     const answer = await send(suspended.token, contract)
     expectError(answer, 403, 'forbidden')
-    expect(answer.headers.get('ratelimit')).toMatch(/^"default";r=\d+;t=\d+$/)
+    expect(answer.headers.get('ratelimit')).toMatch(/^"default";r=\d+;t=\d+, "database";r=\d+;t=\d+$/)
   })
 
   it('refuses whoever has used up the allowance, the permission not being asked for', async () => {
@@ -77,8 +77,10 @@ describe.each(endpoints)('%s', (_, contract) => {
     const answer = await send(token, contract)
     expectError(answer, 429, 'rate_limited')
     expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
-    expect(answer.headers.get('ratelimit')).toMatch(/^"default";r=0;t=\d+$/)
-    expect(answer.headers.get('ratelimit-policy')).toBe('"default";q=300;w=60')
+    expect(answer.headers.get('ratelimit')).toMatch(/^"default";r=0;t=\d+, "database";r=15000;t=\d+$/)
+    expect(answer.headers.get('ratelimit-policy')).toBe(
+      '"default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds"',
+    )
     expect(answer.headers.get('access-control-allow-origin')).toBe('*')
     // And whoever is not known is not told of any limit, however often they come.
     expectError(await send(null, contract), 401, 'unauthenticated')
@@ -97,6 +99,8 @@ describe('what a 401 costs', () => {
     try {
       expect((await call(token, 'GET', '/clients')).status).toBe(401)
       await revoke(null)
+      // What was revoked is refused from memory for a while.
+      vi.setSystemTime(Date.now() + 25_000)
       expect((await call(token, 'GET', '/clients')).headers.get('ratelimit')).toMatch(/r=298;/)
     } finally {
       vi.useRealTimers()
@@ -108,6 +112,6 @@ describe('what a 401 costs', () => {
 async function exhaust(token: string) {
   const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(await hashToken(token)))
   await runInDurableObject(limiter, (limiterItself) => {
-    for (let i = 0; i < 300; i++) limiterItself.take(1)
+    for (let i = 0; i < 300; i++) limiterItself.acquire({ waiting: 1, wanted: 1, databaseMs: 0 })
   })
 }

@@ -21,7 +21,7 @@ function summaryOf(hops: Hop[]) {
   return { depth: Math.max(...hops.map(({ depth }) => depth)), names: hops.map(({ name }) => name).sort() }
 }
 
-const WARM = ['CACHE.getWithMetadata', 'CACHE.getWithMetadata', 'DB.batch', 'RATE_LIMITER.take']
+const WARM = ['CACHE.getWithMetadata', 'CACHE.getWithMetadata', 'DB.batch', 'RATE_LIMITER.acquire']
 
 describe('network waits, the token known', () => {
   it('search has one with both suppliers cached, fresh or stale', async () => {
@@ -52,13 +52,13 @@ describe('network waits, the token known', () => {
     travel(2 * MINUTE_MS)
     expect(summaryOf(await hopsOf(shop, '/products/supplier_b?styleId=1'))).toEqual({
       depth: 1,
-      names: ['CACHE.getWithMetadata', 'DB.batch', 'RATE_LIMITER.take'],
+      names: ['CACHE.getWithMetadata', 'DB.batch', 'RATE_LIMITER.acquire'],
     })
     const { invoiceId } = await mintInvoice(shop)
     await addLine(shop, { id: 1, invoiceId, title: 'Cap' })
     expect(summaryOf(await hopsOf(shop, '/products/invoice_item?id=1'))).toEqual({
       depth: 1,
-      names: ['DB.batch', 'RATE_LIMITER.take'],
+      names: ['DB.batch', 'RATE_LIMITER.acquire'],
     })
   })
 })

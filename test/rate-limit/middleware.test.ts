@@ -2,41 +2,25 @@ import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { hashToken } from '../../src/auth/tokens.ts'
 import type { Env } from '../../src/env.ts'
-import { type Grant, take, WINDOW_MS, type Window } from '../../src/rate-limit/window.ts'
+import { type Demand, type Lease, WINDOW_MS } from '../../src/rate-limit/window.ts'
 import { call, migrate, mintCompany, mintToken, request, send, sql } from '../support/app.ts'
 import { linesOf } from '../support/log.ts'
+import { memory, statusesOf, withLimiter } from './support.ts'
 
 beforeAll(migrate)
 afterEach(() => {
   vi.useRealTimers()
 })
 
-/** Bindings whose limiter is asked here instead, and the names it was asked for. */
-function withLimiter(answer: (name: string, wanted: number) => Promise<Grant>): { bindings: Env; asked: string[] } {
-  const asked: string[] = []
-  const take = (name: string, wanted: number) => {
-    asked.push(name)
-    return answer(name, wanted)
-  }
-  const namespace = {
-    idFromName: (name: string) => name,
-    get: (name: string) => ({ take: (wanted: number) => take(name, wanted) }),
-  }
-  // Only these two methods of a namespace are used.
-  return { bindings: { ...env, RATE_LIMITER: namespace as unknown as Env['RATE_LIMITER'] }, asked }
+function moveTime(ms: number) {
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + ms })
 }
 
-/** A limiter in memory, with the true window. */
-function memory() {
-  const windows = new Map<string, Window>()
-  return async (name: string, wanted: number) => {
-    const { window, grant } = take(windows.get(name), Date.now(), wanted)
-    windows.set(name, window)
-    return grant
-  }
-}
+const refusal = (ms = 30_000): Promise<Lease> =>
+  Promise.resolve({ permits: 0, remaining: 0, resetAt: Date.now() + ms, databaseMs: 15_000 })
 
-const refusal = (ms = 30_000): Promise<Grant> => Promise.resolve({ units: 0, remaining: 0, resetAt: Date.now() + ms })
+/** A request that waits, and nothing else. */
+const ONE: Demand = { waiting: 1, wanted: 1, databaseMs: 0 }
 
 describe('the limit of requests', () => {
   it('is told on every authenticated answer, whatever it is', async () => {
@@ -53,19 +37,26 @@ describe('the limit of requests', () => {
     ]
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 400, 400, 404, 405, 404])
     answers.forEach(({ headers }, index) => {
-      expect(headers.get('ratelimit-policy')).toBe('"default";q=300;w=60')
-      expect(headers.get('ratelimit')).toMatch(new RegExp(`^"default";r=${299 - index};t=([1-9]|[1-5]\\d|60)$`))
+      expect(headers.get('ratelimit-policy')).toBe('"default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds"')
+      expect(headers.get('ratelimit')).toMatch(
+        new RegExp(
+          `^"default";r=${299 - index};t=([1-9]|[1-5]\\d|60), "database";r=1[45]\\d{3};t=([1-9]|[1-5]\\d|60)$`,
+        ),
+      )
       expect(headers.has('retry-after')).toBe(false)
     })
   })
 
-  it('lets exactly 300 of many concurrent requests of a token through, reads and writes alike', async () => {
+  it('lets exactly 300 of many concurrent requests of a token through, reads and writes alike', {
+    timeout: 60_000,
+  }, async () => {
     const { call, id } = await mintCompany()
     const answers = await Promise.all(
       Array.from({ length: 330 }, (_, i) =>
         i % 30 === 0 ? call('POST', '/clients', { company_name: 'a' }) : call('GET', '/clients/1'),
       ),
     )
+    expect([...new Set(answers.map(({ status }) => status))].sort()).toEqual([200, 404, 429])
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(30)
     const made = answers.filter(({ body }) => body.client?.company_name === 'a' && body.client).length
     const [{ count } = { count: -1 }] = await sql('SELECT count(*) AS count FROM clients WHERE company_id = ?', id)
@@ -75,22 +66,22 @@ describe('the limit of requests', () => {
       const wait = Number(headers.get('retry-after'))
       expect(wait).toBeGreaterThan(0)
       expect(wait).toBeLessThanOrEqual(60)
-      expect(headers.get('ratelimit')).toBe(`"default";r=0;t=${wait}`)
+      expect(headers.get('ratelimit')).toContain(`"default";r=0;t=${wait}, "database";`)
     }
   })
 
   it('is one for all isolates: what others have used is gone', async () => {
     const { token, call } = await mintCompany()
     const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(await hashToken(token)))
-    await limiter.take(5)
+    await limiter.acquire({ waiting: 5, wanted: 5, databaseMs: 0 })
     expect((await call('GET', '/clients')).headers.get('ratelimit')).toMatch(/r=294;/)
   })
 
   it('is each token’s own', async () => {
     const { token, id, call: callFirst } = await mintCompany()
     const other = await mintToken(id)
-    const { bindings } = withLimiter(async (name, wanted) =>
-      name === (await hashToken(token)) ? refusal() : memory()(name, wanted),
+    const { bindings } = withLimiter(async (name, demand) =>
+      name === (await hashToken(token)) ? refusal() : memory()(name, demand),
     )
     expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(429)
     expect((await call(other, 'GET', '/clients')).status).toBe(200)
@@ -112,10 +103,10 @@ describe('what an isolate holds', () => {
     const { token } = await mintCompany()
     const window = memory()
     const wanted: number[] = []
-    const { bindings } = withLimiter(async (name, wants) => {
-      wanted.push(wants)
+    const { bindings } = withLimiter(async (name, demand) => {
+      wanted.push(demand.wanted)
       await scheduler.wait(20)
-      return window(name, wants)
+      return window(name, demand)
     })
     const get = async () => {
       const { status, headers } = await send(request(token, 'GET', '/clients/1'), { env: bindings })
@@ -124,7 +115,7 @@ describe('what an isolate holds', () => {
     return { get, wanted }
   }
 
-  it('is never more than it has used; it counts down by one and ends at exactly 300', async () => {
+  it('is never more than it has used; it counts down by one and ends at exactly 300', { timeout: 60_000 }, async () => {
     const { get, wanted } = await shop()
     for (let left = 299; left >= 284; left--) expect(await get()).toEqual({ status: 404, left })
     expect(wanted).toEqual([1, 1, 2, 4, 8])
@@ -133,20 +124,21 @@ describe('what an isolate holds', () => {
     expect(await get()).toEqual({ status: 429, left: 0 })
   })
 
-  it('is added up when several requests ask at once', async () => {
+  it('is asked for once for all requests that come at once, which wait for two calls at most', async () => {
     const { get, wanted } = await shop()
     for (const left of [299, 298, 297, 296]) expect(await get()).toEqual({ status: 404, left })
-    const together = await Promise.all(Array.from({ length: 8 }, get))
-    expect(wanted).toEqual([1, 1, 2, ...Array.from({ length: 8 }, () => 4)])
-    expect(together.map(({ left }) => left).sort()).toEqual([288, 289, 290, 291, 292, 293, 294, 295])
-    for (let left = 287; left >= 264; left--) expect(await get()).toEqual({ status: 404, left })
-    expect(wanted).toHaveLength(11)
+    const together = await Promise.all(Array.from({ length: 40 }, get))
+    // The first of them asks for as many as were used; the second call is for all that have come meanwhile.
+    expect(wanted).toEqual([1, 1, 2, 4, 36])
+    expect(together.map(({ left }) => left).sort((a, b) => b - a)).toEqual(
+      Array.from({ length: 40 }, (_, index) => 295 - index),
+    )
   })
 
   it('is worth nothing in the next window, but tells how many are wanted there at once', async () => {
     const { get, wanted } = await shop()
     for (let i = 0; i < 5; i++) await get()
-    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + WINDOW_MS })
+    moveTime(WINDOW_MS)
     for (let left = 299; left >= 294; left--) expect(await get()).toEqual({ status: 404, left })
     expect(wanted).toEqual([1, 1, 2, 4, 5, 5])
   })
@@ -154,7 +146,7 @@ describe('what an isolate holds', () => {
   it('is forgotten when a window has passed without a request', async () => {
     const { get, wanted } = await shop()
     for (let i = 0; i < 5; i++) await get()
-    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2 * WINDOW_MS })
+    moveTime(2 * WINDOW_MS)
     expect(await get()).toEqual({ status: 404, left: 299 })
     expect(wanted).toEqual([1, 1, 2, 4, 1])
   })
@@ -162,8 +154,10 @@ describe('what an isolate holds', () => {
   it('is spent by writes as by reads, before they write', async () => {
     const { token, id } = await mintCompany()
     const resetAt = Date.now() + 30_000
-    const grants: Grant[] = [{ units: 2, remaining: 0, resetAt }]
-    const { bindings, asked } = withLimiter(async () => grants.pop() ?? { units: 0, remaining: 0, resetAt })
+    const leases: Lease[] = [{ permits: 2, remaining: 0, resetAt, databaseMs: 15_000 }]
+    const { bindings, asked } = withLimiter(
+      async () => leases.pop() ?? { permits: 0, remaining: 0, resetAt, databaseMs: 15_000 },
+    )
     const statuses: number[] = []
     for (let i = 0; i < 4; i++) {
       const made = request(token, 'POST', '/clients', { company_name: 'a' })
@@ -215,7 +209,7 @@ describe('a refused request', () => {
     expect(asked).toHaveLength(1)
     expect(prepare).not.toHaveBeenCalled()
 
-    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 20_000 })
+    moveTime(20_000)
     const again = withLimiter(memory())
     expect((await send(request(token, 'GET', '/clients'), { env: again.bindings })).status).toBe(200)
     expect(again.asked).toHaveLength(1)
@@ -224,35 +218,121 @@ describe('a refused request', () => {
   it('is served again as soon as its Retry-After has passed', async () => {
     const { token } = await mintCompany()
     const limiter = memory()
-    for (let i = 0; i < 300; i++) await limiter(await hashToken(token), 1)
+    for (let i = 0; i < 300; i++) await limiter(await hashToken(token), ONE)
     const { bindings } = withLimiter(limiter)
     const refused = await send(request(token, 'GET', '/clients'), { env: bindings })
     const wait = Number(refused.headers.get('retry-after')) * 1_000
     expect(wait).toBeLessThanOrEqual(WINDOW_MS)
-    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + wait })
+    moveTime(wait)
     expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(200)
   })
 })
 
-describe('a limiter that does not answer', () => {
-  it.each(['GET', 'POST'])('lets %s through when it fails, and the log tells so', async (method) => {
-    const { token } = await mintCompany()
-    const { bindings } = withLimiter(() => Promise.reject(new Error('overloaded')))
+/** Bindings whose limiter can be broken, and what it was asked for. */
+async function breakable() {
+  const { token } = await mintCompany()
+  const window = memory()
+  const state = { fails: true, calls: [] as Demand[] }
+  const { bindings } = withLimiter(async (name, demand) => {
+    state.calls.push(demand)
+    if (state.fails) throw new Error('overloaded')
+    return window(name, demand)
+  })
+  const get = () => send(request(token, 'GET', '/clients/1'), { env: bindings })
+  return { token, bindings, state, get, window }
+}
+
+describe('a limiter that fails', () => {
+  it.each(['GET', 'POST'])('has %s served from a local allowance, and the log names it', async (method) => {
+    const { token, bindings } = await breakable()
     const sent = request(token, method, '/clients', method === 'POST' ? { company_name: 'a' } : undefined)
-    const answer = await send(sent, { env: bindings, limiterFailed: true })
+    const answer = await send(sent, { env: bindings })
     expect(answer.status).toBe(200)
+    expect(answer.headers.get('ratelimit')).toMatch(/^"default";r=299;t=60, "database";/)
     expect(linesOf(answer.headers.get('x-request-id'))).toContainEqual(
-      expect.objectContaining({ event: 'limiter_failed' }),
+      expect.objectContaining({ event: 'limiter_failed', reason: 'Error' }),
     )
   })
 
-  it('lets requests through when it is slow', async () => {
+  it('gets no more than 300 requests of a token through an isolate, and is called again after 5 s only', {
+    timeout: 60_000,
+  }, async () => {
+    const { get, state, token, bindings } = await breakable()
+    const statuses = await statusesOf(330, () => request(token, 'GET', '/nowhere'), bindings)
+    expect(statuses).toEqual({ 404: 300, 429: 30 })
+    expect(state.calls).toHaveLength(1)
+    moveTime(5_000)
+    const refused = await get()
+    expect(refused.status).toBe(429)
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(45)
+    expect(state.calls).toHaveLength(2)
+  })
+
+  it('that is well again counts what was let through without it', { timeout: 60_000 }, async () => {
+    const { get, state, token, bindings } = await breakable()
+    for (let i = 0; i < 20; i++) expect((await get()).status).toBe(404)
+    state.fails = false
+    moveTime(5_000)
+    // One more from the local allowance, beside the call.
+    expect((await get()).headers.get('ratelimit')).toMatch(/r=279;/)
+    expect((await get()).headers.get('ratelimit')).toMatch(/r=278;/)
+    expect(state.calls[1]?.waiting).toBe(21)
+    const statuses = await statusesOf(300, () => request(token, 'GET', '/nowhere'), bindings)
+    expect(statuses).toEqual({ 404: 278, 429: 22 })
+  })
+
+  it('leaves an isolate what was left in the window, and no second allowance', async () => {
+    const { get, state, token, window } = await breakable()
+    state.fails = false
+    await window(hashToken(token), { waiting: 290, wanted: 290, databaseMs: 0 })
+    expect((await get()).headers.get('ratelimit')).toMatch(/r=9;/)
+    state.fails = true
+    const answers = await Promise.all(Array.from({ length: 20 }, get))
+    expect(answers.filter(({ status }) => status === 404)).toHaveLength(9)
+  })
+
+  it('does not lift a refusal', async () => {
+    const { get, state, token, window } = await breakable()
+    state.fails = false
+    await window(hashToken(token), { waiting: 300, wanted: 300, databaseMs: 0 })
+    expect((await get()).status).toBe(429)
+    state.fails = true
+    expect((await get()).status).toBe(429)
+    expect(state.calls).toHaveLength(1)
+  })
+})
+
+describe('a limiter that is slow', () => {
+  it('has requests served from the local allowance after 2 s', async () => {
     const { token } = await mintCompany()
-    const { bindings } = withLimiter(() => new Promise(() => undefined))
+    const { bindings, asked } = withLimiter(() => new Promise(() => undefined))
     const answers = await Promise.all([
-      send(request(token, 'GET', '/clients'), { env: bindings, limiterFailed: true }),
-      send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: bindings, limiterFailed: true }),
+      send(request(token, 'GET', '/clients'), { env: bindings }),
+      send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: bindings }),
     ])
     expect(answers.map(({ status }) => status)).toEqual([200, 200])
+    expect(asked).toHaveLength(1)
+  })
+
+  it('is called by one request at a time, so that a flood cannot overload it: 300 of 900 get through', {
+    timeout: 60_000,
+  }, async () => {
+    const { token } = await mintCompany()
+    const window = memory()
+    let underWay = 0
+    let most = 0
+    // Like the object itself, it does one call after the other.
+    let queue: Promise<unknown> = Promise.resolve()
+    const { bindings, asked } = withLimiter(async (name, demand) => {
+      most = Math.max(most, ++underWay)
+      queue = queue.then(() => scheduler.wait(60))
+      await queue
+      underWay--
+      return window(name, demand)
+    })
+    const statuses = await statusesOf(900, () => request(token, 'GET', '/nowhere'), bindings)
+    expect(statuses).toEqual({ 404: 300, 429: 600 })
+    expect(most).toBe(1)
+    expect(asked.length).toBeLessThanOrEqual(3)
   })
 })

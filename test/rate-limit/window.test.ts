@@ -1,24 +1,37 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { LIMIT, secondsUntil, take, WINDOW_MS, type Window } from '../../src/rate-limit/window.ts'
+import {
+  acquire,
+  DATABASE_LIMIT_MS,
+  databaseResetAt,
+  LIMIT,
+  secondsUntil,
+  WINDOW_MS,
+  type Window,
+} from '../../src/rate-limit/window.ts'
 
 const START = 1_000_000_000
 
-/** More than a call is ever given. */
+/** More than a call ever leases ahead. */
 const MANY = LIMIT
 
-/** Calls at the given times, one after the other, each with what it was given. */
-function run(times: readonly number[], wanted: readonly number[] = [MANY]) {
+/** A call of an isolate that wants permits ahead, for which no request waits. */
+const ahead = (wanted: number) => ({ waiting: 0, wanted, databaseMs: 0 })
+
+/** Calls at the given times, one after the other, each with what it brought. */
+function run(times: readonly number[], wanted: readonly number[] = [MANY], waiting: readonly number[] = [0]) {
   let window: Window | undefined
   return times.map((now, index) => {
     const wants = wanted[index % wanted.length] ?? MANY
-    const result = take(window, now, wants)
+    const waits = waiting[index % waiting.length] ?? 0
+    const result = acquire(window, now, { waiting: waits, wanted: Math.max(wants, waits), databaseMs: 0 })
     window = result.window
-    return { now, wants, ...result }
+    return { now, wants, waits, ...result }
   })
 }
 
 const wishes = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 20 })
+const crowds = fc.array(fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 60 })), { minLength: 1, maxLength: 20 })
 
 /** Pauses between calls: mostly none, so that allowances are used up, and some around the length of a window. */
 const pause = fc.oneof(
@@ -39,56 +52,70 @@ function timesOf(steps: readonly number[]): number[] {
   })
 }
 
-describe('the window', () => {
-  it('is 300 a minute, given out to whoever wants many in shares that shrink to one', () => {
+describe('the window of requests', () => {
+  it('is 300 a minute, leased ahead in shares that shrink to one', () => {
     expect({ LIMIT, WINDOW_MS }).toEqual({ LIMIT: 300, WINDOW_MS: 60_000 })
-    const grants = run(Array.from({ length: 200 }, () => START)).map(({ grant }) => grant)
+    const leases = run(Array.from({ length: 200 }, () => START)).map(({ lease }) => lease)
     const resetAt = START + 60_000
-    expect(grants[0]).toEqual({ units: 10, remaining: 290, resetAt })
-    expect(grants.at(-1)).toEqual({ units: 0, remaining: 0, resetAt })
-    const units = grants.map((grant) => grant.units).filter((count) => count > 0)
-    expect(units.reduce((sum, count) => sum + count)).toBe(LIMIT)
-    expect(units).toEqual(units.toSorted((a, b) => b - a))
-    expect(units.slice(-30)).toEqual(Array.from({ length: 30 }, () => 1))
+    expect(leases[0]).toEqual({ permits: 10, remaining: 290, resetAt, databaseMs: 15_000 })
+    expect(leases.at(-1)).toEqual({ permits: 0, remaining: 0, resetAt, databaseMs: 15_000 })
+    const permits = leases.map((lease) => lease.permits).filter((count) => count > 0)
+    expect(permits.reduce((sum, count) => sum + count)).toBe(LIMIT)
+    expect(permits).toEqual(permits.toSorted((a, b) => b - a))
+    expect(permits.slice(-30)).toEqual(Array.from({ length: 30 }, () => 1))
     // Three requests a call and more.
-    expect(units.length).toBeLessThanOrEqual(LIMIT / 3)
+    expect(permits.length).toBeLessThanOrEqual(LIMIT / 3)
   })
 
-  it('gives one where one is wanted', () => {
-    const grants = run(
+  it('leases one where one is wanted', () => {
+    const leases = run(
       Array.from({ length: 302 }, () => START),
       [1],
-    ).map(({ grant }) => grant)
-    expect(grants.map(({ units }) => units)).toEqual(grants.map((_, index) => (index < LIMIT ? 1 : 0)))
+    ).map(({ lease }) => lease)
+    expect(leases.map(({ permits }) => permits)).toEqual(leases.map((_, index) => (index < LIMIT ? 1 : 0)))
+  })
+
+  it('leases a permit to each request that waits, as far as there are any, and a share to those that do not', () => {
+    const full = { startedAt: START, count: 0, databaseMs: 0 }
+    const permits = (waiting: number, wanted: number, count = 0) =>
+      acquire({ ...full, count }, START, { waiting, wanted, databaseMs: 0 }).lease.permits
+    expect(permits(49, 49)).toBe(49)
+    expect(permits(299, 299)).toBe(299)
+    expect(permits(900, 900)).toBe(300)
+    expect(permits(49, 49, 280)).toBe(20)
+    expect(permits(3, 50)).toBe(10)
+    expect(permits(0, 0)).toBe(0)
   })
 
   it('gives the whole allowance back at its end, not before', () => {
-    const full = { startedAt: START, count: LIMIT }
-    expect(take(full, START + WINDOW_MS - 1, 1).grant.units).toBe(0)
-    expect(take(full, START + WINDOW_MS, MANY).grant).toEqual({
-      units: 10,
+    const full = { startedAt: START, count: LIMIT, databaseMs: 0 }
+    expect(acquire(full, START + WINDOW_MS - 1, ahead(1)).lease.permits).toBe(0)
+    expect(acquire(full, START + WINDOW_MS, ahead(MANY)).lease).toEqual({
+      permits: 10,
       remaining: LIMIT - 10,
       resetAt: START + 2 * WINDOW_MS,
+      databaseMs: DATABASE_LIMIT_MS,
     })
   })
 
-  it('never gives out more than the limit between its start and its reset, and refuses only when all is out', () => {
+  it('never leases more than the limit between its start and its reset, and refuses only when all are leased', () => {
     fc.assert(
-      fc.property(fc.array(pause, { minLength: 1, maxLength: 1_000 }), wishes, (pauses, wanted) => {
+      fc.property(fc.array(pause, { minLength: 1, maxLength: 1_000 }), wishes, crowds, (pauses, wanted, waiting) => {
         const given = new Map<number, number>()
         let before: ReturnType<typeof run>[number] | undefined
-        for (const each of run(timesOf(pauses), wanted)) {
-          const { now, wants, grant, window } = each
-          expect(grant.units).toBeLessThanOrEqual(wants)
-          expect(grant.resetAt).toBeGreaterThan(now)
-          expect(grant.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
-          const used = (given.get(grant.resetAt) ?? 0) + grant.units
-          given.set(grant.resetAt, used)
+        for (const each of run(timesOf(pauses), wanted, waiting)) {
+          const { now, wants, waits, lease, window } = each
+          expect(lease.permits).toBeLessThanOrEqual(Math.max(wants, waits))
+          expect(lease.permits).toBeGreaterThanOrEqual(Math.min(waits, lease.permits + lease.remaining))
+          expect(lease.resetAt).toBeGreaterThan(now)
+          expect(lease.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
+          const used = (given.get(lease.resetAt) ?? 0) + lease.permits
+          given.set(lease.resetAt, used)
           expect(used).toBeLessThanOrEqual(LIMIT)
-          expect(grant.remaining).toBe(LIMIT - used)
+          expect(lease.remaining).toBe(LIMIT - used)
           expect(window.count).toBe(used)
-          if (grant.units === 0) expect(used).toBe(LIMIT)
-          if (before && before.grant.resetAt !== grant.resetAt) expect(now).toBeGreaterThanOrEqual(before.grant.resetAt)
+          if (lease.permits === 0) expect(used).toBe(LIMIT)
+          if (before && before.lease.resetAt !== lease.resetAt) expect(now).toBeGreaterThanOrEqual(before.lease.resetAt)
           before = each
         }
       }),
@@ -97,19 +124,120 @@ describe('the window', () => {
 
   it('gives no second allowance and no longer wait when the clock goes backwards', () => {
     fc.assert(
-      fc.property(fc.array(step, { minLength: 1, maxLength: 1_000 }), wishes, (steps, wanted) => {
+      fc.property(fc.array(step, { minLength: 1, maxLength: 1_000 }), wishes, crowds, (steps, wanted, waiting) => {
         let spent = 0
         let end = 0
-        for (const { now, grant } of run(timesOf(steps), wanted)) {
-          expect(grant.resetAt).toBeGreaterThan(now)
-          expect(grant.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
-          expect(grant.remaining).toBeGreaterThanOrEqual(0)
+        for (const { now, lease } of run(timesOf(steps), wanted, waiting)) {
+          expect(lease.resetAt).toBeGreaterThan(now)
+          expect(lease.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
+          expect(lease.remaining).toBeGreaterThanOrEqual(0)
           // Whoever was told a reset time gets a new allowance only once a clock has shown that time.
           if (now >= end) spent = 0
-          spent += grant.units
-          end = grant.resetAt
+          spent += lease.permits
+          end = lease.resetAt
           expect(spent).toBeLessThanOrEqual(LIMIT)
         }
+      }),
+    )
+  })
+})
+
+describe('the window of database time', () => {
+  /** A request that waits at `now`, behind one that used `databaseMs`. */
+  const call = (window: Window | undefined, now: number, databaseMs: number) =>
+    acquire(window, now, { waiting: 1, wanted: 1, databaseMs })
+
+  const rows: [used: number, laterMs: number, permits: number, left: number, resetInMs: number][] = [
+    [0, 0, 1, 15_000, 60_000],
+    [14_999, 0, 1, 1, 60_000],
+    [15_000, 0, 0, 0, 60_000],
+    [20_000, 30_000, 0, -5_000, 30_000],
+    [29_999, 0, 0, -14_999, 60_000],
+    [30_000, 0, 0, -15_000, 120_000],
+    [44_999, 59_999, 0, -29_999, 60_001],
+    // A window later: each pays for one allowance.
+    [14_999, 60_000, 1, 15_000, 60_000],
+    [20_000, 60_000, 1, 10_000, 60_000],
+    [29_999, 60_000, 1, 1, 60_000],
+    [30_000, 60_000, 0, 0, 60_000],
+    [30_000, 119_999, 0, 0, 1],
+    [30_000, 120_000, 1, 15_000, 60_000],
+    [40_000, 150_000, 1, 5_000, 30_000],
+    [100_000, 600_000, 1, 15_000, 60_000],
+  ]
+  it.each(rows)('with %i ms used, %i ms later', (used, laterMs, permits, left, resetInMs) => {
+    const { window } = call({ startedAt: START, count: 5, databaseMs: 0 }, START, used)
+    const { lease } = call(window, START + laterMs, 0)
+    expect(lease).toMatchObject({ permits, databaseMs: left })
+    expect(databaseResetAt(lease) - (START + laterMs)).toBe(resetInMs)
+  })
+
+  it('counts no request that it refuses', () => {
+    const { window, lease } = call({ startedAt: START, count: 5, databaseMs: 0 }, START, 15_000)
+    expect(window.count).toBe(5)
+    expect(lease.remaining).toBe(LIMIT - 5)
+  })
+
+  /** Times and what was used at each; a caller who is refused waits as long as told, or less. */
+  const uses = fc.array(
+    fc.record({
+      databaseMs: fc.oneof(
+        fc.constant(0),
+        fc.double({ min: 0, max: 2_000, noNaN: true }),
+        fc.double({ min: 0, max: 50_000, noNaN: true }),
+      ),
+      patience: fc.double({ min: 0, max: 1, noNaN: true }),
+      pauseMs: fc.integer({ min: 0, max: 20_000 }),
+    }),
+    { minLength: 1, maxLength: 200 },
+  )
+
+  it('serves whoever has waited until its reset, whoever else called meanwhile', () => {
+    fc.assert(
+      fc.property(uses, (all) => {
+        let now = START
+        let window: Window | undefined
+        let servedAt = 0
+        for (const { databaseMs, patience } of all) {
+          const isPromised = now >= servedAt
+          const { window: next, lease } = call(window, now, 0)
+          if (servedAt > 0 && isPromised) expect(lease.permits).toBe(1)
+          window = next
+          if (lease.permits === 1) {
+            window = acquire(window, now, { waiting: 0, wanted: 0, databaseMs }).window
+            servedAt = 0
+          } else {
+            const resetAt = databaseResetAt(lease)
+            expect(resetAt).toBeGreaterThan(now)
+            if (servedAt > 0) expect(resetAt).toBe(servedAt)
+            servedAt = resetAt
+            now = patience > 0.7 ? servedAt : Math.floor(now + patience * (servedAt - now))
+          }
+        }
+      }),
+    )
+  })
+
+  it('lets a caller use, in the long run, one allowance a window and what its last batches took', () => {
+    fc.assert(
+      fc.property(uses, (all) => {
+        let now = START
+        let window: Window | undefined
+        let used = 0
+        let largest = 0
+        for (const { databaseMs, pauseMs } of all) {
+          const { window: next, lease } = call(window, now, 0)
+          window = next
+          if (lease.permits === 1) {
+            window = acquire(window, now, { waiting: 0, wanted: 0, databaseMs }).window
+            used += databaseMs
+            largest = Math.max(largest, databaseMs)
+          }
+          now += pauseMs
+        }
+        // Fixed windows: one more may end, and one more begin, within the time.
+        const windows = Math.floor((now - START) / WINDOW_MS) + 2
+        expect(used).toBeLessThanOrEqual(windows * DATABASE_LIMIT_MS + largest)
       }),
     )
   })
@@ -130,5 +258,10 @@ describe('the seconds to wait', () => {
 
   it('are never more than a window, though the clocks of two machines differ', () => {
     expect(secondsUntil(START + WINDOW_MS + 1, START)).toBe(60)
+  })
+
+  it('are as many windows as a debt takes', () => {
+    expect(secondsUntil(START + 3 * WINDOW_MS, START, 3 * WINDOW_MS)).toBe(180)
+    expect(secondsUntil(START + 9 * WINDOW_MS, START, 3 * WINDOW_MS)).toBe(180)
   })
 })

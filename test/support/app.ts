@@ -118,10 +118,10 @@ export async function call(...input: Parameters<typeof request>): Promise<Answer
  * Sends a request to the Worker, or, with `env`, to its application with other bindings; the work that goes on after
  * the answer is then waited for.
  */
-export async function send(sent: Request, options: { env?: Env; limiterFailed?: boolean } = {}): Promise<Answer> {
+export async function send(sent: Request, options: { env?: Env } = {}): Promise<Answer> {
   const kept = keepForPrism(sent)
   const response = options.env ? await fetchWith(sent, options.env) : await exports.default.fetch(sent)
-  await expectConforms(sent, response, options)
+  await expectConforms(sent, response)
   await passThroughPrism(kept, response)
   return bodyOf(response)
 }

@@ -35,14 +35,9 @@ const lookup = dereference(root)
  * Checks an answer of the API against the published description: the status is one that the operation has, the body is
  * exactly of its schema, the headers are there, and an error has the code and the details of its status.
  *
- * @param options.limiterFailed the test broke the limiter, so the rate limit headers may be missing
  * @throws Error that names everything that differs
  */
-export async function expectConforms(
-  request: Request,
-  response: Response,
-  options: { limiterFailed?: boolean } = {},
-): Promise<void> {
+export async function expectConforms(request: Request, response: Response): Promise<void> {
   const { pathname } = new URL(request.url)
   const problems = checkEveryResponse(response)
   if (request.method === 'OPTIONS') {
@@ -54,7 +49,7 @@ export async function expectConforms(
     const body = isBare ? checkEmpty(text, problems) : parse(text, problems)
     if (pathname !== `${BASE}/openapi.json`) {
       problems.push(...checkDescribed(request.method, pathname, response, body))
-      if (!options.limiterFailed) problems.push(...checkLimitHeaders(pathname, response))
+      problems.push(...checkLimitHeaders(pathname, response))
     }
     if (response.status >= 400 && body !== undefined) problems.push(...checkError(response, body))
     if (problems.length > 0) problems.push(`body: ${text.slice(0, 500)}`)
@@ -68,6 +63,7 @@ export async function expectConforms(
 function checkEveryResponse(response: Response): string[] {
   const problems = []
   if (!response.headers.has('x-request-id')) problems.push('the header X-Request-Id is missing')
+  if (response.headers.get('x-content-type-options') !== 'nosniff') problems.push('the header nosniff is missing')
   if (response.headers.get('access-control-allow-origin') !== '*') problems.push('the CORS headers are missing')
   return problems
 }

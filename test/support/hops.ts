@@ -2,12 +2,12 @@ import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { app } from '../../src/app.ts'
 import type { Env } from '../../src/env.ts'
-import type { Grant } from '../../src/rate-limit/window.ts'
+import type { Lease } from '../../src/rate-limit/window.ts'
 import { wrapBindings } from './wrap-bindings.ts'
 
 /** One wait for the network: what was asked, and after how many waits of the same request it could begin. */
 export interface Hop {
-  /** Such as `DB.batch`, `RATE_LIMITER.take`, `CACHE.get`, `FILES.list`, `fetch`. */
+  /** Such as `DB.batch`, `RATE_LIMITER.acquire`, `CACHE.get`, `FILES.list`, `fetch`. */
   name: string
   /** 1 for what begins without waiting for another. */
   depth: number
@@ -27,14 +27,14 @@ const HOP_MS = 15
 /**
  * Sends a request to the application with bindings, and an outbound `fetch`, that count. What goes on after the answer
  * is waited for and not counted. A token that the isolate has not seen costs one hop more: send a request before, by
- * this function too: requests that the limiter gives out are cut to one, so that none is held and each has to ask.
+ * this function too: permits that the limiter leases are cut to one, so that none is held and each has to ask.
  */
 export async function measureHops(sent: Request, bindings: Env = env): Promise<Measured> {
   const counter = new Counter()
   const context = createExecutionContext()
   const counted = wrapBindings(bindings, (name, work) =>
     // The rate limiting binding answers from its own machine: no network.
-    name.endsWith('.limit') ? work() : counter.track(name, name === 'RATE_LIMITER.take' ? () => one(work) : work),
+    name.endsWith('.limit') ? work() : counter.track(name, name === 'RATE_LIMITER.acquire' ? () => one(work) : work),
   )
   const fetchBefore = globalThis.fetch
   globalThis.fetch = (...input) => counter.track('fetch', () => fetchBefore(...input))
@@ -49,10 +49,10 @@ export async function measureHops(sent: Request, bindings: Env = env): Promise<M
   }
 }
 
-async function one(take: () => Promise<unknown>): Promise<Grant> {
+async function one(acquire: () => Promise<unknown>): Promise<Lease> {
   // The wrapper does not know what the calls answer.
-  const grant = (await take()) as Grant
-  return { ...grant, units: Math.min(grant.units, 1) }
+  const lease = (await acquire()) as Lease
+  return { ...lease, permits: Math.min(lease.permits, 1) }
 }
 
 class Counter {

@@ -25,7 +25,7 @@ function put(legacyId: string, messages: object[], announces = true) {
   return measureHops(request(token, 'PUT', threadPath(legacyId), body, announces ? length : {}))
 }
 
-const LIMIT: Hop = { name: 'RATE_LIMITER.take', depth: 1 }
+const LIMIT: Hop = { name: 'RATE_LIMITER.acquire', depth: 1 }
 
 function inDepths(hops: Hop[]): string[] {
   return hops.map(({ name, depth }) => `${depth} ${name}`).sort()
@@ -37,7 +37,7 @@ describe('network waits, token warm', () => {
     await put(id, LARGE)
     const { response, hops, depth } = await measureHops(request(token, 'GET', threadPath(id, MAILBOX)))
     expect(response.status).toBe(200)
-    expect(inDepths(hops)).toEqual(['1 DB.batch', '1 RATE_LIMITER.take'])
+    expect(inDepths(hops)).toEqual(['1 DB.batch', '1 RATE_LIMITER.acquire'])
     expect(depth).toBe(1)
     const headers = { 'if-none-match': response.headers.get('etag') ?? '' }
     const again = await measureHops(request(token, 'GET', threadPath(id, MAILBOX), undefined, headers))
@@ -46,7 +46,7 @@ describe('network waits, token warm', () => {
 
   it('of GET of a thread context: one batch beside the rate check', async () => {
     const { hops, depth } = await measureHops(request(token, 'GET', '/mail/threads/abc'))
-    expect(inDepths(hops)).toEqual(['1 DB.batch', '1 RATE_LIMITER.take'])
+    expect(inDepths(hops)).toEqual(['1 DB.batch', '1 RATE_LIMITER.acquire'])
     expect(depth).toBe(1)
   })
 
@@ -62,13 +62,13 @@ describe('network waits, token warm', () => {
   it('of a large PUT: the same, and beside the rate check a look at what is stored, where the isolate does not know', async () => {
     const id = freshThreadId()
     const made = await put(id, LARGE)
-    expect(inDepths(made.hops)).toEqual(['1 DB.batch', '1 RATE_LIMITER.take', '2 DB.batch'])
+    expect(inDepths(made.hops)).toEqual(['1 DB.batch', '1 RATE_LIMITER.acquire', '2 DB.batch'])
     // Now it knows.
     for (const messages of [LARGE, [...LARGE, {}]]) {
       expect((await put(id, messages)).hops).toEqual([LIMIT, { name: 'DB.batch', depth: 2 }])
     }
     const unannounced = await put(freshThreadId(), SMALL, false)
-    expect(inDepths(unannounced.hops)).toEqual(['1 DB.batch', '1 RATE_LIMITER.take', '2 DB.batch'])
+    expect(inDepths(unannounced.hops)).toEqual(['1 DB.batch', '1 RATE_LIMITER.acquire', '2 DB.batch'])
   })
 
   it('of a PUT that repeats what another isolate replaced in between: one batch more', async () => {
@@ -96,7 +96,7 @@ describe('network waits, token warm', () => {
     await put()
     const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(await hashToken(flooder.token)))
     await runInDurableObject(limiter, (object) => {
-      while (object.take(1).units > 0);
+      while (object.acquire({ waiting: 1, wanted: 1, databaseMs: 0 }).permits > 0);
     })
     const refused = await put()
     // What is stored may have been looked at beside it.
