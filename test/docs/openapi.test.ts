@@ -50,6 +50,13 @@ describe('the committed description', () => {
     expect(asObject(components.securitySchemes).bearer).toMatchObject({ type: 'http', scheme: 'bearer' })
   })
 
+  it('writes patterns as any language reads them, without escaped slashes', () => {
+    const patterns = [...walk(document)].flatMap(([, { pattern }]) => (typeof pattern === 'string' ? [pattern] : []))
+    expect(patterns.length).toBeGreaterThan(10)
+    expect(patterns.filter((pattern) => pattern.includes('\\/'))).toEqual([])
+    for (const pattern of patterns) expect(() => new RegExp(pattern, 'u'), pattern).not.toThrow()
+  })
+
   it('has the contracts and nothing else', () => {
     const described = Object.entries(asObject(document.paths)).flatMap(([path, item]) =>
       Object.keys(asObject(item))
