@@ -117,4 +117,6 @@ export interface FileListing {
   files: OrderFile[]
   /** False where no storage is set up; presign then answers 409. */
   configured: boolean
+  /** There are more files than `files` holds. */
+  truncated: boolean
 }

@@ -28,7 +28,11 @@ export interface Issue {
   message: string
 }
 
-export type ErrorDetails = { issues: Issue[] } | { reason: Reason } | { limit_bytes: number } | null
+export type ErrorDetails =
+  | { issues: Issue[] }
+  | { reason: Reason; storage_code?: string }
+  | { limit_bytes: number }
+  | null
 
 export type Reason =
   | 'integration_missing'

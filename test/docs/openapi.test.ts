@@ -171,7 +171,7 @@ describe('describeApi', () => {
   it('lists the errors of the contract beside those of every request, and only components that are used', () => {
     const described = describeApi([contract], documentation)
     const operation = asObject(asObject(asObject(described.paths)['/clients/{id}']).get)
-    expect(Object.keys(asObject(operation.responses))).toEqual(['200', '401', '403', '404', '409', '429', '500'])
+    expect(Object.keys(asObject(operation.responses))).toEqual(['200', '400', '401', '403', '404', '409', '429', '500'])
     expect(Object.keys(asObject(asObject(described.components).responses))).not.toContain('BodyTooLarge')
     expect(described.tags).toMatchObject([{ name: 'Clients' }])
   })
