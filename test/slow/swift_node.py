@@ -50,6 +50,7 @@ memcache_servers = 127.0.0.1:9
 [filter:s3api]
 use = egg:swift#s3api
 location = {region}
+storage_domain = localhost
 allow_multipart_uploads = false
 [filter:tempauth]
 use = egg:swift#tempauth
