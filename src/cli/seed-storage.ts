@@ -18,7 +18,7 @@ const BUCKET_LABEL = /^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/
 const IP_ADDRESS = /^(\[.*\]|[\d.]+)$/
 
 /**
- * The storage with what its endpoint's host tells: the region, and the bucket where it stands before the host.
+ * The storage with what its endpoint's host implies: the region, and the bucket where it stands before the host.
  *
  * @param report called with what is wrong with a field
  */
@@ -30,10 +30,10 @@ export function resolveStorage(
   const isBucketInHost = url.hostname.startsWith(`${bucket}.`)
   if (isBucketInHost) url.hostname = url.hostname.slice(bucket.length + 1)
 
-  const told = regionOfHost(url.hostname)
-  const region = given ?? told
-  if (region === null) report('region', 'is required: only the hosts of R2 and of amazonaws.com tell it')
-  if (region === 'auto' && told !== null && told !== 'auto') {
+  const hostRegion = regionOfHost(url.hostname)
+  const region = given ?? hostRegion
+  if (region === null) report('region', 'is required: it is known for hosts of R2 and of amazonaws.com only')
+  if (region === 'auto' && hostRegion !== null && hostRegion !== 'auto') {
     report('region', 'auto is a region of R2 only; leave it out to take it from the host')
   }
   const style = addressing ?? (isBucketInHost ? 'virtual' : 'path')
@@ -62,7 +62,7 @@ const CODES: Record<string, string> = {
 const PROBLEMS: Record<StorageProblem, string> = {
   timeout: 'it did not respond in time',
   network: 'it cannot be reached',
-  malformed: 'it sent something that is no list of objects: is the endpoint the one of its S3 API?',
+  malformed: 'its response is not a list of objects: is the endpoint the one of its S3 API?',
   refused: 'it refused the listing',
 }
 

@@ -148,7 +148,7 @@ const ANSWERS: Record<ErrorKind, ErrorAnswer> = {
   unsupported_media_type: {
     name: 'UnsupportedMediaType',
     description:
-      'The body was not sent with `Content-Type: application/json`, or with a `Content-Encoding`; then `Accept-Encoding: identity` says so.',
+      'The body was not sent with `Content-Type: application/json`, or it was sent with a `Content-Encoding`, which the header `Accept-Encoding: identity` then tells.',
     headers: ['Accept-Encoding'],
   },
   rate_limited: {

@@ -50,7 +50,7 @@ export const responseHeaders = {
     example: 'identity',
   },
   Vary: {
-    description: 'Responses in another coding are other responses.',
+    description: 'The response may be compressed on its way; caches must keep the codings apart.',
     required: true,
     schema: { type: 'string', pattern: 'Accept-Encoding' },
     example: 'Accept-Encoding',

@@ -92,7 +92,7 @@ function reportFailure({ requestId, companyId }: RequestContext, { problem, stat
 const WORDS: Record<StorageProblem, string> = {
   timeout: 'did not respond in time',
   network: 'cannot be reached',
-  malformed: 'sent something that is no list of objects',
+  malformed: 'sent a response that is not a list of objects',
   refused: 'refused the listing',
 }
 

@@ -41,8 +41,7 @@ export function mount<C extends Contract>(
 
   app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
     const answer = await withDeadline(handle(validated<C>(c), c.get('context')), BUDGET_MS.handler)
-    // The platform may compress: what is cached or compared by its ETag is then another response.
-    if (contract.hasEtag && answer instanceof Response) answer.headers.append('Vary', 'Accept-Encoding')
+    if (contract.hasEtag && answer instanceof Response) markCoding(answer.headers, c.req.header('accept-encoding'))
     // Hono's own `json()` sets one header after the other, each a call out of the isolate's own memory.
     return answer instanceof Response ? answer : Response.json(answer, ANSWER)
   })
@@ -81,6 +80,17 @@ const refuseCoding: MiddlewareHandler<AppEnv> = async (c, next) => {
     })
   }
   await next()
+}
+
+/**
+ * The runtime compresses on the way and keeps the ETag: where the caller takes a coding the tag is weak, since only the
+ * uncompressed bytes are the same (RFC 9110, 8.8.3.3).
+ */
+function markCoding(headers: Headers, acceptEncoding = ''): void {
+  headers.append('Vary', 'Accept-Encoding')
+  const takesCoding = acceptEncoding.split(',').some((coding) => !/^\s*(identity\b|$)/i.test(coding))
+  const etag = headers.get('ETag')
+  if (takesCoding && etag?.startsWith('"')) headers.set('ETag', `W/${etag}`)
 }
 
 function limitBody(limitBytes: number): MiddlewareHandler<AppEnv> {

@@ -49,7 +49,7 @@ describe('a body', () => {
     expect((await company.call('POST', '/clients', client, { 'content-encoding': 'Identity' })).status).toBe(200)
   })
 
-  it('of another media type is refused without a word of codings', async () => {
+  it('of another media type is refused without Accept-Encoding', async () => {
     const answer = await company.call('POST', '/clients', '{}', { 'content-type': 'text/plain' })
     expect(answer.status).toBe(415)
     expect(answer.headers.has('accept-encoding')).toBe(false)
@@ -89,8 +89,28 @@ describe('a plus sign in a query', () => {
   })
 })
 
-describe('an answer with an ETag', () => {
-  it('tells that it varies with the coding, unchanged too', async () => {
+describe('a response with an ETag', () => {
+  it.each([
+    ['gzip', true],
+    ['gzip, deflate, br', true],
+    ['identity, br;q=0.5', true],
+    ['*', true],
+    ['identity', false],
+    ['', false],
+  ])('to Accept-Encoding: %s carries a weak one: %s', async (coding, isWeak) => {
+    const path = '/mail/email-threads/18c2f0ab'
+    await company.call('PUT', path, { account_email: 'a@x.example', messages: [] })
+    const url = `${path}?account_email=a@x.example`
+    const headers = { 'accept-encoding': coding }
+    const etag = (await company.call('GET', url, undefined, headers)).headers.get('etag') ?? ''
+    expect(etag).toMatch(isWeak ? /^W\/"[^"]+"$/ : /^"[^"]+"$/)
+    const known = { ...headers, 'if-none-match': etag }
+    const again = await company.call('GET', url, undefined, known)
+    expect(again).toMatchObject({ status: 304, body: null })
+    expect(again.headers.get('etag')).toBe(etag)
+  })
+
+  it('varies by coding, as its 304 does', async () => {
     const path = '/mail/email-threads/18c2f0aa'
     await company.call('PUT', path, { account_email: 'a@x.example', messages: [] })
     const first = await company.call('GET', `${path}?account_email=a@x.example`)

@@ -68,7 +68,7 @@ describe('a storage in a seed file', () => {
       { endpoint: 'https://storage.googleapis.com', region: 'auto' },
       { endpoint: 'https://storage.googleapis.com', region: 'auto', addressing: 'path' },
     ],
-  ] as const)('%j is read with what its host tells', (storage, expected) => {
+  ] as const)('%j is read with what its host implies', (storage, expected) => {
     expect(complain({ ...storage, bucket: BUCKET })).toBe('')
     expect(resolveStorage({ ...storage, bucket: BUCKET })).toEqual(expected)
   })
@@ -138,7 +138,7 @@ describe('npm run seed -- FILE --check', () => {
     [{ status: 500 }, 'it refused the listing (HTTP 500)'],
     [
       { body: '<html>', headers: { 'content-type': 'text/html' } },
-      'it sent something that is no list of objects: is the endpoint the one of its S3 API? (HTTP 200)',
+      'its response is not a list of objects: is the endpoint the one of its S3 API? (HTTP 200)',
     ],
     [
       { status: 301, body: '<Error><Code>PermanentRedirect</Code></Error>' },
@@ -160,7 +160,7 @@ describe('npm run seed -- FILE --check', () => {
     }
   })
 
-  it('is told by --help', async () => {
+  it('is explained by --help', async () => {
     const { code, stdout } = await runCommand('seed', '--help')
     expect(code).toBe(0)
     expect(stdout).toMatch(/--check .*nothing is loaded when that fails/)
