@@ -20,7 +20,8 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 export const app = new Hono<AppEnv>({ strict: false })
 
 /** What a page of another origin may read of an answer. */
-const EXPOSED_HEADERS = 'X-Request-Id,Retry-After,RateLimit-Policy,RateLimit,ETag,Server-Timing,X-Bookmark'
+const EXPOSED_HEADERS =
+  'X-Request-Id,Retry-After,RateLimit-Policy,RateLimit,Accept-Encoding,ETag,Server-Timing,X-Bookmark'
 
 app.use(async (c, next) => {
   const startedAt = Date.now()

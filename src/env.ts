@@ -17,7 +17,7 @@ declare global {
       /** The deployment's own storage: account-level S3 keys to the bucket of `FILES`. Without them it has none. */
       STORAGE_ENDPOINT?: string
       STORAGE_BUCKET?: string
-      /** Default `auto`. */
+      /** The region that uploads are signed for. Default `auto`, the only one that R2 has. */
       STORAGE_REGION?: string
       STORAGE_ACCESS_KEY_ID?: string
       STORAGE_SECRET_ACCESS_KEY?: string

@@ -13,6 +13,7 @@ import { CommandError } from './command.ts'
 import type { Query } from './database.ts'
 import { insertOrReplace } from './load-rows.ts'
 import type { IntegrationsFile } from './seed-integrations.ts'
+import { resolveStorage } from './seed-storage.ts'
 
 type Row = typeof integrations.$inferInsert
 
@@ -58,8 +59,8 @@ function listWanted(file: IntegrationsFile) {
     })
   }
   if (storage) {
-    const { endpoint, bucket, region } = storage
-    list.push({ kind: 'storage', ...common(storage, endpoint, { bucket, region }) })
+    const { endpoint, region, addressing } = resolveStorage(storage)
+    list.push({ kind: 'storage', ...common(storage, endpoint, { bucket: storage.bucket, region, addressing }) })
   }
   return list
 }

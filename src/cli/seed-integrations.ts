@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { oneLine } from '../http/contract.ts'
+import { resolveStorage } from './seed-storage.ts'
 
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
 
@@ -51,13 +52,25 @@ function integration<Rest extends z.core.$ZodShape>(kind: keyof typeof credentia
   return z.optional(whole)
 }
 
-const storagePlace = { endpoint: address, bucket: oneLine(1, 255), region: z._default(oneLine(1, 64), 'auto') }
+const storagePlace = {
+  endpoint: address,
+  bucket: oneLine(1, 255),
+  region: z.optional(oneLine(1, 64)),
+  addressing: z.optional(z.enum(['path', 'virtual'])),
+}
+
+const storage = integration('storage', storagePlace).check(({ value, issues }) => {
+  if (!value) return
+  resolveStorage(value, (field, message) => {
+    issues.push({ code: 'custom', path: [field], message, input: value[field] })
+  })
+})
 
 export const integrationsFile = z.strictObject({
   supplier_a: integration('supplier_a', { base_url: address }),
   supplier_b: integration('supplier_b', { base_url: address }),
   accounting_sync: integration('accounting_sync', { base_url: address, token_url: z.optional(address) }),
-  storage: integration('storage', storagePlace),
+  storage,
 })
 
 export type IntegrationsFile = z.output<typeof integrationsFile>

@@ -197,7 +197,7 @@ export interface paths {
         };
         /**
          * Read a whole email thread
-         * @description The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The answer carries a strong `ETag`; send it back in `If-None-Match` and an unchanged thread answers 304 without a body.
+         * @description The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The answer carries an `ETag`, a weak one where it may be compressed; send it back in `If-None-Match` and an unchanged thread answers 304 without a body.
          *
          *     Permission: `mail:read`.
          */
@@ -247,7 +247,7 @@ export interface paths {
         };
         /**
          * List the files of an order
-         * @description All files of the order, or of one of its mail threads, by key. `configured` is false, and `files` empty, where no storage is set up. 502 when the company’s own storage fails or refuses its keys.
+         * @description All files of the order, or of one of its mail threads, by key, up to 10,000; `truncated` is true where there are more, or where the storage needs more than 25 seconds or 40 pages. `configured` is false, and `files` empty, where no storage is set up. 502 when the company’s own storage fails or refuses its keys; `details.storage_code` is then its own error code.
          *
          *     Permission: `files:read`.
          */
@@ -809,6 +809,8 @@ export interface components {
              * @enum {string}
              */
             reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "supplier_unavailable" | "supplier_rejected_credentials";
+            /** @description The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one. */
+            storage_code?: string;
         };
         /** @description Sent with 413: how large the body may be. */
         LimitDetails: {
@@ -953,12 +955,13 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The body was not sent with `Content-Type: application/json`. */
+        /** @description The body was not sent with `Content-Type: application/json`, or it was sent with a `Content-Encoding`, which the header `Accept-Encoding: identity` then tells. */
         UnsupportedMediaType: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                 RateLimit: components["headers"]["RateLimit"];
+                "Accept-Encoding": components["headers"]["Accept-Encoding"];
                 [name: string]: unknown;
             };
             content: {
@@ -1084,6 +1087,16 @@ export interface components {
          * @example 42
          */
         "Retry-After": string;
+        /**
+         * @description Present where the body was compressed: send it as it is, without `Content-Encoding`.
+         * @example identity
+         */
+        "Accept-Encoding": "identity";
+        /**
+         * @description The response may be compressed on its way; caches must keep the codings apart.
+         * @example Accept-Encoding
+         */
+        Vary: string;
         /**
          * @description How to authenticate.
          * @example Bearer
@@ -1795,6 +1808,7 @@ export interface operations {
                     "application/json": components["schemas"]["Order"];
                 };
             };
+            400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
@@ -1876,6 +1890,7 @@ export interface operations {
                     };
                 };
             };
+            400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
@@ -2329,6 +2344,7 @@ export interface operations {
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
                     ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2395,6 +2411,7 @@ export interface operations {
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
                     ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -2660,12 +2677,16 @@ export interface operations {
                      *           "source": "email"
                      *         }
                      *       ],
-                     *       "configured": true
+                     *       "configured": true,
+                     *       "truncated": false
                      *     }
                      */
                     "application/json": {
                         files: components["schemas"]["OrderFile"][];
+                        /** @description Whether a storage is set up. */
                         configured: boolean;
+                        /** @description There are more files than are listed here. */
+                        truncated: boolean;
                     };
                 };
             };

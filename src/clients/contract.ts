@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { dateTime, defineContract, id, oneLine, text, trimmed } from '../http/contract.ts'
+import { dateTime, defineContract, id, oneLine, queryEmail, text, trimmed } from '../http/contract.ts'
 import { pageOf, pageQuery } from '../http/pagination.ts'
 
 export const email = z
@@ -52,7 +52,7 @@ const clientKey = z.strictObject({
 })
 
 const clientLookup = z.strictObject({
-  email: z.optional(email).check(z.describe('Look up by this email instead of the path.')),
+  email: z.optional(queryEmail(255)).check(z.describe('Look up by this email instead of the path.')),
 })
 
 const one = z.strictObject({ client })

@@ -86,6 +86,11 @@ export const detailSchemas: Record<string, JsonObject> = {
           .map(([reason, meaning]) => `\`${reason}\`: ${meaning}`)
           .join('; ')}.`,
       },
+      storage_code: {
+        type: 'string',
+        pattern: '^[A-Za-z0-9]{1,64}$',
+        description: 'The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one.',
+      },
     },
     required: ['reason'],
     additionalProperties: false,
@@ -148,7 +153,9 @@ const ANSWERS: Record<ErrorKind, ErrorAnswer> = {
   },
   unsupported_media_type: {
     name: 'UnsupportedMediaType',
-    description: 'The body was not sent with `Content-Type: application/json`.',
+    description:
+      'The body was not sent with `Content-Type: application/json`, or it was sent with a `Content-Encoding`, which the header `Accept-Encoding: identity` then tells.',
+    headers: ['Accept-Encoding'],
   },
   rate_limited: {
     name: 'RateLimited',

@@ -46,6 +46,17 @@ export const responseHeaders = {
     schema: { type: 'string', pattern: '^\\d+$' },
     example: '42',
   },
+  'Accept-Encoding': {
+    description: 'Present where the body was compressed: send it as it is, without `Content-Encoding`.',
+    schema: { type: 'string', const: 'identity' },
+    example: 'identity',
+  },
+  Vary: {
+    description: 'The response may be compressed on its way; caches must keep the codings apart.',
+    required: true,
+    schema: { type: 'string', pattern: 'Accept-Encoding' },
+    example: 'Accept-Encoding',
+  },
   'WWW-Authenticate': {
     description: 'How to authenticate.',
     required: true,

@@ -10,7 +10,13 @@ import { SchemaWriter } from './schema.ts'
 import { introduction, tags } from './text.ts'
 
 /** What any operation can answer besides its own errors. 405 belongs to methods that are not described. */
-const COMMON_ERRORS: readonly ErrorKind[] = ['unauthenticated', 'forbidden', 'rate_limited', 'internal_error']
+const COMMON_ERRORS: readonly ErrorKind[] = [
+  'invalid_request',
+  'unauthenticated',
+  'forbidden',
+  'rate_limited',
+  'internal_error',
+]
 
 /**
  * The OpenAPI 3.1 document of an API.
@@ -65,7 +71,6 @@ export function describeApi(contracts: readonly Contract[], documentation = docu
 export function errorsOf(contract: Contract): ErrorKind[] {
   const kinds = new Set<ErrorKind>([...COMMON_ERRORS, ...contract.errors])
   if (contract.params) kinds.add(contract.badParams ?? 'not_found')
-  if (contract.query || contract.body) kinds.add('invalid_request')
   if (contract.body) kinds.add('too_large').add('unsupported_media_type')
   return [...kinds].sort((a, b) => ERRORS[a].status - ERRORS[b].status)
 }
@@ -98,13 +103,13 @@ function describeOperation(
     responses: {
       '200': {
         description: descriptionOf(contract.answer) ?? 'The operation succeeded.',
-        headers: headersOf('answer', contract.hasEtag ? ['ETag'] : []),
+        headers: headersOf('answer', contract.hasEtag ? ['ETag', 'Vary'] : []),
         content: json(schemas.write(contract.answer, 'output'), asJson(example.answer)),
       },
       ...(contract.hasEtag && {
         '304': {
           description: 'What `If-None-Match` names is still the answer. Without a body.',
-          headers: headersOf('answer', ['ETag']),
+          headers: headersOf('answer', ['ETag', 'Vary']),
         },
       }),
       ...Object.fromEntries(

@@ -93,12 +93,18 @@ function tidy(schema: JsonObject): JsonObject {
     if (isUtc) result.pattern = UTC_MILLISECONDS
     else delete result.pattern
   }
+  if (typeof result.pattern === 'string') result.pattern = unescapeSlashes(result.pattern)
   // Keys of JSON objects are strings anyway.
   if (isObject(result.propertyNames) && Object.keys(result.propertyNames).join() === 'type') delete result.propertyNames
   if (isObject(result.additionalProperties) && Object.keys(result.additionalProperties).length === 0) {
     result.additionalProperties = true
   }
   return joinNull(result)
+}
+
+/** JavaScript's `source` escapes slashes, which only its literals need: generators that escape them too end the literal. */
+function unescapeSlashes(pattern: string): string {
+  return pattern.replaceAll(/\\(.)/gs, (pair, character) => (character === '/' ? '/' : pair))
 }
 
 /** `anyOf` a plain type or null becomes one type list. */

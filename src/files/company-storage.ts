@@ -9,7 +9,8 @@ const filled = z.string().check(z.minLength(1))
 
 const settings = z.object({
   bucket: filled,
-  region: z._default(filled, 'auto'),
+  region: filled,
+  addressing: z._default(z.enum(['path', 'virtual']), 'path'),
 })
 const credentials = z.object({
   access_key_id: filled,
@@ -28,13 +29,14 @@ export async function openStorage(
   row: StorageRow | null,
 ): Promise<FileStorage | null> {
   if (!row) return deploymentStorage
-  const { bucket, region } = settings.parse(JSON.parse(row.settings))
+  const { bucket, region, addressing } = settings.parse(JSON.parse(row.settings))
   const keys = credentials.parse(await decryptCredentials(credentialsKey, companyId, 'storage', row.credentials))
   return s3Storage(
     {
       endpoint: row.baseUrl,
       name: bucket,
       region,
+      addressing,
       accessKeyId: keys.access_key_id,
       secretAccessKey: keys.secret_access_key,
     },

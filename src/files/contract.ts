@@ -96,6 +96,10 @@ export const listFiles = defineContract({
   query: z.strictObject({
     legacyThreadId: z.optional(legacyThreadId).check(z.describe('Only files of this mail thread.')),
   }),
-  answer: z.strictObject({ files: z.array(file), configured: z.boolean() }),
+  answer: z.strictObject({
+    files: z.array(file),
+    configured: z.boolean().check(z.describe('Whether a storage is set up.')),
+    truncated: z.boolean().check(z.describe('There are more files than are listed here.')),
+  }),
   errors: ['not_found', 'upstream_failed'],
 })

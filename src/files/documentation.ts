@@ -28,7 +28,7 @@ export const documentation = {
   listFiles: {
     summary: 'List the files of an order',
     description:
-      'All files of the order, or of one of its mail threads, by key. `configured` is false, and `files` empty, where no storage is set up. 502 when the company’s own storage fails or refuses its keys.',
+      'All files of the order, or of one of its mail threads, by key, up to 10,000; `truncated` is true where there are more, or where the storage needs more than 25 seconds or 40 pages. `configured` is false, and `files` empty, where no storage is set up. 502 when the company’s own storage fails or refuses its keys; `details.storage_code` is then its own error code.',
     example: {
       params: { orderId: '87' },
       query: { legacyThreadId: '18c2f0a9b7d3e411' },
@@ -43,6 +43,7 @@ export const documentation = {
           },
         ],
         configured: true,
+        truncated: false,
       },
     },
   },

@@ -24,9 +24,14 @@ export function safeBaseName(fileName: string): { name: string } | { problem: st
   return { name }
 }
 
+/** Below what all files of a company stand. */
+export function companyPrefix(companyId: number): string {
+  return `orders/${companyId}/`
+}
+
 /** Below what an order's files stand, or those of one of its threads. The slash at the end parts order 1 from order 12. */
 export function keyPrefix(companyId: number, orderId: number, legacyThreadId?: string): string {
-  const order = `orders/${companyId}/${orderId}/`
+  const order = `${companyPrefix(companyId)}${orderId}/`
   return legacyThreadId === undefined ? order : `${order}email/${legacyThreadId}/`
 }
 

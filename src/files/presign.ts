@@ -4,17 +4,20 @@ import { EXPIRES_SECONDS } from './storage.ts'
 
 /** A bucket of an S3-compatible storage and the keys to it. */
 export interface Bucket {
-  /** What stands before `/BUCKET/KEY`. */
+  /** What stands before `/BUCKET/KEY`, or before `/KEY` where the bucket stands before the host. */
   endpoint: string
   name: string
   region: string
+  addressing: 'path' | 'virtual'
   accessKeyId: string
   secretAccessKey: string
 }
 
-/** The path-style address of a bucket, or of an object in it. */
-export function addressOf(bucket: Bucket, key?: string): string {
-  const address = `${bucket.endpoint.replace(/(?<!\/)\/+$/, '')}/${encodeStrictly(bucket.name)}`
+/** The address of a bucket, or of an object in it: path style, or virtual-host style with the bucket as a host label. */
+export function addressOf({ endpoint, name, addressing }: Bucket, key?: string): string {
+  const base = endpoint.replace(/(?<!\/)\/+$/, '')
+  if (addressing === 'virtual') return `${base.replace('://', () => `://${name}.`)}/${encodeKey(key ?? '')}`
+  const address = `${base}/${encodeStrictly(name)}`
   return key === undefined ? address : `${address}/${encodeKey(key)}`
 }
 

@@ -17,7 +17,8 @@ export function deploymentStorage(env: Env, requestUrl: string, now: number): Fi
   const endpoint = isRelayed ? localEndpoint(requestUrl) : env.STORAGE_ENDPOINT
   const { STORAGE_BUCKET: name, STORAGE_ACCESS_KEY_ID: accessKeyId, STORAGE_SECRET_ACCESS_KEY: secretAccessKey } = env
   if (!endpoint || !name || !accessKeyId || !secretAccessKey) return null
-  const bucket = { endpoint, name, accessKeyId, secretAccessKey, region: env.STORAGE_REGION || 'auto' }
+  const region = env.STORAGE_REGION || 'auto'
+  const bucket = { endpoint, name, accessKeyId, secretAccessKey, region, addressing: 'path' as const }
 
   return {
     async presignPut(key, contentType, sizeBytes) {

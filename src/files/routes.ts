@@ -24,8 +24,9 @@ export function mountFiles(app: Hono<AppEnv>): void {
   })
 
   mount(app, contract.listFiles, async ({ params: { orderId }, query: { legacyThreadId } }, context) => {
-    const files = await listOrderFiles(context, orderId, legacyThreadId)
-    return { files: files?.map(presentFile) ?? [], configured: files !== null }
+    const listing = await listOrderFiles(context, orderId, legacyThreadId)
+    if (!listing) return { files: [], configured: false, truncated: false }
+    return { files: listing.files.map(presentFile), configured: true, truncated: listing.truncated }
   })
 }
 

@@ -1,88 +1,75 @@
-import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
-import { ApiError } from '../http/errors.ts'
+import { BUDGET_MS } from '../http/deadline.ts'
+import { callOutside, OutboundError, type OutboundResponse } from '../http/outbound.ts'
 import { encodeStrictly } from './keys.ts'
-import { readObjectList } from './object-list.ts'
+import { readErrorCode, readObjectList } from './object-list.ts'
 import { addressOf, type Bucket, presignPut, signGet } from './presign.ts'
-import type { FilePage, FileStorage } from './storage.ts'
-
-const PAGE_SIZE = 1_000
+import { type FilePage, type FileStorage, PAGE_SIZE, StorageError } from './storage.ts'
 
 /** A page of the longest keys, each byte of them percent-encoded, has about 3.5 MB. */
-const MAX_ANSWER_BYTES = 8 * 1024 * 1024
+const MAX_PAGE_BYTES = 4 * 1024 * 1024
+
+const MAX_ERROR_BYTES = 64 * 1024
 
 /**
  * A company's own S3-compatible storage.
- *
- * `list` throws ApiError 502 when the storage fails, refuses its keys, or answers what is no listing.
  *
  * @param now milliseconds since the epoch
  */
 export function s3Storage(bucket: Bucket, now: number): FileStorage {
   return {
     presignPut: (key, contentType, sizeBytes) => presignPut(bucket, key, contentType, sizeBytes, now),
-
-    async list(prefix, cursor) {
-      const query = {
-        ...(cursor !== undefined && { 'continuation-token': cursor }),
-        'encoding-type': 'url',
-        'list-type': '2',
-        'max-keys': String(PAGE_SIZE),
-        prefix,
-      }
-      const pairs = Object.entries(query).map(([name, value]) => `${name}=${encodeStrictly(value)}`)
-      const page = await fetchPage(bucket, `${addressOf(bucket)}?${pairs.join('&')}`, now)
-      // A storage that ignores the prefix or stands still would show foreign files or never end.
-      if (page.cursor === cursor || page.files.some(({ key }) => !key.startsWith(prefix))) throw unavailable()
-      return page
-    },
+    list: (prefix, cursor) => listObjects(bucket, now, prefix, PAGE_SIZE, cursor),
   }
 }
 
-async function fetchPage(bucket: Bucket, url: string, now: number): Promise<FilePage> {
-  const response = await fetchOnce(url, await signGet(bucket, url, now))
-  if (response.status === 401 || response.status === 403) {
-    await response.body?.cancel()
-    throw new ApiError('upstream_failed', {
-      message: 'The storage of the company refuses its keys.',
-      details: { reason: 'supplier_rejected_credentials' },
-    })
+/**
+ * Lists one page of a bucket's objects by a signed request.
+ *
+ * @throws StorageError
+ */
+export async function listObjects(
+  bucket: Bucket,
+  now: number,
+  prefix: string,
+  maxKeys: number,
+  cursor?: string,
+): Promise<FilePage> {
+  const query = {
+    ...(cursor !== undefined && { 'continuation-token': cursor }),
+    'encoding-type': 'url',
+    'list-type': '2',
+    'max-keys': String(maxKeys),
+    prefix,
   }
-  if (response.status !== 200) {
-    await response.body?.cancel()
-    throw unavailable(`It answered ${response.status}.`)
+  const pairs = Object.entries(query).map(([name, value]) => `${name}=${encodeStrictly(value)}`)
+  const url = `${addressOf(bucket)}?${pairs.join('&')}`
+  const page = await fetchPage(url, await signGet(bucket, url, now))
+  // A storage that ignores the prefix or stands still would show foreign files or never end.
+  if (page.cursor === cursor || page.files.some(({ key }) => !key.startsWith(prefix))) {
+    throw new StorageError('malformed', 200)
   }
+  return page
+}
+
+async function fetchPage(url: string, headers: Headers): Promise<FilePage> {
   try {
-    return readObjectList(await withDeadline(readText(response), BUDGET_MS.storage))
-  } catch {
-    throw unavailable('It answered something that is no list of objects.')
+    return await callOutside({ url, method: 'GET', headers }, BUDGET_MS.storage, readPage)
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error
+    const { failure } = error
+    throw new StorageError(failure === 'timeout' || failure === 'network' ? failure : 'malformed')
   }
 }
 
-/** Never follows a redirect: the request is signed for one host. */
-async function fetchOnce(url: string, headers: Headers): Promise<Response> {
+async function readPage({ status, readText }: OutboundResponse): Promise<FilePage> {
+  if (status !== 200) {
+    const code = await readText(MAX_ERROR_BYTES).then(readErrorCode, () => null)
+    throw new StorageError('refused', status, code)
+  }
+  const xml = await readText(MAX_PAGE_BYTES)
   try {
-    return await fetch(url, { headers, redirect: 'manual', signal: AbortSignal.timeout(BUDGET_MS.storage) })
+    return readObjectList(xml)
   } catch {
-    throw unavailable()
+    throw new StorageError('malformed', status)
   }
-}
-
-async function readText(response: Response): Promise<string> {
-  if (!response.body) return ''
-  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
-  let text = ''
-  let readBytes = 0
-  for await (const chunk of response.body) {
-    readBytes += chunk.byteLength
-    if (readBytes > MAX_ANSWER_BYTES) throw new Error('too long')
-    text += decoder.decode(chunk, { stream: true })
-  }
-  return text + decoder.decode()
-}
-
-function unavailable(more = ''): ApiError {
-  return new ApiError('upstream_failed', {
-    message: `The storage of the company failed. ${more}`.trim(),
-    details: { reason: 'supplier_unavailable' },
-  })
 }

@@ -112,6 +112,15 @@ export const idText = z
   .pipe(z.string().check(z.regex(ID_PATTERN, 'must be a positive integer')), z.transform(Number))
   .check(z.refine(Number.isSafeInteger, 'must be at most 9007199254740991'))
 
+/** An email in a query. Form decoding has made a space of a `+` that was not encoded; no email has a space. */
+export function queryEmail(maxLength: number) {
+  return z.string().check(
+    z.overwrite((value) => value.trim().replaceAll(' ', '+')),
+    z.email(),
+    z.maxLength(maxLength),
+  )
+}
+
 /** A whole number in a query, `min` to `max`. */
 export function wholeNumber(min: number, max: number) {
   const message = `must be a whole number from ${min} to ${max}`

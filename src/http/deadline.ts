@@ -11,6 +11,8 @@ export const BUDGET_MS = {
   cache: 1_000,
   /** One page of a listing. */
   storage: 10_000,
+  /** All pages of a listing. */
+  listing: 25_000,
   /** The published description. */
   assets: 5_000,
   /** A body that sends nothing at all; see {@link bodyBudgetMs}. */

@@ -1,6 +1,6 @@
 import { zValidator } from '@hono/zod-validator'
 import type { Context, Hono, MiddlewareHandler } from 'hono'
-import type * as z from 'zod/mini'
+import * as z from 'zod/mini'
 import { waitForLimit } from '../rate-limit/middleware.ts'
 import { BODY_LIMIT_BYTES, readJsonBytes, readJsonText } from './body.ts'
 import type { AppEnv, RequestContext } from './context.ts'
@@ -9,6 +9,9 @@ import { BUDGET_MS, withDeadline } from './deadline.ts'
 import { ApiError, type Issue, invalid, MAX_ISSUES, notFound } from './errors.ts'
 
 const ANSWER = { headers: { 'Cache-Control': 'private, no-store' } }
+
+/** Of a contract that names no query parameters. */
+const NO_QUERY = z.strictObject({})
 
 type Handler<C extends Contract> = (input: Input<C>, context: RequestContext) => Promise<Answer<C> | Response>
 
@@ -30,13 +33,15 @@ export function mount<C extends Contract>(
   if (contract.params) steps.push(validate('param', contract.params, contract.badParams ?? 'not_found'))
   if (readAhead) steps.push(begin(readAhead))
   if (contract.method !== 'GET' && !contract.changesNothing) steps.push(waitForLimit)
-  if (contract.query) steps.push(validate('query', contract.query))
+  steps.push(validate('query', contract.query ?? NO_QUERY))
+  if (contract.body) steps.push(refuseCoding)
   const limitBytes = contract.bodyLimitBytes ?? BODY_LIMIT_BYTES
   if (contract.bodyAsBytes) steps.push(readBytes(limitBytes))
   else if (contract.body) steps.push(limitBody(limitBytes), validate('json', contract.body))
 
   app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
     const answer = await withDeadline(handle(validated<C>(c), c.get('context')), BUDGET_MS.handler)
+    if (contract.hasEtag && answer instanceof Response) markCoding(answer.headers, c.req.header('accept-encoding'))
     // Hono's own `json()` sets one header after the other, each a call out of the isolate's own memory.
     return answer instanceof Response ? answer : Response.json(answer, ANSWER)
   })
@@ -63,6 +68,29 @@ function begin<C extends Contract>(readAhead: ReadAhead<C>): MiddlewareHandler<A
     readAhead(validated<C>(c).params, c.get('context'), announced === undefined ? undefined : Number(announced))
     await next()
   }
+}
+
+/** RFC 9110, 15.5.16: a request in a coding that is not supported. */
+const refuseCoding: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const codings = (c.req.header('content-encoding') ?? '').split(',').map((coding) => coding.trim().toLowerCase())
+  if (codings.some((coding) => coding !== '' && coding !== 'identity')) {
+    throw new ApiError('unsupported_media_type', {
+      message: 'The body must not be compressed. Send it without Content-Encoding.',
+      headers: { 'Accept-Encoding': 'identity' },
+    })
+  }
+  await next()
+}
+
+/**
+ * The runtime compresses on the way and keeps the ETag: where the caller takes a coding the tag is weak, since only the
+ * uncompressed bytes are the same (RFC 9110, 8.8.3.3).
+ */
+function markCoding(headers: Headers, acceptEncoding = ''): void {
+  headers.append('Vary', 'Accept-Encoding')
+  const takesCoding = acceptEncoding.split(',').some((coding) => !/^\s*(identity\b|$)/i.test(coding))
+  const etag = headers.get('ETag')
+  if (takesCoding && etag?.startsWith('"')) headers.set('ETag', `W/${etag}`)
 }
 
 function limitBody(limitBytes: number): MiddlewareHandler<AppEnv> {

@@ -30,7 +30,7 @@ export interface Issue {
 
 export type ErrorDetails =
   | { issues: Issue[]; issue_count?: number }
-  | { reason: Reason }
+  | { reason: Reason; storage_code?: string }
   | { limit_bytes: number }
   | null
 

@@ -49,7 +49,7 @@ export const searchProducts = defineContract({
   operationId: 'searchProducts',
   tag: 'Products',
   permission: 'products:read',
-  query: z.object({
+  query: z.strictObject({
     q: z.optional(text(0, 200)).check(z.describe('Search text.')),
     include: z.optional(include),
   }),
@@ -107,7 +107,7 @@ export const readProduct = defineContract({
   params: z.strictObject({
     source: z.enum(['supplier_a', 'supplier_b', 'invoice_item']).check(z.describe('Where the product is.')),
   }),
-  query: z.object({
+  query: z.strictObject({
     style: parameter.check(
       z.describe('supplier_a: the style, required. supplier_b: the style id where `sku` and `styleId` are left out.'),
     ),

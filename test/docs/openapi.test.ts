@@ -50,6 +50,13 @@ describe('the committed description', () => {
     expect(asObject(components.securitySchemes).bearer).toMatchObject({ type: 'http', scheme: 'bearer' })
   })
 
+  it('writes patterns as any language reads them, without escaped slashes', () => {
+    const patterns = [...walk(document)].flatMap(([, { pattern }]) => (typeof pattern === 'string' ? [pattern] : []))
+    expect(patterns.length).toBeGreaterThan(10)
+    expect(patterns.filter((pattern) => pattern.includes('\\/'))).toEqual([])
+    for (const pattern of patterns) expect(() => new RegExp(pattern, 'u'), pattern).not.toThrow()
+  })
+
   it('has the contracts and nothing else', () => {
     const described = Object.entries(asObject(document.paths)).flatMap(([path, item]) =>
       Object.keys(asObject(item))
@@ -164,7 +171,7 @@ describe('describeApi', () => {
   it('lists the errors of the contract beside those of every request, and only components that are used', () => {
     const described = describeApi([contract], documentation)
     const operation = asObject(asObject(asObject(described.paths)['/clients/{id}']).get)
-    expect(Object.keys(asObject(operation.responses))).toEqual(['200', '401', '403', '404', '409', '429', '500'])
+    expect(Object.keys(asObject(operation.responses))).toEqual(['200', '400', '401', '403', '404', '409', '429', '500'])
     expect(Object.keys(asObject(asObject(described.components).responses))).not.toContain('BodyTooLarge')
     expect(described.tags).toMatchObject([{ name: 'Clients' }])
   })

@@ -23,6 +23,12 @@ describe('a Zod schema is published as what it accepts', () => {
       'input',
       { type: 'string', pattern: '^x$' },
     ],
+    [
+      'a pattern with slashes and backslashes',
+      z.string().check(z.regex(/^\/a\\\/[^/]$/)),
+      'input',
+      { type: 'string', pattern: '^/a\\\\/[^/]$' },
+    ],
     ['nullable text', z.nullable(z.string()), 'output', nullableText],
     ['nullable words', z.nullable(z.enum(['a', 'b'])), 'output', { ...nullableText, enum: ['a', 'b', null] }],
     ['a date', date, 'input', { type: 'string', format: 'date' }],

@@ -43,7 +43,7 @@ describe('a company’s own storage', () => {
   it.each([true, false])('keeps awkward keys (spaces as plus signs: %s)', async (formEncoding) => {
     const names = ['a b', 'a+b', 'a%2Bb', "(x)!*'", 'caf\u00e9', '\ud83d\udc55', '&<>"', '#?;=', '%', '~']
     const keys = names.map((name) => `${prefix}email/t+1:=/${name}`)
-    await fillBucket(bucket, keys.map(object), formEncoding)
+    await fillBucket(bucket, keys.map(object), { formEncoding })
     const { body } = await list(company, '?legacyThreadId=t%2B1:=')
     expect(body.files.map((file: { path: string }) => file.path).sort()).toEqual(keys.toSorted())
   })
@@ -109,10 +109,13 @@ describe('a company’s own storage', () => {
 
   it('tells when its keys are refused', async () => {
     const own = await mintCompanyWithOrder()
-    await giveStorage(own, { secret: 'wrong' })
+    await giveStorage(own, { credentials: { secret_access_key: 'wrong' } })
     const { status, body } = await list(own)
     expect(status).toBe(502)
-    expect(body.error.details).toEqual({ reason: 'supplier_rejected_credentials' })
+    expect(body.error.details).toEqual({
+      reason: 'supplier_rejected_credentials',
+      storage_code: 'SignatureDoesNotMatch',
+    })
     expect(JSON.stringify(body)).not.toContain('wrong')
   })
 

@@ -234,7 +234,7 @@ describe('GET /orders/{orderId}/files', () => {
   it('is empty and says so where no storage is set up', async () => {
     const { status, body } = await send(request(company.token, 'GET', path), { env: withoutStorage })
     expect(status).toBe(200)
-    expect(body).toEqual({ files: [], configured: false })
+    expect(body).toEqual({ files: [], configured: false, truncated: false })
   })
 
   it.each(['', '..', 'a/b', '%0A', 'x'.repeat(256)])('refuses the thread id %j', async (id) => {

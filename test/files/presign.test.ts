@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { presignPut } from '../../src/files/presign.ts'
+import { addressOf, presignPut } from '../../src/files/presign.ts'
 import made from './fixtures/presign-vectors.json'
 
 const NOW = Date.parse(made.now)
@@ -7,6 +7,7 @@ const bucket = {
   endpoint: made.endpoint,
   name: made.bucket,
   region: made.region,
+  addressing: 'path' as const,
   accessKeyId: made.accessKeyId,
   secretAccessKey: made.secretAccessKey,
 }
@@ -38,5 +39,15 @@ describe('presignPut', () => {
     expect(await presignPut(local, 'a b', 'image/png', 1, NOW)).toMatch(
       /^http:\/\/127\.0\.0\.1:9000\/s3\/shop-files\/a%20b\?/,
     )
+  })
+
+  it('puts the bucket before the host in virtual-host style, and signs that host', async () => {
+    const virtual = { ...bucket, endpoint: 'https://s3.eu-west-1.amazonaws.com', addressing: 'virtual' as const }
+    const url = await presignPut(virtual, 'a b/c', 'image/png', 1, NOW)
+    expect(url).toMatch(/^https:\/\/shop-files\.s3\.eu-west-1\.amazonaws\.com\/a%20b\/c\?/)
+    expect(addressOf(virtual)).toBe('https://shop-files.s3.eu-west-1.amazonaws.com/')
+    const asPath = await presignPut({ ...virtual, addressing: 'path' }, 'a b/c', 'image/png', 1, NOW)
+    const signatureOf = (address: string) => new URL(address).searchParams.get('X-Amz-Signature')
+    expect(signatureOf(url)).not.toBe(signatureOf(asPath))
   })
 })

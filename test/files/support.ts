@@ -22,10 +22,11 @@ export async function mintOrder(company: TestCompany): Promise<number> {
 /** The company's own bucket at the simulator, whose scope has the same name. */
 export async function giveStorage(
   company: TestCompany,
-  options: { enabled?: boolean; secret?: string } = {},
+  options: { enabled?: boolean; credentials?: Partial<typeof S3_KEYS>; settings?: object; endpoint?: string } = {},
 ): Promise<string> {
   const bucket = `bucket-${crypto.randomUUID()}`
-  const credentials = { ...S3_KEYS, ...(options.secret !== undefined && { secret_access_key: options.secret }) }
+  await fillBucket(bucket, [])
+  const credentials = { ...S3_KEYS, ...options.credentials }
   await sql(
     `INSERT INTO integrations (company_id, kind, enabled, base_url, settings, credentials, updated_at)
      VALUES (?, 'storage', ?, ?, ?, ?, 0)
@@ -33,8 +34,8 @@ export async function giveStorage(
        credentials = excluded.credentials`,
     company.id,
     options.enabled === false ? 0 : 1,
-    scopeUrl(bucket),
-    JSON.stringify({ bucket, region: S3_REGION }),
+    options.endpoint ?? scopeUrl(bucket),
+    JSON.stringify({ bucket, region: S3_REGION, ...options.settings }),
     await encryptCredentials(env.CREDENTIALS_KEY, company.id, 'storage', credentials),
   )
   return bucket
@@ -50,6 +51,6 @@ export interface SimulatedObject {
   lastModified: string
 }
 
-export async function fillBucket(bucket: string, objects: SimulatedObject[], formEncoding = false): Promise<void> {
-  await fetch(`${scopeUrl(bucket)}/${bucket}`, { method: 'PUT', body: JSON.stringify({ objects, formEncoding }) })
+export async function fillBucket(bucket: string, objects: SimulatedObject[], options: object = {}): Promise<void> {
+  await fetch(`${scopeUrl(bucket)}/${bucket}`, { method: 'PUT', body: JSON.stringify({ objects, ...options }) })
 }

@@ -41,9 +41,6 @@ export const RULES_BEYOND_SCHEMAS: readonly { operations: string[]; path: RegExp
     },
   ]
 
-/** Operations that ignore query parameters which they do not know; any other with a query refuses them. */
-export const IGNORES_UNKNOWN_QUERY: readonly string[] = ['searchProducts', 'readProduct']
-
 /** The status of a path parameter that does not fit; 404 unless it is here. */
 export const BAD_PATH: Readonly<Record<string, number>> = {
   putEmailThread: 400,

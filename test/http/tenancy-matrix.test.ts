@@ -154,11 +154,12 @@ function put(input: Input, place: string, value: string | number): Input {
   return { ...input, [part]: { ...before, [name]: part === 'body' ? value : String(value) } }
 }
 
-/** Whether the contract's own schemas take the request. */
+/** Whether the contract's own schemas take the request; what it names no schema of is taken only where nothing is sent. */
 function isTaken(contract: Contract, input: Input): boolean {
-  return (['params', 'query', 'body'] as const).every(
-    (part) => contract[part] === undefined || contract[part].safeParse(input[part] ?? {}).success,
-  )
+  return (['params', 'query', 'body'] as const).every((part) => {
+    const value = input[part] ?? {}
+    return contract[part]?.safeParse(value).success ?? Object.keys(value).length === 0
+  })
 }
 
 async function send(

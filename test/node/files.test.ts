@@ -117,6 +117,7 @@ describe('uploads in development', () => {
       endpoint: `${dev.url}/cdn-cgi/local/r2/s3`,
       name: env.STORAGE_BUCKET ?? '',
       region: 'auto',
+      addressing: 'path' as const,
       accessKeyId: env.STORAGE_ACCESS_KEY_ID ?? '',
       secretAccessKey: env.STORAGE_SECRET_ACCESS_KEY ?? '',
     }
@@ -234,6 +235,7 @@ describe('a company’s own storage, played by the local bucket', () => {
             enabled: true,
             endpoint: `${dev.url}/cdn-cgi/local/r2/s3`,
             bucket: env.STORAGE_BUCKET,
+            region: 'auto',
             credentials: {
               access_key_id: env.STORAGE_ACCESS_KEY_ID,
               secret_access_key: env.STORAGE_SECRET_ACCESS_KEY,

@@ -188,7 +188,8 @@ function listFiles(orderId: string, query: URLSearchParams, state: CrmState): An
       lastChanged: '2026-01-31T00:00:00.000Z',
       source: path.includes('/email/') ? 'email' : 'manual',
     }))
-  return ok({ files: state.storageConfigured ? files : [], configured: state.storageConfigured })
+  const { storageConfigured: configured } = state
+  return ok({ files: configured ? files : [], configured, truncated: false })
 }
 
 function listPage(rows: Row[], query: URLSearchParams): Answer {

@@ -14,10 +14,16 @@ export interface Fault {
   status?: number
   headers?: Record<string, string>
   body?: string
+  /** Replaces every match of a regular expression in the body, true or given, by a text. */
+  replace?: readonly (readonly [pattern: string, replacement: string])[]
+  /** Sends the body in this coding of its characters instead of UTF-8. */
+  encoding?: 'latin1' | 'utf16le'
   /** Carries the call out first, so that the change is applied and only its answer is lost or replaced. */
   apply?: boolean
   /** Announces the whole answer, sends this many bytes of it, and closes the connection. */
   cutAfterBytes?: number
+  /** Announces the whole answer, sends this many bytes of it, and then nothing. */
+  stallAfterBytes?: number
   /** Closes the connection without an answer. */
   destroy?: boolean
 }
@@ -26,6 +32,8 @@ export interface Call {
   method: string
   /** Path and query behind the scope. */
   path: string
+  /** Path and query as they were sent, with the scope: what a signature is made of. */
+  url: string
   headers: IncomingHttpHeaders
   body: string
 }
@@ -83,7 +91,7 @@ export async function startSimulator<State>(
       return send(response, { status: 200, body: JSON.stringify({ calls: scope.calls, state: scope.state }) })
     }
 
-    const call: Call = { method, path, headers: request.headers, body }
+    const call: Call = { method, path, url: request.url ?? '/', headers: request.headers, body }
     scope.calls.push(call)
     const fault = takeFault(scope.faults, `${method} ${path}`)
     if (!fault) return send(response, await handle(call, scope.state))
@@ -92,12 +100,13 @@ export async function startSimulator<State>(
     const replaced = fault.status !== undefined || fault.body !== undefined || fault.destroy === true
     const answer = !replaced || fault.apply ? await handle(call, scope.state) : { status: 200, body: '' }
     if (fault.destroy) return void response.destroy()
+    const sent = fault.body ?? (fault.status === undefined ? answer.body : '')
     const spoilt = {
       status: fault.status ?? answer.status,
       headers: { ...answer.headers, ...fault.headers },
-      body: fault.body ?? (fault.status === undefined ? answer.body : ''),
+      body: (fault.replace ?? []).reduce((text, [pattern, by]) => text.replaceAll(new RegExp(pattern, 'g'), by), sent),
     }
-    send(response, spoilt, fault.cutAfterBytes)
+    send(response, spoilt, fault)
   }
 
   await new Promise<void>((resolve, reject) => {
@@ -130,13 +139,18 @@ async function readBody(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-function send(response: ServerResponse, answer: Answer, cutAfterBytes?: number): void {
-  const bytes = Buffer.from(answer.body)
+function send(
+  response: ServerResponse,
+  answer: Answer,
+  { encoding, cutAfterBytes, stallAfterBytes }: Fault = {},
+): void {
+  const bytes = Buffer.from(answer.body, encoding)
   response.writeHead(answer.status, {
     'content-type': 'application/json',
     ...answer.headers,
     'content-length': bytes.length,
   })
+  if (stallAfterBytes !== undefined) return void response.write(bytes.subarray(0, stallAfterBytes))
   if (cutAfterBytes === undefined) return void response.end(bytes)
   response.write(bytes.subarray(0, cutAfterBytes), () => response.destroy())
 }

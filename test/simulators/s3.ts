@@ -4,6 +4,7 @@ import { S3_KEYS, S3_REGION } from './s3-keys.ts'
 
 const PAGE_SIZE = 1_000
 const NO_BODY = 'UNSIGNED-PAYLOAD'
+const LONGEST_SKEW_MS = 15 * 60_000
 
 interface StoredObject {
   key: string
@@ -12,30 +13,43 @@ interface StoredObject {
   lastModified: string
 }
 
-interface State {
+interface Bucket {
   objects: StoredObject[]
   /** Writes a space as `+`, as the best known storages do; else `%20`. */
   formEncoding: boolean
+  /** The only region that its requests may be signed for. */
+  region: string
+  /** Keys on a page, whatever is requested. */
+  pageSize: number
 }
 
+type State = Record<string, Bucket>
+
 /**
- * An S3-compatible storage that lists. It checks signatures by itself (AWS Signature Version 4, header form), from what
- * arrived. The bucket must be named as the scope, because the scope is part of the signed path.
+ * An S3-compatible storage that lists, as strict as the real ones: it checks signatures by itself (AWS Signature
+ * Version 4, header form) from what arrived, with the key, the region and the date of their scope, and refuses what
+ * does not fit with the code that S3 documents. Buckets are addressed by path, or as the first label of a host below
+ * `localhost`.
  *
- * `PUT /BUCKET` with `{ objects, formEncoding }`, unsigned, fills it.
+ * `PUT /BUCKET` with the fields of {@link Bucket}, unsigned, makes it, with defaults for what is left out.
  */
 export function startS3(port?: number): Promise<Simulator> {
-  return startSimulator<State>(() => ({ objects: [], formEncoding: false }), answer, port)
+  return startSimulator<State>(() => ({}), answer, port)
 }
 
 function answer(call: Call, state: State): Answer {
   const [path = '', query = ''] = call.path.split('?')
+  const [, label] = /^(.+)\.localhost(?::\d+)?$/.exec(call.headers.host ?? '') ?? []
+  const [, name = '', rest = ''] = label === undefined ? (/^\/([^/]*)(.*)$/.exec(path) ?? []) : ['', label, path]
   if (call.method === 'PUT') {
-    Object.assign(state, JSON.parse(call.body))
+    state[name] = { objects: [], formEncoding: false, region: S3_REGION, pageSize: PAGE_SIZE, ...JSON.parse(call.body) }
     return { status: 200, body: '' }
   }
-  const bucket = decodeURIComponent(path.slice(1))
-  if (!isSigned(call, `/t/${bucket}${path}`, query)) return failure(403, 'SignatureDoesNotMatch')
+  const bucket = state[decodeURIComponent(name)]
+  const refusal = checkSignature(call, bucket?.region ?? S3_REGION)
+  if (refusal) return refusal
+  if (!bucket) return failure(404, 'NoSuchBucket')
+  if (rest !== '' && rest !== '/') return failure(404, 'NoSuchKey')
   const params = new Map(
     query.split('&').map((pair) => {
       const [name = '', value = ''] = pair.split('=')
@@ -43,20 +57,20 @@ function answer(call: Call, state: State): Answer {
     }),
   )
   if (params.get('list-type') !== '2' || params.get('encoding-type') !== 'url') return failure(501, 'NotImplemented')
-  return list(state, params)
+  return list(bucket, params)
 }
 
-function list(state: State, params: Map<string, string>): Answer {
+function list(bucket: Bucket, params: Map<string, string>): Answer {
   const after = Buffer.from(params.get('continuation-token') ?? '', 'base64').toString()
-  const size = Math.min(Number(params.get('max-keys') ?? PAGE_SIZE), PAGE_SIZE)
-  const rest = state.objects
+  const size = bucket.pageSize > PAGE_SIZE ? bucket.pageSize : Math.min(Number(params.get('max-keys')), bucket.pageSize)
+  const rest = bucket.objects
     .filter(({ key }) => key.startsWith(params.get('prefix') ?? '') && key > after)
     .sort((a, b) => (a.key < b.key ? -1 : 1))
   const page = rest.slice(0, size)
   const isTruncated = rest.length > page.length
   const encode = (key: string) => {
     const encoded = encodeURIComponent(key).replaceAll('%2F', '/')
-    return state.formEncoding ? encoded.replaceAll('%20', '+') : encoded
+    return bucket.formEncoding ? encoded.replaceAll('%20', '+') : encoded
   }
   const contents = page.map(
     ({ key, size, lastModified }) =>
@@ -73,19 +87,26 @@ function list(state: State, params: Map<string, string>): Answer {
   )
 }
 
-function isSigned({ method, headers }: Call, path: string, query: string): boolean {
+/** The refusal of a request that is not signed right, as S3 words it. */
+function checkSignature({ method, url, headers }: Call, wantedRegion: string): Answer | null {
   const parts = /^AWS4-HMAC-SHA256 Credential=([^,]+), SignedHeaders=([^,]+), Signature=([0-9a-f]{64})$/.exec(
     headers.authorization ?? '',
   )
-  const [, credential = '', signedHeaders = '', signature] = parts ?? []
+  if (!parts) return failure(403, 'AccessDenied')
+  const [, credential = '', signedHeaders = '', signature] = parts
   const [accessKeyId, day = '', region = '', service = '', end = ''] = credential.split('/')
   const time = String(headers['x-amz-date'])
-  const isOurs =
-    accessKeyId === S3_KEYS.access_key_id && region === S3_REGION && service === 's3' && end === 'aws4_request'
-  if (!isOurs || !time.startsWith(day) || headers['x-amz-content-sha256'] !== NO_BODY) return false
+  if (accessKeyId !== S3_KEYS.access_key_id) return failure(403, 'InvalidAccessKeyId')
+  if (region !== wantedRegion || service !== 's3' || end !== 'aws4_request' || !time.startsWith(day)) {
+    return failure(400, 'AuthorizationHeaderMalformed')
+  }
+  const sentAt = Date.parse(time.replace(/^(....)(..)(..)T(..)(..)(..)Z$/, '$1-$2-$3T$4:$5:$6Z'))
+  if (!(Math.abs(Date.now() - sentAt) <= LONGEST_SKEW_MS)) return failure(403, 'RequestTimeTooSkewed')
   const names = signedHeaders.split(';')
-  if (!names.includes('host') || !names.includes('x-amz-date')) return false
+  const isWhole = ['host', 'x-amz-date', 'x-amz-content-sha256'].every((name) => names.includes(name))
+  if (!isWhole || headers['x-amz-content-sha256'] !== NO_BODY) return failure(403, 'AccessDenied')
 
+  const [path = '', query = ''] = url.split('?')
   const request = [
     method,
     path,
@@ -102,7 +123,8 @@ function isSigned({ method, headers }: Call, path: string, query: string): boole
     Buffer.from(`AWS4${S3_KEYS.secret_access_key}`),
   )
   const text = ['AWS4-HMAC-SHA256', time, scope.join('/'), hash].join('\n')
-  return createHmac('sha256', key).update(text).digest('hex') === signature
+  const isRight = createHmac('sha256', key).update(text).digest('hex') === signature
+  return isRight ? null : failure(403, 'SignatureDoesNotMatch')
 }
 
 function failure(status: number, code: string): Answer {

@@ -1,14 +1,13 @@
 import * as z from 'zod/mini'
-import { dateTime, defineContract } from '../../http/contract.ts'
+import { dateTime, defineContract, queryEmail } from '../../http/contract.ts'
 import { threadParams } from '../thread-key.ts'
 
 /** 25 MiB: at least 20 MiB of messages, whatever stands around them. */
 const BODY_LIMIT_BYTES = 26_214_400
 
-export const accountEmail = z.pipe(
-  z.email().check(z.maxLength(320)),
-  z.transform((email) => email.toLowerCase()),
-)
+const MAX_EMAIL = 320
+const lowerCase = z.transform((email: string) => email.toLowerCase())
+export const accountEmail = z.pipe(z.email().check(z.maxLength(MAX_EMAIL)), lowerCase)
 
 const aText = z.nullable(z.string())
 const givenTime = z.nullish(z.iso.datetime({ offset: true }))
@@ -87,10 +86,9 @@ export const readEmailThread = defineContract({
   params: threadParams,
   badParams: 'invalid_request',
   query: z.strictObject({
-    account_email: accountEmail.check(
-      z.describe('The mailbox; its case does not matter.'),
-      z.meta({ format: 'email' }),
-    ),
+    account_email: z
+      .pipe(queryEmail(MAX_EMAIL), lowerCase)
+      .check(z.describe('The mailbox; its case does not matter.'), z.meta({ format: 'email' })),
   }),
   hasEtag: true,
   answer: one,

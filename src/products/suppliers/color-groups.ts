@@ -1,4 +1,5 @@
 import * as z from 'zod/mini'
+import { parseId } from '../../http/contract.ts'
 import { numberOrNull, priceOrNull, textOrNull } from './supplier.ts'
 
 const text = z.nullable(z.string().check(z.minLength(1)))
@@ -209,8 +210,7 @@ function compareSizes(a: string | null, b: string | null): number {
 }
 
 function idOrNull(value: unknown): number | null {
-  const id = numberOrNull(value)
-  return id !== null && Number.isSafeInteger(id) && id > 0 ? id : null
+  return parseId(textOrNull(value) ?? '')
 }
 
 function countOrNull(value: unknown): number | null {

@@ -37,7 +37,7 @@ export interface SupplierA {
    *
    * @throws SupplierError
    */
-  fetchStyle(style: string, signal?: AbortSignal): Promise<SupplierAnswer<SupplierAVariant[]>>
+  fetchStyle(style: string): Promise<SupplierAnswer<SupplierAVariant[]>>
 }
 
 /**
@@ -46,9 +46,9 @@ export interface SupplierA {
  */
 export function connectSupplierA(connection: SupplierConnection<SupplierACredentials>): SupplierA {
   return {
-    async fetchStyle(style, signal) {
+    async fetchStyle(style) {
       const wanted = style.trim().toUpperCase()
-      const response = await callSupplier(SUPPLIER, connection, makeRequest(connection, wanted), signal)
+      const response = await callSupplier(SUPPLIER, connection, makeRequest(connection, wanted))
       const variants = rowsOf(response).map(toVariant)
       if (variants.length > 0 && variants.every((variant) => variant === null)) {
         throw unavailable(SUPPLIER, 'the answer was not understood')

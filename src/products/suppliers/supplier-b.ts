@@ -41,16 +41,16 @@ export const supplierBIdSchema = z.string().check(
 
 export interface SupplierB {
   /** Styles that match a text; none when nothing does. The text must not be blank. @throws SupplierError */
-  searchStyles(text: string, signal?: AbortSignal): Promise<SupplierAnswer<SupplierBStyle[]>>
+  searchStyles(text: string): Promise<SupplierAnswer<SupplierBStyle[]>>
   /**
    * Every SKU of a style, by colour; none when the supplier does not know it.
    *
    * @param styleId the supplier's number of the style; anything but digits is taken for a part number or brand and name
    * @throws SupplierError; $ZodError for an id that {@link supplierBIdSchema} refuses
    */
-  productsOfStyle(styleId: string, signal?: AbortSignal): Promise<SupplierAnswer<SupplierBColorGroup[]>>
+  productsOfStyle(styleId: string): Promise<SupplierAnswer<SupplierBColorGroup[]>>
   /** One SKU in the same form. @throws SupplierError; $ZodError for a SKU that {@link supplierBIdSchema} refuses */
-  productBySku(sku: string, signal?: AbortSignal): Promise<SupplierAnswer<SupplierBColorGroup[]>>
+  productBySku(sku: string): Promise<SupplierAnswer<SupplierBColorGroup[]>>
 }
 
 /**
@@ -61,30 +61,29 @@ export function connectSupplierB(connection: SupplierConnection<SupplierBCredent
   async function list<Item>(
     path: string,
     read: (fields: Record<string, unknown>) => Item | null,
-    signal?: AbortSignal,
   ): Promise<SupplierAnswer<Item[]>> {
-    const response = await callSupplier(SUPPLIER, connection, makeRequest(connection, path), signal)
+    const response = await callSupplier(SUPPLIER, connection, makeRequest(connection, path))
     const rateLimitRemaining = readCount(response.headers.get('X-Rate-Limit-Remaining'))
     const items = rowsOf(response).map(read)
     if (items.length > 0 && items.every((item) => item === null)) throw notUnderstood(response)
     return { data: items.filter((item) => item !== null), rateLimitRemaining }
   }
 
-  async function listProducts(path: string, signal?: AbortSignal): Promise<SupplierAnswer<SupplierBColorGroup[]>> {
-    const { data, rateLimitRemaining } = await list(path, toProduct, signal)
+  async function listProducts(path: string): Promise<SupplierAnswer<SupplierBColorGroup[]>> {
+    const { data, rateLimitRemaining } = await list(path, toProduct)
     return { data: groupByColor(data), rateLimitRemaining }
   }
 
   return {
-    searchStyles: (text, signal) =>
-      list(`styles?search=${encodeURIComponent(text.trim().toWellFormed())}&fields=${STYLE_FIELDS}`, toStyle, signal),
-    async productsOfStyle(styleId, signal) {
+    searchStyles: (text) =>
+      list(`styles?search=${encodeURIComponent(text.trim().toWellFormed())}&fields=${STYLE_FIELDS}`, toStyle),
+    async productsOfStyle(styleId) {
       const id = supplierBIdSchema.parse(styleId)
       const parameter = /^\d+$/.test(id) ? 'styleid' : 'style'
-      return listProducts(`products/?${parameter}=${encodeId(id)}&fields=${PRODUCT_FIELDS}`, signal)
+      return listProducts(`products/?${parameter}=${encodeId(id)}&fields=${PRODUCT_FIELDS}`)
     },
-    async productBySku(sku, signal) {
-      return listProducts(`products/${encodeId(supplierBIdSchema.parse(sku))}?fields=${PRODUCT_FIELDS}`, signal)
+    async productBySku(sku) {
+      return listProducts(`products/${encodeId(supplierBIdSchema.parse(sku))}?fields=${PRODUCT_FIELDS}`)
     },
   }
 }
@@ -104,6 +103,7 @@ function makeRequest({ baseUrl, credentials }: SupplierConnection<SupplierBCrede
 
 /** The rows of an answer. What is unknown or discontinued, and a search without a match, has none. */
 function rowsOf(response: SupplierResponse): Record<string, unknown>[] {
+  if (response.status === 404 && response.body.trim() === '') return []
   const json = readJson(response)
   if (response.status === 404 && isNotFound(json)) return []
   if (response.status !== 200 || !Array.isArray(json) || !json.every(isObject)) throw notUnderstood(response)

@@ -1,3 +1,5 @@
+import { callOutside, OutboundError, type OutboundFailure, type OutboundRequest } from '../../http/outbound.ts'
+
 /** A supplier's answer may hold at most this many bytes after decompression. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024
 
@@ -11,9 +13,7 @@ export type SupplierErrorReason = 'supplier_unavailable' | 'supplier_rejected_cr
 export interface SupplierConnection<Credentials> {
   baseUrl: string
   credentials: Credentials
-  /** Only for tests; the platform's own otherwise. */
-  fetch?: typeof fetch
-  /** For one call with its body read, 10 s unless told; a call's own `signal` may end it earlier. */
+  /** For one call with its body read. Default 10 s. */
   timeoutMs?: number
 }
 
@@ -51,48 +51,44 @@ export class SupplierError extends Error {
   }
 }
 
-export interface SupplierRequest {
-  url: string
-  method: 'GET' | 'POST'
-  headers: Record<string, string>
-  body?: string
-}
-
 export interface SupplierResponse {
   status: number
   headers: Headers
   body: string
 }
 
+/** What a call without a response is reported as. */
+const FAILURES: Record<OutboundFailure, string> = {
+  timeout: 'no answer in time',
+  network: 'the connection failed',
+  cut: 'the connection failed',
+  too_large: 'the answer is too large',
+  charset: 'the answer is not text of its charset',
+}
+
 /**
- * Sends one request and reads the whole answer as UTF-8, of any status but those that mean the same for every supplier:
- * 401 and 429 throw. Redirects are not followed, so that credentials never reach another host; a redirect comes back
- * as the answer it is.
+ * Sends one request and reads the whole answer, of any status but those that mean the same for every supplier: 401 and
+ * 429 throw. A redirect comes back as the answer it is.
  *
  * @throws SupplierError on 401, 429, no answer, a broken one, one over 16 MiB, or none in time
  */
 export async function callSupplier(
   supplier: SupplierName,
   connection: SupplierConnection<unknown>,
-  request: SupplierRequest,
-  signal?: AbortSignal,
+  request: OutboundRequest,
 ): Promise<SupplierResponse> {
-  const timeout = AbortSignal.timeout(connection.timeoutMs ?? DEFAULT_TIMEOUT_MS)
-  const ended = signal ? AbortSignal.any([signal, timeout]) : timeout
-  const send = connection.fetch ?? fetch
-  const { url, ...init } = request
   try {
-    // `no-store`: prices are a company's own, so no cache on the way may answer for another.
-    const response = await send(url, { ...init, redirect: 'manual', cache: 'no-store', signal: ended })
-    const refusal = refusalOf(supplier, response)
-    if (refusal) {
-      await response.body?.cancel().catch(() => {})
-      throw refusal
-    }
-    return { status: response.status, headers: response.headers, body: await readText(supplier, response, ended) }
+    return await callOutside(
+      request,
+      connection.timeoutMs ?? DEFAULT_TIMEOUT_MS,
+      async ({ status, headers, readText }) => {
+        const refusal = refusalOf(supplier, status, headers)
+        if (refusal) throw refusal
+        return { status, headers, body: await readText(MAX_ANSWER_BYTES) }
+      },
+    )
   } catch (error) {
-    if (error instanceof SupplierError) throw error
-    throw unavailable(supplier, ended.aborted ? 'no answer in time' : 'the connection failed')
+    throw error instanceof OutboundError ? unavailable(supplier, FAILURES[error.failure]) : error
   }
 }
 
@@ -104,37 +100,11 @@ export function rejectedCredentials(supplier: SupplierName): SupplierError {
   return new SupplierError(supplier, 'supplier_rejected_credentials', 'the credentials were rejected')
 }
 
-function refusalOf(supplier: SupplierName, response: Response): SupplierError | null {
-  if (response.status === 401) return rejectedCredentials(supplier)
-  if (response.status !== 429) return null
-  const retryAfterSeconds = readCount(response.headers.get('Retry-After'))
+function refusalOf(supplier: SupplierName, status: number, headers: Headers): SupplierError | null {
+  if (status === 401) return rejectedCredentials(supplier)
+  if (status !== 429) return null
+  const retryAfterSeconds = readCount(headers.get('Retry-After'))
   return new SupplierError(supplier, 'supplier_unavailable', 'called too often', { retryAfterSeconds })
-}
-
-async function readText(supplier: SupplierName, response: Response, ended: AbortSignal): Promise<string> {
-  if (!response.body) return ''
-  const reader = response.body.getReader()
-  // An aborted signal need not end a body that has stopped coming; cancelling the reader does.
-  const stop = () => void reader.cancel().catch(() => {})
-  ended.addEventListener('abort', stop)
-  try {
-    const decoder = new TextDecoder()
-    let text = ''
-    let sizeBytes = 0
-    for (;;) {
-      const { done, value } = await reader.read()
-      if (ended.aborted) throw unavailable(supplier, 'no answer in time')
-      if (done) return text + decoder.decode()
-      sizeBytes += value.byteLength
-      if (sizeBytes > MAX_ANSWER_BYTES) throw unavailable(supplier, 'the answer is too large')
-      text += decoder.decode(value, { stream: true })
-    }
-  } catch (error) {
-    stop()
-    throw error
-  } finally {
-    ended.removeEventListener('abort', stop)
-  }
 }
 
 /** A header's whole number, of at most nine digits. */
@@ -148,10 +118,13 @@ export function textOrNull(value: unknown): string | null {
   return typeof value === 'string' && value.trim() !== '' ? value.trim() : null
 }
 
-/** A plain decimal number, sent as a number or as text. */
+/** A decimal number as suppliers write it: `1234.5`, `1,234.50`, `$4.38`, `USD 4.38`. */
+const NUMBER = /^(-?)(?:\$|USD)? ?(\d{1,15}|[1-9]\d{0,2}(?:,\d{3}){1,4})(\.\d{1,15})?$/
+
+/** A number, sent as a number or as text. Null for an ambiguous one: `1,23` or `1.234,50`. */
 export function numberOrNull(value: unknown): number | null {
-  const text = textOrNull(value)
-  return text !== null && /^-?\d{1,15}(\.\d{1,15})?$/.test(text) ? Number(text) : null
+  const [, sign, whole, fraction = ''] = NUMBER.exec(textOrNull(value) ?? '') ?? []
+  return whole === undefined ? null : Number(`${sign}${whole.replaceAll(',', '')}${fraction}`)
 }
 
 /** A price: suppliers send 0 for one they do not have, and nothing is free. */

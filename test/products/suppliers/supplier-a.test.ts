@@ -1,8 +1,9 @@
 import fc from 'fast-check'
-import { describe, expect, inject, it } from 'vitest'
+import { describe, expect, inject, it, onTestFinished, vi } from 'vitest'
 import * as z from 'zod'
 import { connectSupplierA, defaultNamespace } from '../../../src/products/suppliers/supplier-a.ts'
 import { supplierAVariantSchema } from '../../../src/products/suppliers/variants.ts'
+import type { Fault } from '../../simulators/kit.ts'
 import {
   CREDENTIALS,
   ENDPOINT_PATH,
@@ -16,9 +17,7 @@ import { BROKEN_WIRE, errorOf, SupplierScope, showAll } from './support.ts'
 const UNAVAILABLE = { reason: 'supplier_unavailable', throttled: false, retryAfterSeconds: null }
 const REJECTED = { reason: 'supplier_rejected_credentials', throttled: false, retryAfterSeconds: null }
 
-function connect(
-  options: { timeoutMs?: number; credentials?: Partial<typeof CREDENTIALS>; fetch?: typeof fetch } = {},
-) {
+function connect(options: { timeoutMs?: number; credentials?: Partial<typeof CREDENTIALS> } = {}) {
   const scope = new SupplierScope(inject('supplierAUrl'))
   const { credentials, ...rest } = options
   const supplier = connectSupplierA({
@@ -236,19 +235,43 @@ describe('supplier_a', () => {
     expect(data[0]).toMatchObject({ style: 'K500', title: 'A & B ™® <b>', size: null, color: null, piece_price: null })
   })
 
-  it('gives up in time, and when its caller does', async () => {
+  const latin1 = { encoding: 'latin1', replace: [['White', 'Café ½']] } as const
+  const declared = [['encoding="UTF-8"', 'encoding="ISO-8859-1"']] as const
+  it.each<[string, Fault]>([
+    [
+      'its XML declaration',
+      { ...latin1, headers: { 'content-type': 'text/xml' }, replace: [...latin1.replace, ...declared] },
+    ],
+    ['its Content-Type', { ...latin1, headers: { 'content-type': 'text/xml;charset=ISO-8859-1' } }],
+    ['its byte order mark', { encoding: 'utf16le', replace: [['^', '\ufeff'], ...latin1.replace] }],
+  ])('reads an answer in the charset of %s', async (_, fault) => {
+    const { scope, supplier } = connect()
+    await scope.spoil(fault)
+    const { data } = await supplier.fetchStyle(LARGE_STYLE)
+    expect(data).toHaveLength(558)
+    expect(data.map(({ color }) => color)).toContain('Café ½')
+  })
+
+  it.each<[string, Fault]>([
+    ['bytes that are not of its charset', { encoding: 'latin1', replace: [['White', 'Café']] }],
+    ['a charset that nobody knows', { headers: { 'content-type': 'text/xml;charset=x-unknown' } }],
+  ])('reports %s as a failure', async (_, fault) => {
+    const { scope, supplier } = connect()
+    await scope.spoil(fault)
+    expect(await errorOf(supplier.fetchStyle(LARGE_STYLE))).toMatchObject({ ...UNAVAILABLE, message: /charset/ })
+  })
+
+  it('gives up in time', async () => {
     const { scope, supplier } = connect({ timeoutMs: 150 })
-    await scope.spoil({ delayMs: 3000, times: 2 })
+    await scope.spoil({ delayMs: 3000 })
     const startedMs = Date.now()
     expect(await errorOf(supplier.fetchStyle('K500'))).toMatchObject({ ...UNAVAILABLE, message: /in time/ })
-    const aborted = errorOf(supplier.fetchStyle('K500', AbortSignal.timeout(50)))
-    expect(await aborted).toMatchObject(UNAVAILABLE)
     expect(Date.now() - startedMs).toBeLessThan(1500)
   })
 
   it('gives up on a body that stops coming', async () => {
-    const stuck = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode('<a>')) })
-    const { supplier } = connect({ timeoutMs: 100, fetch: async () => new Response(stuck) })
+    const { scope, supplier } = connect({ timeoutMs: 150 })
+    await scope.spoil({ stallAfterBytes: 300 })
     expect(await errorOf(supplier.fetchStyle('K500'))).toMatchObject({ ...UNAVAILABLE, message: /in time/ })
   })
 
@@ -261,12 +284,12 @@ describe('supplier_a', () => {
 
   it('never crashes on a spoilt answer', async () => {
     const whole = envelope(row('<style>K500</style><color>Red</color>'))
-    const answerWith = (body: string) =>
-      connectSupplierA({
-        baseUrl: 'https://a.example/',
-        credentials: CREDENTIALS,
-        fetch: async () => new Response(body),
-      }).fetchStyle('K500')
+    const fetching = vi.spyOn(globalThis, 'fetch')
+    onTestFinished(() => fetching.mockRestore())
+    const answerWith = (body: string) => {
+      fetching.mockImplementation(async () => new Response(body))
+      return connectSupplierA({ baseUrl: 'https://a.example/', credentials: CREDENTIALS }).fetchStyle('K500')
+    }
     const at = fc.nat(whole.length - 1)
     await fc.assert(
       fc.asyncProperty(at, at, fc.string({ maxLength: 5 }), async (from, to, put) => {

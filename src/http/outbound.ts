@@ -1,0 +1,157 @@
+import { DeadlineError, withDeadline } from './deadline.ts'
+
+/** `cut`: the body ended early. `charset`: an unknown charset, or bytes that are none of it. */
+export type OutboundFailure = 'timeout' | 'network' | 'too_large' | 'cut' | 'charset'
+
+/** Why a call to an outside system gave no text. It carries nothing of the other side: no address, no text, no cause. */
+export class OutboundError extends Error {
+  override readonly name = 'OutboundError'
+  readonly failure: OutboundFailure
+
+  constructor(failure: OutboundFailure) {
+    super(`The call to an outside system failed: ${failure}`)
+    this.failure = failure
+  }
+}
+
+export interface OutboundRequest {
+  url: string
+  method: 'GET' | 'POST'
+  headers: Headers | Record<string, string>
+  body?: string
+}
+
+export interface OutboundResponse {
+  status: number
+  headers: Headers
+  /** Reads the body, once. @throws OutboundError over so many bytes, counted after decompression */
+  readText: (maxBytes: number) => Promise<string>
+}
+
+/**
+ * Makes one call to an outside system. The deadline covers `read` and so the body; a body that `read` leaves is dropped.
+ *
+ * Redirects are not followed, since they would carry credentials to another host, and no cache may answer for another
+ * company.
+ *
+ * @throws OutboundError, or what `read` throws
+ */
+export async function callOutside<T>(
+  request: OutboundRequest,
+  timeoutMs: number,
+  read: (response: OutboundResponse) => Promise<T>,
+): Promise<T> {
+  // Not AbortSignal.timeout: its timer would outlive the call and keep a Durable Object in memory.
+  const call = new AbortController()
+  try {
+    return await withDeadline(send(request, call.signal, read), timeoutMs)
+  } catch (error) {
+    throw error instanceof DeadlineError ? new OutboundError('timeout') : error
+  } finally {
+    call.abort()
+  }
+}
+
+async function send<T>(
+  { url, ...init }: OutboundRequest,
+  signal: AbortSignal,
+  read: (response: OutboundResponse) => Promise<T>,
+): Promise<T> {
+  const response = await fetch(url, { ...init, redirect: 'manual', cache: 'no-store', signal }).catch(() => {
+    throw new OutboundError('network')
+  })
+  const reader = response.body?.getReader()
+  // An aborted signal need not end a body that has stopped coming; cancelling its reader does.
+  const cancel = () => void reader?.cancel().catch(() => {})
+  if (signal.aborted) cancel()
+  else signal.addEventListener('abort', cancel)
+  const { status, headers } = response
+  return read({ status, headers, readText: (maxBytes) => readText(reader, headers.get('content-type'), maxBytes) })
+}
+
+async function readText(
+  reader: ReadableStreamDefaultReader<Uint8Array> | undefined,
+  contentType: string | null,
+  maxBytes: number,
+): Promise<string> {
+  if (!reader) return ''
+  const decoder = new Decoder(contentType)
+  let text = ''
+  let sizeBytes = 0
+  for (;;) {
+    const { done, value } = await reader.read().catch(() => {
+      throw new OutboundError('cut')
+    })
+    if (done) return text + decoder.decode()
+    sizeBytes += value.byteLength
+    if (sizeBytes > maxBytes) throw new OutboundError('too_large')
+    text += decoder.decode(value)
+  }
+}
+
+/** An XML declaration is read within so many bytes. */
+const DECLARATION_BYTES = 256
+
+/** Decodes a body strictly, chunk by chunk, once its first bytes have shown its charset. */
+class Decoder {
+  readonly #contentType: string | null
+  #decoder: InstanceType<typeof TextDecoder> | null = null
+  #start = new Uint8Array()
+
+  constructor(contentType: string | null) {
+    this.#contentType = contentType
+  }
+
+  /** @param chunk left out at the end of the body */
+  decode(chunk?: Uint8Array): string {
+    try {
+      if (this.#decoder) return this.#decoder.decode(chunk, { stream: chunk !== undefined })
+      this.#start = join(this.#start, chunk ?? new Uint8Array())
+      if (chunk && this.#start.length < DECLARATION_BYTES) return ''
+      this.#decoder = new TextDecoder(charsetOf(this.#start, this.#contentType), { fatal: true, ignoreBOM: false })
+      return this.#decoder.decode(this.#start, { stream: chunk !== undefined })
+    } catch {
+      throw new OutboundError('charset')
+    }
+  }
+}
+
+function join(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
+  const joined = new Uint8Array(a.length + b.length)
+  joined.set(a)
+  joined.set(b, a.length)
+  return joined
+}
+
+/** Byte order marks, and how an XML declaration begins in UTF-16 without one (XML 1.0, appendix F). */
+const MARKS: readonly (readonly [bytes: readonly number[], charset: string])[] = [
+  [[0xef, 0xbb, 0xbf], 'utf-8'],
+  [[0xff, 0xfe], 'utf-16le'],
+  [[0xfe, 0xff], 'utf-16be'],
+]
+const UTF_16_DECLARATIONS: typeof MARKS = [
+  [[0x3c, 0, 0x3f, 0], 'utf-16le'],
+  [[0, 0x3c, 0, 0x3f], 'utf-16be'],
+]
+
+/** The charset of a body: its byte order mark, else that of its `Content-Type`, else of its XML declaration, else UTF-8. */
+export function charsetOf(start: Uint8Array, contentType: string | null): string {
+  return (
+    matching(MARKS, start) ??
+    declaredBy(/;\s*charset\s*=\s*"?([^\s";]+)/i, contentType ?? '') ??
+    matching(UTF_16_DECLARATIONS, start) ??
+    declaredBy(
+      /^<\?xml\s[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']/,
+      String.fromCharCode(...start.subarray(0, DECLARATION_BYTES)),
+    ) ??
+    'utf-8'
+  )
+}
+
+function matching(marks: typeof MARKS, start: Uint8Array): string | undefined {
+  return marks.find(([bytes]) => bytes.every((byte, index) => start[index] === byte))?.[1]
+}
+
+function declaredBy(pattern: RegExp, text: string): string | undefined {
+  return pattern.exec(text)?.[1]
+}

@@ -1,0 +1,186 @@
+import { writeFile } from 'node:fs/promises'
+import { request } from 'node:http'
+import { join } from 'node:path'
+import { AwsV4Signer } from 'aws4fetch'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
+import { presignPut } from '../../src/files/presign.ts'
+import made from '../files/fixtures/presign-vectors.json' with { type: 'json' }
+import { runCommand } from '../node/cli-support.ts'
+import { ask } from '../node/dev-server.ts'
+import { installSwift, SWIFT_KEYS, SWIFT_REGION, type SwiftNode, startSwift } from './swift-node.ts'
+
+const BUCKET = 'shop-files'
+const ORDER = 2
+const MANY = 2_100
+/** Uploads at once: one process carries the whole of Swift. */
+const WIDTH = 8
+
+const missing = installSwift()
+if (missing !== null) console.warn(`The tests against OpenStack Swift are skipped: ${missing}.`)
+
+let swift: SwiftNode
+let dev: RunningDev
+
+interface Shop {
+  companyId: number
+  token: string
+}
+
+/** A company whose storage is Swift's, loaded with `--check`. */
+async function seedShop(companyId: number, storage: object = {}): Promise<Shop & { output: string }> {
+  const file = join(dev.state, `shop-${companyId}.json`)
+  const place = { endpoint: swift.url, bucket: BUCKET, region: SWIFT_REGION, credentials: SWIFT_KEYS }
+  const clients = [{ id: 1, company_name: 'Club' }]
+  const orders = [{ id: ORDER, title: 'Jerseys', client_id: 1, created_date: '2026-01-31' }]
+  const integrations = { storage: { ...place, ...storage } }
+  await writeFile(file, JSON.stringify({ company: { id: companyId, name: 'Shop' }, clients, orders, integrations }))
+  const check = Object.keys(storage).includes('region') ? [] : ['--check']
+  const seeded = await runCommand('seed', file, ...check, '--state', dev.state)
+  expect(seeded.stderr).toBe('')
+  const options = ['--company', String(companyId), '--name', 'test', '--state', dev.state]
+  const { stdout } = await runCommand('tokens', 'create', ...options)
+  return { companyId, token: stdout.trim(), output: seeded.stdout }
+}
+
+async function presign(shop: Shop, file: object): Promise<{ uploadUrl: string; key: string }> {
+  const { status, body } = await ask({ ...dev, ...shop }, 'POST', `/orders/${ORDER}/files/presign`, file)
+  expect(status).toBe(200)
+  return body
+}
+
+const list = (shop: Shop, query = '') => ask({ ...dev, ...shop }, 'GET', `/orders/${ORDER}/files${query}`)
+
+async function put(url: string, body: string | Uint8Array<ArrayBuffer>, contentType: string): Promise<number> {
+  const response = await fetch(url, { method: 'PUT', body, headers: { 'content-type': contentType } })
+  await response.text()
+  return response.status
+}
+
+const bucketAs = (changes: object = {}) => ({
+  endpoint: swift.url,
+  name: BUCKET,
+  region: SWIFT_REGION,
+  addressing: 'path' as const,
+  accessKeyId: SWIFT_KEYS.access_key_id,
+  secretAccessKey: SWIFT_KEYS.secret_access_key,
+  ...changes,
+})
+
+describe.skipIf(missing !== null)(`OpenStack Swift${missing === null ? '' : ` (skipped: ${missing})`}`, () => {
+  let shop: Shop & { output: string }
+
+  beforeAll(async () => {
+    swift = await startSwift()
+    const { accessKeyId, secretAccessKey, region } = bucketAs()
+    const url = `${swift.url}/${BUCKET}`
+    const signer = new AwsV4Signer({ accessKeyId, secretAccessKey, region, service: 's3', method: 'PUT', url })
+    const { headers } = await signer.sign()
+    expect((await fetch(url, { method: 'PUT', headers })).status).toBe(200)
+    dev = await startDev()
+    shop = await seedShop(7)
+  })
+  afterAll(async () => {
+    await Promise.all([dev?.stop(), swift?.stop()])
+  })
+
+  it('passes the check of the seed file', () => {
+    expect(shop.output).toContain(`storage: ${BUCKET} can be listed.`)
+  })
+
+  it('takes files of 24 awkward names and lists each of them back', async () => {
+    const vectors = made.vectors.filter(({ key }) => !key.includes('y'.repeat(255))).slice(0, 24)
+    expect(vectors).toHaveLength(24)
+    const expected: string[] = []
+    for (const { fileName, contentType } of vectors) {
+      const bytes = new TextEncoder().encode(fileName)
+      const file = { fileName, contentType, size: bytes.length, legacyThreadId: 'awkward' }
+      const { uploadUrl, key } = await presign(shop, file)
+      expect(await put(uploadUrl, bytes, contentType), fileName).toBe(200)
+      expected.push(key)
+    }
+    const { body } = await list(shop, '?legacyThreadId=awkward')
+    expect(body.files.map(({ path }: { path: string }) => path).sort()).toEqual(expected.sort())
+    expect(body).toMatchObject({ configured: true, truncated: false })
+  })
+
+  it('refuses another type, length, key, time and region than were signed', async () => {
+    const file = { fileName: 'x.png', contentType: 'image/png', size: 3, legacyThreadId: 'refused' }
+    const { uploadUrl, key } = await presign(shop, file)
+    const sign = (bucket: Parameters<typeof presignPut>[0], now = Date.now()) =>
+      presignPut(bucket, key, 'image/png', 3, now)
+    expect({
+      type: await put(uploadUrl, 'abc', 'image/gif'),
+      longer: await put(uploadUrl, 'abcd', 'image/png'),
+      shorter: await put(uploadUrl, 'ab', 'image/png'),
+      key: await put(uploadUrl.replace('x.png', 'y.png'), 'abc', 'image/png'),
+      expired: await put(await sign(bucketAs(), Date.now() - 601_000), 'abc', 'image/png'),
+      longerValid: await put(uploadUrl.replace('Expires=600', 'Expires=6000'), 'abc', 'image/png'),
+      region: await put(await sign(bucketAs({ region: 'auto' })), 'abc', 'image/png'),
+      secret: await put(await sign(bucketAs({ secretAccessKey: 'wrong' })), 'abc', 'image/png'),
+    }).toEqual({
+      type: 403,
+      longer: 403,
+      shorter: 403,
+      key: 403,
+      expired: 403,
+      longerValid: 403,
+      region: 400,
+      secret: 403,
+    })
+    expect((await list(shop, '?legacyThreadId=refused')).body.files).toEqual([])
+    expect(await put(await sign(bucketAs(), Date.now() - 300_000), 'abc', 'image/png')).toBe(200)
+    expect((await list(shop, '?legacyThreadId=refused')).body.files).toMatchObject([{ path: key, length: 3 }])
+  })
+
+  it(`lists ${MANY} files`, async () => {
+    const keys = Array.from({ length: MANY }, (_, n) => `orders/7/${ORDER}/email/many/${String(n).padStart(4, '0')}`)
+    const rest = [...keys]
+    const upload = async () => {
+      for (let key = rest.pop(); key !== undefined; key = rest.pop()) {
+        const url = await presignPut(bucketAs(), key, 'text/plain', 1, Date.now())
+        expect(await put(url, 'x', 'text/plain')).toBe(200)
+      }
+    }
+    await Promise.all(Array.from({ length: WIDTH }, upload))
+    const { body } = await list(shop, '?legacyThreadId=many')
+    expect(body.files.map(({ path }: { path: string }) => path)).toEqual(keys)
+    expect(body.truncated).toBe(false)
+  }, 300_000)
+
+  it('takes an upload in virtual-host style', async () => {
+    const endpoint = swift.url.replace('127.0.0.1', 'localhost')
+    // The check would need a resolver that knows names below localhost.
+    const virtual = await seedShop(8, { endpoint, addressing: 'virtual', region: SWIFT_REGION })
+    const file = { fileName: 'a b+c.txt', contentType: 'text/plain', size: 3, legacyThreadId: 't' }
+    const { uploadUrl, key } = await presign(virtual, file)
+    const { host, port, pathname, search } = new URL(uploadUrl)
+    expect(host).toBe(`${BUCKET}.localhost:${port}`)
+    const status = await new Promise((resolve, reject) => {
+      const headers = { host, 'content-type': 'text/plain', 'content-length': 3 }
+      request({ host: '127.0.0.1', port, path: pathname + search, method: 'PUT', headers }, (response) => {
+        response.resume().on('end', () => resolve(response.statusCode))
+      })
+        .on('error', reject)
+        .end('abc')
+    })
+    expect(status).toBe(200)
+    const asPath = await seedShop(8)
+    expect((await list(asPath)).body.files).toMatchObject([{ path: key, length: 3 }])
+  })
+
+  it.each([
+    ['the region auto', { region: 'auto' }, 'AuthorizationHeaderMalformed', 'supplier_unavailable'],
+    ['a bucket that is not there', { region: SWIFT_REGION, bucket: 'missing' }, 'NoSuchBucket', 'supplier_unavailable'],
+    [
+      'a wrong secret',
+      { region: SWIFT_REGION, credentials: { ...SWIFT_KEYS, secret_access_key: 'wrong' } },
+      'SignatureDoesNotMatch',
+      'supplier_rejected_credentials',
+    ],
+  ])('names %s by its own code', async (_, storage, code, reason) => {
+    const { status, body } = await list(await seedShop(9, storage))
+    expect(status).toBe(502)
+    expect(body.error.details).toEqual({ reason, storage_code: code })
+  })
+})
