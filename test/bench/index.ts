@@ -5,6 +5,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run: () => Promise<void> }>> = 
   core: () => import('./core.ts'),
   mail: () => import('./mail.ts'),
   products: () => import('./products.ts'),
+  shapes: () => import('./shapes.ts'),
 }
 
 const names = process.argv.slice(2)
