@@ -91,16 +91,18 @@ type Search = Placeholders<'companyId' | 'slot' | 'search' | 'limit' | 'offset'>
 
 /**
  * A page of the hits of `clients_fts`, and their total. A row without a client where the page is empty. Few hits are
- * gathered once for both; of many, the page is found by the counts of each block of ids.
+ * gathered once for both; of many, the page is found by the counts of each block of ids, and walked in ascending order,
+ * which FTS5 begins six times as fast within a long list of hits.
  */
 const pageOfMatch = prepare((p: Search & Placeholders<'match' | 'gathered'>) => {
   const found = sql`FROM clients_fts WHERE clients_fts MATCH ${p.match} AND rowid`
-  const isMany = sql`(SELECT number FROM gathered) >= ${p.gathered}`
+  const isMany = sql`(SELECT is_many FROM gathered)`
+  const isCached = sql`EXISTS (SELECT 1 FROM ${clientSearchCounts} WHERE company_id = ${p.companyId} AND search = ${p.search})`
   const rowids = sql`BETWEEN (${rowidOf(p, sql`block`)}) AND (${rowidOf(p, sql`block`)} | 4095)`
   return searchPage({
     gathering: sql`hits AS MATERIALIZED (
-        SELECT ${idOf(sql`rowid`)} AS hit ${found} ${inSlot(p.slot)} ORDER BY rowid DESC LIMIT ${p.gathered}),
-      gathered AS MATERIALIZED (SELECT count(*) AS number FROM hits),
+        SELECT ${idOf(sql`rowid`)} AS hit ${found} ${inSlot(p.slot)} ORDER BY rowid DESC LIMIT iif(${isCached}, 0, ${p.gathered})),
+      gathered AS MATERIALIZED (SELECT count(*) AS number, ${isCached} OR count(*) >= ${p.gathered} AS is_many FROM hits),
       ${knownBlocks(p, isMany)},
       recounted AS MATERIALIZED (
         SELECT block, (SELECT count(*) ${found} ${rowids}) AS number FROM blocks WHERE number IS NULL)`,
@@ -112,7 +114,7 @@ const pageOfMatch = prepare((p: Search & Placeholders<'match' | 'gathered'>) => 
       UNION ALL SELECT hit FROM (
         SELECT ${idOf(sql`rowid`)} AS hit ${found} BETWEEN ${rowidOf(p, sql`(SELECT low FROM span)`)}
           AND (${rowidOf(p, sql`(SELECT high FROM span)`)} | 4095)
-        ORDER BY rowid DESC LIMIT (SELECT taken FROM span) OFFSET (SELECT skipped FROM span))`,
+        ORDER BY rowid LIMIT (SELECT taken FROM span) OFFSET (SELECT available - skipped - taken FROM span))`,
   })
 })
 
@@ -136,16 +138,23 @@ const pageOfGram = prepare((p: Search & Placeholders<'prefix'>) => {
   })
 })
 
-/** The company's blocks of ids, each with the number of hits that is cached for its version. */
+/**
+ * The company's blocks of ids, each with the number of hits that is cached for its version. Grouped instead of joined:
+ * without statistics the join would compare every block with every cached one.
+ */
 function knownBlocks({ companyId, search }: Search, condition: SQL): SQL {
-  return sql`known AS MATERIALIZED (
-      SELECT value ->> 0 AS block, value ->> 1 AS version, value ->> 2 AS number
-      FROM ${clientSearchCounts}, json_each(${clientSearchCounts.counts})
-      WHERE company_id = ${companyId} AND search = ${search} AND ${condition}),
-    blocks AS MATERIALIZED (
-      SELECT b.block AS block, b.version AS version, known.number AS number
-      FROM ${clientBlocks} AS b LEFT JOIN known ON known.block = b.block AND known.version = b.version
-      WHERE b.company_id = ${companyId} AND b.live > 0 AND ${condition})`
+  return sql`blocks AS MATERIALIZED (
+      SELECT block, version, iif(counted_version = version, number, NULL) AS number
+      FROM (
+        SELECT block, max(version) AS version, max(counted_version) AS counted_version, max(number) AS number
+        FROM (
+          SELECT block, version, NULL AS counted_version, NULL AS number
+          FROM ${clientBlocks} WHERE company_id = ${companyId} AND live > 0 AND ${condition}
+          UNION ALL SELECT value ->> 0, NULL, value ->> 1, value ->> 2
+          FROM ${clientSearchCounts}, json_each(${clientSearchCounts.counts})
+          WHERE company_id = ${companyId} AND search = ${search} AND ${condition})
+        GROUP BY block)
+      WHERE version IS NOT NULL)`
 }
 
 function searchPage(parts: Record<'gathering' | 'counting' | 'total' | 'ids', SQL> & Pick<Search, 'companyId'>) {

@@ -126,7 +126,7 @@ describe('words of any length', () => {
   it('find what holds every one of them as a substring, whatever they are', async () => {
     const shop = await mintCompany()
     const { invoiceId } = await mintInvoice(shop)
-    const characters = ['x', 'l', 'e\u0301', 'ß', 'ж', '漢', '🧵', '"', "'", '*', '-', ':', '(', '%', '1', '\u0301']
+    const characters = ['x', 'l', 'e\u0301', 'ß', 'ж', '漢', '🧵', '"', "'", '*', '-', ':', '(', '%', '1']
     const word = fc.string({ unit: fc.constantFrom(...characters), minLength: 1, maxLength: 5 })
     const titles = fc.sample(fc.array(word, { minLength: 1, maxLength: 4 }), { seed: 7, numRuns: 40 })
     for (const [index, words] of titles.entries()) {
