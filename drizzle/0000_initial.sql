@@ -41,8 +41,8 @@ CREATE TABLE `accounting_outbox` (
 	CONSTRAINT "accounting_outbox_state" CHECK("accounting_outbox"."state" IN ('pending', 'sent', 'parked', 'dead', 'done'))
 );
 --> statement-breakpoint
-CREATE INDEX `accounting_outbox_due` ON `accounting_outbox` (`company_id`,`next_attempt_at`) WHERE "accounting_outbox"."state" IN ('pending', 'sent');--> statement-breakpoint
-CREATE INDEX `accounting_outbox_of_order` ON `accounting_outbox` (`company_id`,`order_id`,`id`) WHERE "accounting_outbox"."state" <> 'done';--> statement-breakpoint
+CREATE INDEX `accounting_outbox_due` ON `accounting_outbox` (`company_id`,`next_attempt_at`,`id`,`order_id`) WHERE "accounting_outbox"."state" IN ('pending', 'sent');--> statement-breakpoint
+CREATE INDEX `accounting_outbox_of_order` ON `accounting_outbox` (`company_id`,`order_id`,`state`,`id`) WHERE "accounting_outbox"."state" <> 'done';--> statement-breakpoint
 CREATE INDEX `accounting_outbox_done` ON `accounting_outbox` (`updated_at`) WHERE "accounting_outbox"."state" = 'done';--> statement-breakpoint
 CREATE TABLE `api_tokens` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
@@ -87,7 +87,7 @@ CREATE TABLE `audit_log` (
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
-CREATE INDEX `audit_log_company` ON `audit_log` (`company_id`,`id`);--> statement-breakpoint
+CREATE INDEX `audit_log_of_entity` ON `audit_log` (`company_id`,`entity_id`,`action`,`token_id`,`at`);--> statement-breakpoint
 CREATE INDEX `audit_log_at` ON `audit_log` (`at`);--> statement-breakpoint
 CREATE TABLE `catalog_items` (
 	`company_id` integer NOT NULL,
@@ -156,6 +156,9 @@ CREATE TABLE `companies` (
 	`suspended` integer DEFAULT false NOT NULL,
 	`client_count` integer DEFAULT 0 NOT NULL,
 	`order_count` integer DEFAULT 0 NOT NULL,
+	`last_client_id` integer DEFAULT 0 NOT NULL,
+	`last_order_id` integer DEFAULT 0 NOT NULL,
+	`last_invoice_id` integer DEFAULT 0 NOT NULL,
 	`last_invoice_number` integer DEFAULT 1000 NOT NULL,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
@@ -208,6 +211,7 @@ CREATE TABLE `integrations` (
 	CONSTRAINT "integrations_kind" CHECK("integrations"."kind" IN ('supplier_a', 'supplier_b', 'accounting_sync', 'storage'))
 ) WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `integrations_accounting` ON `integrations` (`company_id`,`updated_at`) WHERE "integrations"."kind" = 'accounting_sync' AND "integrations"."enabled" = 1;--> statement-breakpoint
 CREATE TABLE `invoice_items` (
 	`company_id` integer NOT NULL,
 	`id` integer NOT NULL,
@@ -259,14 +263,15 @@ CREATE UNIQUE INDEX `invoices_of_order` ON `invoices` (`company_id`,`order_id`);
 CREATE UNIQUE INDEX `invoices_number` ON `invoices` (`company_id`,`number`);--> statement-breakpoint
 CREATE TABLE `order_counts` (
 	`company_id` integer NOT NULL,
+	`client_id` integer NOT NULL,
 	`status_id` integer NOT NULL,
 	`created_date` text NOT NULL,
 	`count` integer NOT NULL,
-	PRIMARY KEY(`company_id`, `status_id`, `created_date`),
+	PRIMARY KEY(`company_id`, `client_id`, `status_id`, `created_date`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 ) WITHOUT ROWID;
 --> statement-breakpoint
-CREATE INDEX `order_counts_by_day` ON `order_counts` (`company_id`,`created_date`,`count`);--> statement-breakpoint
+CREATE INDEX `order_counts_by_day` ON `order_counts` (`company_id`,`created_date`,`count`) WHERE "order_counts"."created_date" > '';--> statement-breakpoint
 CREATE TABLE `order_statuses` (
 	`company_id` integer NOT NULL,
 	`id` integer NOT NULL,
@@ -280,6 +285,7 @@ CREATE TABLE `order_statuses` (
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 ) WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `order_statuses_default` ON `order_statuses` (`company_id`,`position`,`id`) WHERE "order_statuses"."is_default" = 1 AND "order_statuses"."deleted" = 0;--> statement-breakpoint
 CREATE TABLE `orders` (
 	`company_id` integer NOT NULL,
 	`id` integer NOT NULL,
@@ -302,6 +308,7 @@ CREATE TABLE `orders` (
 --> statement-breakpoint
 CREATE INDEX `orders_live` ON `orders` (`company_id`,`created_date`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
 CREATE INDEX `orders_of_client` ON `orders` (`company_id`,`client_id`,`created_date`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
+CREATE INDEX `orders_of_client_status` ON `orders` (`company_id`,`client_id`,`order_status_id`,`created_date`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
 CREATE INDEX `orders_of_status` ON `orders` (`company_id`,`order_status_id`,`created_date`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
 CREATE TABLE `payments` (
 	`company_id` integer NOT NULL,
@@ -311,17 +318,12 @@ CREATE TABLE `payments` (
 	`method` text,
 	`paid_at` text,
 	`note` text,
-	PRIMARY KEY(`company_id`, `id`),
+	PRIMARY KEY(`company_id`, `invoice_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`invoice_id`) REFERENCES `invoices`(`company_id`,`id`) ON UPDATE no action ON DELETE no action
 ) WITHOUT ROWID;
 --> statement-breakpoint
-CREATE INDEX `payments_of_invoice` ON `payments` (`company_id`,`invoice_id`,`id`);--> statement-breakpoint
-CREATE TABLE `sequences` (
-	`name` text PRIMARY KEY NOT NULL,
-	`value` integer NOT NULL
-);
---> statement-breakpoint
+CREATE UNIQUE INDEX `payments_id` ON `payments` (`company_id`,`id`);--> statement-breakpoint
 CREATE TABLE `taxes` (
 	`company_id` integer NOT NULL,
 	`id` integer NOT NULL,
@@ -347,7 +349,8 @@ CREATE TABLE `thread_contexts` (
 	`fetched_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `thread_id`),
-	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
+	CONSTRAINT "thread_contexts_json" CHECK(json_valid("thread_contexts"."client_data") AND json_valid("thread_contexts"."clients_data") AND json_valid("thread_contexts"."orders_data") AND json_valid("thread_contexts"."participant_emails") AND json_valid("thread_contexts"."participants_data") AND json_type("thread_contexts"."client_data") = 'object')
 );
 --> statement-breakpoint
-CREATE INDEX `thread_contexts_legacy` ON `thread_contexts` (`legacy_thread_id`,`updated_at`);
+CREATE INDEX `thread_contexts_legacy` ON `thread_contexts` (`company_id`,`legacy_thread_id`,`updated_at`);

@@ -1,4 +1,4 @@
--- Written by hand. Full-text tables, counters and id sequences, and the triggers that keep them.
+-- Written by hand. Full-text tables, and the triggers that keep them, the counters and each company's last ids.
 -- Text comes folded from the application (src/db/search.ts), so the tokenizer compares as it is. A rowid is
 -- `slot << 53 | id`: a company's rows are one range of rowids, so that a search never walks another company's hits.
 -- BEGIN and END in capitals and no CASE in triggers: the remote splitter needs both.
@@ -15,11 +15,9 @@ CREATE VIRTUAL TABLE catalog_items_fts USING fts5(text, spaced, content='', cont
 --> statement-breakpoint
 CREATE VIRTUAL TABLE invoice_items_fts USING fts5(text, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
 --> statement-breakpoint
-INSERT INTO sequences (name, value) VALUES ('clients', 0), ('orders', 0), ('invoices', 0);
---> statement-breakpoint
 CREATE TRIGGER clients_insert AFTER INSERT ON clients BEGIN
-  UPDATE sequences SET value = new.id WHERE name = 'clients' AND value < new.id AND new.id < 4503599627370496;
-  UPDATE companies SET client_count = client_count + 1 WHERE id = new.company_id AND new.deleted = 0;
+  UPDATE companies SET client_count = client_count + 1 - new.deleted, last_client_id = max(last_client_id, new.id)
+    WHERE id = new.company_id;
   INSERT INTO client_blocks (company_id, block, live, version) VALUES (new.company_id, new.id >> 12, 1 - new.deleted, 1)
     ON CONFLICT DO UPDATE SET live = live + 1 - new.deleted, version = version + 1;
   INSERT INTO clients_fts (rowid, text, digits)
@@ -53,27 +51,35 @@ WHEN old.search_text <> new.search_text OR old.phone_digits <> new.phone_digits 
 END;
 --> statement-breakpoint
 CREATE TRIGGER orders_insert AFTER INSERT ON orders BEGIN
-  UPDATE sequences SET value = new.id WHERE name = 'orders' AND value < new.id AND new.id < 4503599627370496;
-  UPDATE companies SET order_count = order_count + 1 WHERE id = new.company_id AND new.deleted = 0;
-  INSERT INTO order_counts (company_id, status_id, created_date, count)
-    SELECT new.company_id, coalesce(new.order_status_id, 0), new.created_date, 1 WHERE new.deleted = 0
+  UPDATE companies SET order_count = order_count + 1 - new.deleted, last_order_id = max(last_order_id, new.id)
+    WHERE id = new.company_id;
+  INSERT INTO order_counts (company_id, client_id, status_id, created_date, count)
+    SELECT new.company_id, client, coalesce(new.order_status_id, 0), day, 1
+    FROM (SELECT 0 AS client, new.created_date AS day UNION ALL SELECT 0, '' UNION ALL SELECT new.client_id, '')
+    WHERE new.deleted = 0
     ON CONFLICT DO UPDATE SET count = count + 1;
 END;
 --> statement-breakpoint
-CREATE TRIGGER orders_recount AFTER UPDATE OF deleted, order_status_id, created_date ON orders
-WHEN old.deleted <> new.deleted OR old.order_status_id IS NOT new.order_status_id OR old.created_date <> new.created_date BEGIN
-  UPDATE companies SET order_count = order_count + old.deleted - new.deleted WHERE id = new.company_id;
-  UPDATE order_counts SET count = count - 1 WHERE company_id = old.company_id
-    AND status_id = coalesce(old.order_status_id, 0) AND created_date = old.created_date AND old.deleted = 0;
-  INSERT INTO order_counts (company_id, status_id, created_date, count)
-    SELECT new.company_id, coalesce(new.order_status_id, 0), new.created_date, 1 WHERE new.deleted = 0
+CREATE TRIGGER orders_recount AFTER UPDATE OF deleted, client_id, order_status_id, created_date ON orders
+WHEN old.deleted <> new.deleted OR old.client_id <> new.client_id OR old.order_status_id IS NOT new.order_status_id
+  OR old.created_date <> new.created_date BEGIN
+  UPDATE companies SET order_count = order_count + old.deleted - new.deleted
+    WHERE id = new.company_id AND old.deleted <> new.deleted;
+  UPDATE order_counts SET count = count - 1 WHERE company_id = old.company_id AND old.deleted = 0
+    AND status_id = coalesce(old.order_status_id, 0)
+    AND (client_id, created_date) IN (VALUES (0, old.created_date), (0, ''), (old.client_id, ''));
+  INSERT INTO order_counts (company_id, client_id, status_id, created_date, count)
+    SELECT new.company_id, client, coalesce(new.order_status_id, 0), day, 1
+    FROM (SELECT 0 AS client, new.created_date AS day UNION ALL SELECT 0, '' UNION ALL SELECT new.client_id, '')
+    WHERE new.deleted = 0
     ON CONFLICT DO UPDATE SET count = count + 1;
 END;
 --> statement-breakpoint
 CREATE TRIGGER invoices_insert AFTER INSERT ON invoices BEGIN
-  UPDATE sequences SET value = new.id WHERE name = 'invoices' AND value < new.id AND new.id < 4503599627370496;
-  UPDATE companies SET last_invoice_number = CAST(new.number AS INTEGER) WHERE id = new.company_id
-    AND new.number NOT GLOB '*[^0-9]*' AND length(new.number) BETWEEN 1 AND 15 AND last_invoice_number < CAST(new.number AS INTEGER);
+  UPDATE companies SET last_invoice_id = max(last_invoice_id, new.id), last_invoice_number = iif(
+      new.number NOT GLOB '*[^0-9]*' AND length(new.number) BETWEEN 1 AND 15,
+      max(last_invoice_number, CAST(new.number AS INTEGER)), last_invoice_number)
+    WHERE id = new.company_id;
 END;
 --> statement-breakpoint
 CREATE TRIGGER catalog_items_insert AFTER INSERT ON catalog_items BEGIN
@@ -111,3 +117,5 @@ WHEN old.search_text <> new.search_text OR old.deleted <> new.deleted BEGIN
       FROM json_each('[' || rtrim(replace(hex(zeroblob(length(new.search_text))), '00', '0,'), ',') || ']'))
     FROM companies WHERE id = new.company_id AND new.deleted = 0;
 END;
+--> statement-breakpoint
+PRAGMA optimize;

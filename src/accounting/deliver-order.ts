@@ -52,7 +52,7 @@ const OWN_FAILURE = 'The delivery failed in this service.'
  */
 export async function deliverNext(delivery: Delivery, orderId: number): Promise<StepResult> {
   const { db, companyId, nowMs } = delivery
-  const { notices, link, rows } = await loadOrder(db, companyId, orderId)
+  const { notices, link, rows } = await loadOrder(db, companyId, orderId, nowMs())
   const { next, dropped } = planOrder(notices.flatMap(toNotice), getRemote(link))
   if (dropped.length > 0) await dropNotices(db, companyId, dropped, nowMs())
   const notice = notices.find((row) => row.id === next?.id)

@@ -1,12 +1,12 @@
 import { DurableObject } from 'cloudflare:workers'
-import { databaseFor } from '../db/client.ts'
+import { type Database, databaseFor } from '../db/client.ts'
 import type { Env } from '../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log } from '../http/log.ts'
 import { type Connection, openConnection, versionOf } from './connection.ts'
 import { deliverNext } from './deliver-order.ts'
-import { loadQueue, type Queue } from './queries.ts'
-import { getWakeTime } from './wake-time.ts'
+import { type IntegrationRow, loadQueue, loadStanding, type Standing } from './queries.ts'
+import { getOpenTime, getRetryDelay } from './wake-time.ts'
 
 /** One run looks at so many orders and begins none after so long; then it goes on in a run of its own. */
 const ORDERS_PER_RUN = 20
@@ -14,9 +14,6 @@ const RUN_MS = 60_000
 
 /** More than the stale tries of one notice, and little enough that other orders come in between. */
 const STEPS_PER_ORDER = 8
-
-/** After a failure of the database, say. */
-const RECOVER_MS = 30_000
 
 /**
  * Tells the accounting system of one company what its orders became; the object's name is the company's id.
@@ -27,22 +24,28 @@ const RECOVER_MS = 30_000
 export class AccountingDelivery extends DurableObject<Env> {
   private connection: Connection | null = null
 
-  /** Begins as soon as possible, after the run that is under way. */
+  /** Begins as soon as possible, after the run that is under way, but not before a failed run is to be repeated. */
   async wake(companyId: number): Promise<void> {
     this.ctx.storage.kv.put('company', companyId)
-    await this.wakeAt(Date.now())
+    await this.wakeAt(Math.max(Date.now(), this.ctx.storage.kv.get<number>('retryAt') ?? 0))
   }
 
-  /** Never throws: a run that failed is followed by another. */
+  /** Never throws: a run that failed is followed by another, later after each that fails. */
   override async alarm(): Promise<void> {
-    const companyId = this.ctx.storage.kv.get<number>('company')
+    const { kv } = this.ctx.storage
+    const companyId = kv.get<number>('company')
     if (companyId === undefined) return
     let at: number | null
     try {
       at = await this.run(companyId)
+      kv.delete('failures')
+      kv.delete('retryAt')
     } catch (error) {
       log('accounting_failed', { company_id: companyId, error: error instanceof Error ? error.name : typeof error })
-      at = Date.now() + RECOVER_MS
+      const failures = (kv.get<number>('failures') ?? 0) + 1
+      at = Date.now() + getRetryDelay(failures)
+      kv.put('failures', failures)
+      kv.put('retryAt', at)
     }
     if (at !== null) await this.wakeAt(at)
   }
@@ -51,12 +54,15 @@ export class AccountingDelivery extends DurableObject<Env> {
   private async run(companyId: number): Promise<number | null> {
     const endMs = Date.now() + RUN_MS
     const db = databaseFor(this.env.DB, companyId)
-    const queue = await loadQueue(db, companyId, Date.now(), ORDERS_PER_RUN)
-    const { integration } = queue
-    const at = getWakeTime(queue, Date.now())
-    if (!integration || at === null || at > Date.now()) return at
+    const standing = await loadStanding(db, companyId)
+    const { integration } = standing
+    const openAt = getOpenTime(standing)
+    if (!integration || openAt === null) return null
+    if (openAt > Date.now()) return openAt
+    const { orderIds, nextAttemptAt } = await loadQueue(db, companyId, Date.now(), ORDERS_PER_RUN)
+    if (orderIds.length === 0) return nextAttemptAt
 
-    const connection = await this.open(queue)
+    const connection = await this.open(integration, standing)
     if (!connection) return null
     const delivery = {
       db,
@@ -66,21 +72,25 @@ export class AccountingDelivery extends DurableObject<Env> {
       nowMs: () => Date.now(),
       random: () => Math.random(),
     }
-    orders: for (const orderId of queue.orderIds) {
+    orders: for (const orderId of orderIds) {
       for (let step = 0; step < STEPS_PER_ORDER && Date.now() < endMs; step++) {
         const result = await deliverNext(delivery, orderId)
         if (result === 'halt') break orders
         if (result === 'idle') break
       }
     }
-    const now = Date.now()
-    return getWakeTime(await loadQueue(db, companyId, now, 1), now)
+    return this.findNext(db, companyId)
+  }
+
+  private async findNext(db: Database, companyId: number): Promise<number | null> {
+    const openAt = getOpenTime(await loadStanding(db, companyId))
+    if (openAt === null || openAt > Date.now()) return openAt
+    const { orderIds, nextAttemptAt } = await loadQueue(db, companyId, Date.now(), 1)
+    return orderIds.length > 0 ? Date.now() : nextAttemptAt
   }
 
   /** The connection of before, unless the integration was changed: it may hold tokens that are not stored yet. */
-  private async open(queue: Queue): Promise<Connection | null> {
-    const { integration, connection } = queue
-    if (!integration) return null
+  private async open(integration: IntegrationRow, { connection }: Standing): Promise<Connection | null> {
     if (this.connection?.version !== versionOf(integration)) {
       const { DB, CREDENTIALS_KEY } = this.env
       const db = databaseFor(DB, integration.companyId)

@@ -1,4 +1,4 @@
-import { and, asc, eq, getTableColumns, isNotNull, type SQL, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, isNotNull, type SQL, sql } from 'drizzle-orm'
 import { type Database, orm } from '../db/client.ts'
 import { jsonRow } from '../db/columns.ts'
 import {
@@ -6,6 +6,7 @@ import {
   accountingLinks,
   accountingOutbox,
   clients,
+  companies,
   integrations,
   invoiceItems,
   invoices,
@@ -23,21 +24,17 @@ export type IntegrationRow = typeof integrations.$inferSelect
 const IS_OPEN = sql`state IN ('pending', 'sent')`
 const IS_NOT_DONE = sql`state <> 'done'`
 
-/** What a company has to tell, and how it stands. */
-export interface Queue {
+/** How a company stands with its accounting system. */
+export interface Standing {
+  isSuspended: boolean
   /** Null where it is missing or switched off: the notices stay. */
   integration: IntegrationRow | null
   connection: ConnectionRow | null
-  /** Orders that may be told of now, the one that waits longest first. */
-  orderIds: number[]
-  /** When the next one becomes due; null when nothing else is open. */
-  nextAttemptAt: number | null
 }
 
-/** @param limit how many orders at most */
-export async function loadQueue(db: Database, companyId: number, nowMs: number, limit: number): Promise<Queue> {
-  const isOfCompany = sql`company_id = ${companyId} AND ${IS_OPEN}`
-  const [[integration], [connection], due, [next]] = await db.read([
+export async function loadStanding(db: Database, companyId: number): Promise<Standing> {
+  const [[company], [integration], [connection]] = await db.read([
+    orm.select({ suspended: companies.suspended }).from(companies).where(eq(companies.id, companyId)),
     orm
       .select()
       .from(integrations)
@@ -49,28 +46,48 @@ export async function loadQueue(db: Database, companyId: number, nowMs: number, 
         ),
       ),
     orm.select().from(accountingConnections).where(eq(accountingConnections.companyId, companyId)),
-    orm
-      .select({ orderId: sql<number>`order_id`.as('order_id') })
-      .from(
-        sql`(SELECT order_id, min(next_attempt_at) AS since, min(id) AS first FROM accounting_outbox AS notice
-          WHERE ${isOfCompany} AND next_attempt_at <= ${nowMs} AND NOT EXISTS (
-            SELECT 1 FROM accounting_outbox AS waiting WHERE waiting.company_id = notice.company_id
-              AND waiting.order_id = notice.order_id AND waiting.state = 'sent' AND waiting.next_attempt_at > ${nowMs})
-          GROUP BY order_id)`,
-      )
-      .orderBy(sql`since`, sql`first`)
-      .limit(limit),
-    orm
-      .select({ at: sql<number | null>`min(next_attempt_at)`.as('at') })
-      .from(accountingOutbox)
-      .where(sql`${isOfCompany} AND next_attempt_at > ${nowMs}`),
   ])
   return {
+    isSuspended: company?.suspended ?? true,
     integration: integration ?? null,
     connection: connection ?? null,
-    orderIds: due.map((row) => row.orderId),
-    nextAttemptAt: next?.at ?? null,
   }
+}
+
+/** Several notices of one order may be due: so many are read to find one order. */
+const NOTICES_PER_ORDER = 5
+
+export interface Queue {
+  /** Orders that may be delivered now, the one that waits longest first. */
+  orderIds: number[]
+  /** When the next notice becomes due; null when nothing else is open. */
+  nextAttemptAt: number | null
+}
+
+/**
+ * Reads from the index of open notices alone, and no more rows than it needs: a long queue costs what a short one does.
+ *
+ * @param limit how many orders at most
+ */
+export async function loadQueue(db: Database, companyId: number, nowMs: number, limit: number): Promise<Queue> {
+  const isOfCompany = sql`company_id = ${companyId} AND ${IS_OPEN}`
+  const inTurn = sql`next_attempt_at, id`
+  const [due, [next]] = await db.read([
+    orm
+      .select({ orderId: accountingOutbox.orderId })
+      .from(accountingOutbox)
+      .where(sql`${isOfCompany} AND next_attempt_at <= ${nowMs}`)
+      .orderBy(inTurn)
+      .limit(limit * NOTICES_PER_ORDER),
+    orm
+      .select({ at: accountingOutbox.nextAttemptAt })
+      .from(accountingOutbox)
+      .where(sql`${isOfCompany} AND next_attempt_at > ${nowMs}`)
+      .orderBy(inTurn)
+      .limit(1),
+  ])
+  const orderIds = [...new Set(due.map((row) => row.orderId))].slice(0, limit)
+  return { orderIds, nextAttemptAt: next?.at ?? null }
 }
 
 /** The rows of an order's invoice as it is now. */
@@ -90,14 +107,40 @@ export interface OrderToTell {
   rows: InvoiceRows | null
 }
 
-/** All in one transaction, so that the order is at least as new as the notices. */
-export async function loadOrder(db: Database, companyId: number, orderId: number): Promise<OrderToTell> {
-  const [notices, [link], [core], items] = await db.read([
+/** Updates of one order that one statement covers, and notices that are read of an order then. */
+const COVERED_AT_ONCE = 2_000
+const NOTICES_READ = 50
+
+/**
+ * All in one transaction, so that the order is at least as new as the notices. Before that, updates that were never sent
+ * are covered by the first notice that was not, as in `planOrder`: an order that was changed thousands of times while
+ * nothing could be delivered is read as any other.
+ */
+export async function loadOrder(db: Database, companyId: number, orderId: number, nowMs: number): Promise<OrderToTell> {
+  for (;;) {
+    const { covered, ...order } = await coverAndLoad(db, companyId, orderId, nowMs)
+    if (covered < COVERED_AT_ONCE) return order
+  }
+}
+
+async function coverAndLoad(db: Database, companyId: number, orderId: number, nowMs: number) {
+  const isOfOrder = sql`company_id = ${companyId} AND order_id = ${orderId} AND ${IS_NOT_DONE}`
+  const first = sql`SELECT min(id) FROM accounting_outbox WHERE ${isOfOrder} AND state = 'pending'`
+  const [covered, notices, [link], [core], items] = await db.writeRepeatably([
+    orm
+      .update(accountingOutbox)
+      .set({ ...DONE, updatedAt: nowMs })
+      .where(
+        sql`id IN (SELECT id FROM accounting_outbox WHERE ${isOfOrder} AND state = 'pending' AND id > (${first})
+          AND operation = 'update' ORDER BY id LIMIT ${COVERED_AT_ONCE})`,
+      )
+      .returning({ id: accountingOutbox.id }),
     orm
       .select()
       .from(accountingOutbox)
-      .where(sql`company_id = ${companyId} AND order_id = ${orderId} AND ${IS_NOT_DONE}`)
-      .orderBy(asc(accountingOutbox.id)),
+      .where(isOfOrder)
+      .orderBy(desc(accountingOutbox.state), desc(accountingOutbox.id))
+      .limit(NOTICES_READ),
     orm.select().from(accountingLinks).where(isLinkOf(companyId, orderId)),
     orm
       .select({
@@ -127,7 +170,7 @@ export async function loadOrder(db: Database, companyId: number, orderId: number
       .orderBy(asc(invoiceItems.position), asc(invoiceItems.id)),
   ])
   const rows = core ? { ...core, items } : null
-  return { notices, link: link ?? null, rows }
+  return { covered: covered.length, notices: notices.sort((a, b) => a.id - b.id), link: link ?? null, rows }
 }
 
 /** Ends notices that another one stands for. */
@@ -166,7 +209,16 @@ export async function recordStep(
   { notice, link, customer, connection }: Effects,
   nowMs: number,
 ): Promise<void> {
+  const nextAttemptAt = notice.nextAttemptAt ?? nowMs
   await db.write([
+    // What was written since waits for the same moment: a due notice is one that can be delivered.
+    orm
+      .update(accountingOutbox)
+      .set({ nextAttemptAt })
+      .where(
+        sql`company_id = ${companyId} AND order_id = ${orderId} AND ${IS_NOT_DONE} AND state = 'pending' AND id <> ${id}
+          AND next_attempt_at <> ${nextAttemptAt}`,
+      ),
     orm
       .update(accountingOutbox)
       .set({ ...notice, updatedAt: nowMs })

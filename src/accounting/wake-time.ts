@@ -1,17 +1,18 @@
-import type { Queue } from './queries.ts'
-
-/** Whether the company's integration cannot go on until somebody changes it. */
-function isStopped({ integration, connection }: Pick<Queue, 'integration' | 'connection'>): boolean {
-  return integration !== null && connection !== null && connection.stoppedFor === integration.updatedAt
-}
+import type { Standing } from './queries.ts'
 
 /**
- * When the company's notices are to be delivered, in milliseconds since the epoch: `nowMs` for at once, null for not
- * by itself.
+ * When a company's accounting system may next be called: 0 for at once, milliseconds since the epoch after a pause, null
+ * for not before somebody changes the integration or ends the company's suspension.
  */
-export function getWakeTime(queue: Queue, nowMs: number): number | null {
-  const { integration, connection, orderIds, nextAttemptAt } = queue
-  if (!integration || isStopped(queue)) return null
-  const at = orderIds.length > 0 ? nowMs : nextAttemptAt
-  return at === null ? null : Math.max(at, connection?.pausedUntil ?? 0)
+export function getOpenTime({ isSuspended, integration, connection }: Standing): number | null {
+  if (isSuspended || !integration || connection?.stoppedFor === integration.updatedAt) return null
+  return connection?.pausedUntil ?? 0
+}
+
+const FIRST_RETRY_MS = 30_000
+const LAST_RETRY_MS = 3_600_000
+
+/** How long to wait after so many runs in a row that failed. */
+export function getRetryDelay(failures: number): number {
+  return Math.min(FIRST_RETRY_MS * 2 ** (failures - 1), LAST_RETRY_MS)
 }

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import * as z from 'zod/mini'
 import { email } from '../clients/contract.ts'
-import { date, id, text, trimmed } from '../http/contract.ts'
+import { id as anyId, date, text, trimmed } from '../http/contract.ts'
 import { discountAmountType } from '../orders/contract.ts'
 import { CommandError } from './command.ts'
 import { integrationsFile } from './seed-integrations.ts'
@@ -9,7 +9,12 @@ import { integrationsFile } from './seed-integrations.ts'
 const MONEY_MAX = 999_999_999.99
 const QUANTITY_MAX = 1_000_000
 const JSON_MAX_BYTES = 500_000
+const JSON_MAX_DEPTH = 500
 
+/** What the API gives out begins above the highest id of a seed: these leave it room. */
+const ID_MAX = 2 ** 48
+
+const id = anyId.check(z.maximum(ID_MAX, `must be at most ${ID_MAX}`))
 const flag = z._default(z.boolean(), false)
 const line = z._default(z.nullable(trimmed(255)), null)
 const reason = z._default(z.nullable(trimmed(1000)), null)
@@ -109,7 +114,10 @@ const invoice = z
     id,
     number: z.optional(trimmed(64)),
     due_date: day,
-    tax_id: z._default(z.nullable(z.int().check(z.nonnegative())), null),
+    tax_id: z._default(
+      z.nullable(z.int().check(z.nonnegative(), z.maximum(ID_MAX, `must be at most ${ID_MAX}`))),
+      null,
+    ),
     tax_exempt: flag,
     tax_exempt_reason: reason,
     discount_amount: z._default(decimals(2, 0, MONEY_MAX), 0),
@@ -161,13 +169,12 @@ const catalogItem = z.strictObject({
   deleted: flag,
 })
 
-/** Stored as JSON text, well under what one value may be. */
+/** Stored as JSON text, well under what one value may be, and no deeper than SQLite reads. */
 const json = z.optional(
-  z
-    .json()
-    .check(
-      z.refine((value) => Buffer.byteLength(JSON.stringify(value)) <= JSON_MAX_BYTES, 'must be at most 500 KB as JSON'),
-    ),
+  z.json().check(
+    z.refine((value) => Buffer.byteLength(JSON.stringify(value)) <= JSON_MAX_BYTES, 'must be at most 500 KB as JSON'),
+    z.refine((value) => depthOf(value) <= JSON_MAX_DEPTH, `must be nested at most ${JSON_MAX_DEPTH} deep`),
+  ),
 )
 const threadId = text(1, 255)
 
@@ -232,6 +239,11 @@ export function checkSeed(value: unknown, name: string): SeedFile {
       issues.map((issue) => ({ path: issue.path, message: issue.message })),
     ),
   )
+}
+
+function depthOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  return 1 + Object.values(value).reduce((deepest, member) => Math.max(deepest, depthOf(member)), 0)
 }
 
 export interface SeedIssue {

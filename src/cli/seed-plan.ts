@@ -1,5 +1,6 @@
 import { and, eq, ne, type SQL, sql } from 'drizzle-orm'
 import type { SqliteRemoteDatabase } from 'drizzle-orm/sqlite-proxy'
+import { selectRow } from '../db/columns.ts'
 import {
   artworks,
   catalogItems,
@@ -90,9 +91,19 @@ function planCompany(orm: Orm, company: SeedFile['company'], now: number): Query
       .set({ ...values, updatedAt: now })
       .where(and(eq(companies.id, id), differs)),
     orm.insert(companies).select(
-      // In the table's order of columns; the counters start at their defaults.
-      sql`SELECT ${id}, coalesce(max(slot) + 1, 0), ${name}, ${sql.param(accountingSyncEnabled, companies.accountingSyncEnabled)}, ${sql.param(suspended, companies.suspended)}, 0, 0, 1000, ${now}, ${now}
-        FROM ${companies} HAVING NOT EXISTS (SELECT 1 FROM ${companies} WHERE id = ${id})`,
+      selectRow(
+        companies,
+        {
+          id,
+          slot: sql`coalesce(max(slot) + 1, 0)`,
+          name,
+          accountingSyncEnabled: sql.param(accountingSyncEnabled, companies.accountingSyncEnabled).getSQL(),
+          suspended: sql.param(suspended, companies.suspended).getSQL(),
+          createdAt: now,
+          updatedAt: now,
+        },
+        sql`FROM ${companies} HAVING NOT EXISTS (SELECT 1 FROM ${companies} WHERE id = ${id})`,
+      ),
     ),
   ]
 }

@@ -38,14 +38,14 @@ const creation = {
         companyName: sql`${columns.companyName}`,
         companyNameKey: sql`${columns.companyNameKey}`,
         companyId,
-        id: sql`(SELECT value + 1 FROM sequences WHERE name = 'clients')`,
+        id: sql`(SELECT last_client_id + 1 FROM companies WHERE id = ${companyId})`,
         createdAt: now,
         updatedAt: now,
       })
       .returning(clientColumns),
   ),
   audit: prepare((p: Placeholders<Actor>) =>
-    auditEntry(p, 'client.create', sql`(SELECT value FROM sequences WHERE name = 'clients')`),
+    auditEntry(p, 'client.create', sql`(SELECT last_client_id FROM companies WHERE id = ${p.companyId})`),
   ),
 }
 

@@ -1,7 +1,11 @@
 import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../http/context.ts'
-import { orm, type Placeholders } from './client.ts'
+import type { Placeholders } from './client.ts'
+import { insertRow } from './columns.ts'
 import { auditLog } from './schema.ts'
+
+/** A change that a token repeats on the same thing within this time is recorded once. */
+const AUDIT_INTERVAL_MS = 60_000
 
 /** Who changes something, and when. */
 export function actorOf({ companyId, token, requestId, now }: RequestContext) {
@@ -12,7 +16,7 @@ export type Actor = keyof ReturnType<typeof actorOf>
 
 /**
  * A statement for the batch of a change: who did what. `entityId`, a number or text, may be SQL that reads an id made in
- * the same batch; nothing is written where `when` does not hold.
+ * the same batch; nothing is written where `when` does not hold, or where the same was recorded within a minute.
  */
 export function auditEntry(
   { companyId, tokenId, requestId, now }: Placeholders<Actor>,
@@ -21,8 +25,13 @@ export function auditEntry(
   when: SQL = sql`1`,
 ) {
   // A number comes as a floating-point one, whose text would end in `.0`.
-  const id = sql`(SELECT CASE typeof(value) WHEN 'real' THEN CAST(value AS INTEGER) ELSE value END FROM (SELECT ${entityId} AS value))`
-  return orm
-    .insert(auditLog)
-    .select(sql`SELECT NULL, ${companyId}, ${tokenId}, ${requestId}, ${action}, ${id}, ${now} WHERE ${when}`)
+  const entity = sql`(SELECT CASE typeof(value) WHEN 'real' THEN CAST(value AS INTEGER) ELSE value END AS id
+    FROM (SELECT ${entityId} AS value)) AS entity`
+  const isRecorded = sql`EXISTS (SELECT 1 FROM audit_log WHERE company_id = ${companyId} AND entity_id = entity.id
+    AND action = ${action} AND token_id = ${tokenId} AND at > ${now} - ${sql.raw(String(AUDIT_INTERVAL_MS))})`
+  return insertRow(
+    auditLog,
+    { companyId, tokenId, requestId, action, entityId: sql`entity.id`, at: now },
+    sql`FROM ${entity} WHERE ${when} AND NOT ${isRecorded}`,
+  )
 }

@@ -1,5 +1,6 @@
 import { getTableColumns, is, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { type SQLiteColumn, SQLiteReal, type SQLiteTable } from 'drizzle-orm/sqlite-core'
+import { orm } from './client.ts'
 import { artworks, clients, invoiceItems, invoices, orderStatuses, orders, payments, taxes } from './schema.ts'
 
 type Columns<T extends SQLiteTable> = T['_']['columns']
@@ -64,6 +65,29 @@ export function jsonRow<T extends Record<string, SQLiteColumn> & { id: SQLiteCol
     rowOrNull: sql<RowOf<T> | null>`CASE WHEN ${columns.id} IS NOT NULL THEN ${array} END`.mapWith(decode),
     decode,
   }
+}
+
+/** Values by column; a column left out takes its default. */
+type RowValues<T extends SQLiteTable> = { [Name in keyof Columns<T>]?: Placeholder | SQL | string | number | null }
+
+/**
+ * The `SELECT` of an `INSERT … SELECT`: each value is named by its column, and comes in the order that Drizzle lists them.
+ *
+ * @param rest of the statement behind the values, such as `WHERE …`
+ */
+export function selectRow<T extends SQLiteTable>(table: T, values: RowValues<T>, rest: SQL): SQL {
+  const named = new Map<string, unknown>(Object.entries(values))
+  const columns = Object.entries<SQLiteColumn>(getTableColumns(table)).filter(([, column]) => !column.generated)
+  const selected = columns.map(([name, column]) => {
+    const value = named.get(name)
+    return sql`${value === undefined ? sql.param(column.default ?? null, column) : value}`
+  })
+  return sql`SELECT ${sql.join(selected, sql`, `)} ${rest}`
+}
+
+/** An `INSERT … SELECT` of at most one row: see {@link selectRow}. */
+export function insertRow<T extends SQLiteTable>(table: T, values: RowValues<T>, rest: SQL) {
+  return orm.insert(table).select(selectRow(table, values, rest))
 }
 
 /** Of columns to set by placeholders, those whose value is given. */

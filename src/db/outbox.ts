@@ -1,11 +1,13 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { orm, type Placeholders } from './client.ts'
+import type { Placeholders } from './client.ts'
+import { insertRow } from './columns.ts'
 import { accountingOutbox } from './schema.ts'
 
 /**
  * A statement for the batch of an order's change: the notice for the accounting system. It is written when the request,
  * else the company, wants the accounting system told, the company's integration is enabled, and `when` holds. It gives
- * a row when it is: then somebody should call `wakeAccounting` after the commit.
+ * a row when it is: then somebody should call `wakeAccounting` after the commit. It is due when the call of its order
+ * that is under way is, so that a due row can always be delivered.
  */
 export function accountingNotice(
   { companyId, now, requested }: Placeholders<'companyId' | 'now', 'requested'>,
@@ -16,14 +18,14 @@ export function accountingNotice(
   const wanted = requested
     ? sql`${requested} = 1`
     : sql`EXISTS (SELECT 1 FROM companies WHERE id = ${companyId} AND accounting_sync_enabled = 1)`
-  return orm
-    .insert(accountingOutbox)
-    .select(
-      sql`SELECT NULL, ${companyId}, ${orderId}, ${operation}, 'pending', 0, 0, ${now}, NULL, NULL, NULL, ${now}, ${now}
-        WHERE ${wanted} AND ${when} AND EXISTS (
-          SELECT 1 FROM integrations WHERE company_id = ${companyId} AND kind = 'accounting_sync' AND enabled = 1)`,
-    )
-    .returning({ id: accountingOutbox.id })
+  const sentUntil = sql`coalesce((SELECT max(next_attempt_at) FROM accounting_outbox WHERE ${isOfOrder(companyId, orderId)}
+    AND state <> 'done' AND state = 'sent'), 0)`
+  return insertRow(
+    accountingOutbox,
+    { companyId, orderId, operation, nextAttemptAt: sql`max(${now}, ${sentUntil})`, createdAt: now, updatedAt: now },
+    sql`WHERE ${wanted} AND ${when} AND EXISTS (
+      SELECT 1 FROM integrations WHERE company_id = ${companyId} AND kind = 'accounting_sync' AND enabled = 1)`,
+  ).returning({ id: accountingOutbox.id })
 }
 
 /** How an order stands with the accounting system. */
@@ -47,12 +49,19 @@ export const accountingColumns = {
 
 /** A table of one row, to be joined. */
 export function accountingSource(companyId: Placeholder, orderId: SQL): SQL {
+  const newestOf = (state: string) => sql`SELECT max(id) AS id FROM accounting_outbox
+    WHERE ${isOfOrder(companyId, orderId)} AND state <> 'done' AND state = ${sql.raw(`'${state}'`)}`
+  const newest = (one: string, other: string) =>
+    sql`(SELECT max(id) FROM (${newestOf(one)} UNION ALL ${newestOf(other)}))`
   return sql`(SELECT notice.state, notice.last_error, stop.reason, link.synced_at FROM (SELECT 1)
-    LEFT JOIN (SELECT state, last_error FROM accounting_outbox
-      WHERE company_id = ${companyId} AND order_id = ${orderId} AND state <> 'done'
-      ORDER BY state IN ('pending', 'sent') DESC, id DESC LIMIT 1) AS notice
+    LEFT JOIN accounting_outbox AS notice
+      ON notice.id = coalesce(${newest('pending', 'sent')}, ${newest('parked', 'dead')})
     LEFT JOIN accounting_links AS link ON link.company_id = ${companyId} AND link.order_id = ${orderId}
     LEFT JOIN (SELECT reason FROM accounting_connections AS c
       JOIN integrations AS i ON i.company_id = c.company_id AND i.kind = 'accounting_sync'
       WHERE c.company_id = ${companyId} AND c.stopped_for = i.updated_at) AS stop) AS accounting`
+}
+
+function isOfOrder(companyId: Placeholder, orderId: SQL): SQL {
+  return sql`company_id = ${companyId} AND order_id = ${orderId}`
 }

@@ -1,11 +1,7 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 
 /** Up to so many rows are skipped by OFFSET; a later page is looked up by counts. */
-const OFFSET_MAX = 1_000
-
-export function isDeep(offset: number): boolean {
-  return offset > OFFSET_MAX
-}
+export const OFFSET_MAX = 1_000
 
 /**
  * The common table expressions that find a page of a list by counts of its parts (days, blocks of ids), so that no row
@@ -26,3 +22,11 @@ export function spanOfPage(limit: Placeholder, offset: Placeholder): SQL {
 
 /** The elements of the whole list. */
 export const totalOfCounted = sql<number>`(SELECT coalesce(sum(number), 0) FROM counted)`
+
+/** Whether the page lies nearer to the end of its parts than to their beginning: it is then walked from there. */
+export const IS_NEAR_END = sql`(skipped > available / 2)`
+
+/** The rows that a walk takes: none unless the condition on the span holds. */
+export function takenIf(condition: SQL): SQL {
+  return sql`(SELECT iif(${condition}, taken, 0) FROM span)`
+}

@@ -14,8 +14,11 @@ import {
 
 /*
  * Every row belongs to a company, and every key begins with it: `(company_id, id)` is the primary key, and foreign keys
- * carry both columns, so that the database itself refuses a reference into another company. Ids that the API gives out
- * come from `sequences` and are never used twice by any company; a seed may give any id that is free in its company.
+ * carry both columns, so that the database itself refuses a reference into another company. Ids are given out per
+ * company and tell nothing of another; a seed may give any id up to 2^48 that is free in its company.
+ *
+ * No plan relies on statistics: every read finds its rows by a key or index whose first columns are all given. A partial
+ * index is used only by a query that repeats its condition to the letter.
  *
  * Times are milliseconds since the epoch; dates are `YYYY-MM-DD`; money is integer cents. Full-text tables, counters
  * and the triggers that keep both are in the migrations: Drizzle has no words for them.
@@ -40,18 +43,16 @@ export const companies = sqliteTable(
     /** Kept by triggers: rows that are not deleted, so that a list's total costs one row. */
     clientCount: integer('client_count').notNull().default(0),
     orderCount: integer('order_count').notNull().default(0),
+    /** The highest ids so far, raised by triggers: those that a seed brings are skipped. */
+    lastClientId: integer('last_client_id').notNull().default(0),
+    lastOrderId: integer('last_order_id').notNull().default(0),
+    lastInvoiceId: integer('last_invoice_id').notNull().default(0),
     lastInvoiceNumber: integer('last_invoice_number').notNull().default(1000),
     createdAt: integer('created_at').notNull(),
     updatedAt: integer('updated_at').notNull(),
   },
   (t) => [check('companies_slot', sql`${t.slot} BETWEEN 0 AND 1023`)],
 )
-
-/** The last id given out, per table. Raised by triggers, so that ids which a seed brings are skipped. */
-export const sequences = sqliteTable('sequences', {
-  name: text('name').primaryKey(),
-  value: integer('value').notNull(),
-})
 
 export const apiTokens = sqliteTable(
   'api_tokens',
@@ -83,7 +84,12 @@ export const orderStatuses = sqliteTable(
     isDefault: flag('is_default'),
     deleted: flag('deleted'),
   },
-  (t) => [primaryKey({ columns: [t.companyId, t.id] })],
+  (t) => [
+    primaryKey({ columns: [t.companyId, t.id] }),
+    index('order_statuses_default')
+      .on(t.companyId, t.position, t.id)
+      .where(sql`${t.isDefault} = 1 AND ${t.deleted} = 0`),
+  ],
 )
 
 export const taxes = sqliteTable(
@@ -188,22 +194,29 @@ export const orders = sqliteTable(
     belongsTo([t.companyId, t.orderStatusId], [orderStatuses.companyId, orderStatuses.id]),
     index('orders_live').on(t.companyId, t.createdDate, t.id).where(sql`${t.deleted} = 0`),
     index('orders_of_client').on(t.companyId, t.clientId, t.createdDate, t.id).where(sql`${t.deleted} = 0`),
+    index('orders_of_client_status')
+      .on(t.companyId, t.clientId, t.orderStatusId, t.createdDate, t.id)
+      .where(sql`${t.deleted} = 0`),
     index('orders_of_status').on(t.companyId, t.orderStatusId, t.createdDate, t.id).where(sql`${t.deleted} = 0`),
   ],
 )
 
-/** Orders that are not deleted, by status (0: none) and day: totals of filtered lists without counting orders. */
+/**
+ * Orders that are not deleted, by status (0: none): of all clients (`clientId` 0) by day and on all days (`createdDate`
+ * empty), and of each client on all days. Totals of lists come from them instead of from the orders.
+ */
 export const orderCounts = sqliteTable(
   'order_counts',
   {
     companyId: companyId(),
+    clientId: integer('client_id').notNull(),
     statusId: integer('status_id').notNull(),
     createdDate: text('created_date').notNull(),
     count: integer('count').notNull(),
   },
   (t) => [
-    primaryKey({ columns: [t.companyId, t.statusId, t.createdDate] }),
-    index('order_counts_by_day').on(t.companyId, t.createdDate, t.count),
+    primaryKey({ columns: [t.companyId, t.clientId, t.statusId, t.createdDate] }),
+    index('order_counts_by_day').on(t.companyId, t.createdDate, t.count).where(sql`${t.createdDate} > ''`),
   ],
 )
 
@@ -281,9 +294,9 @@ export const payments = sqliteTable(
     note: text('note'),
   },
   (t) => [
-    primaryKey({ columns: [t.companyId, t.id] }),
+    primaryKey({ columns: [t.companyId, t.invoiceId, t.id] }),
     belongsTo([t.companyId, t.invoiceId], [invoices.companyId, invoices.id]),
-    index('payments_of_invoice').on(t.companyId, t.invoiceId, t.id),
+    uniqueIndex('payments_id').on(t.companyId, t.id),
   ],
 )
 
@@ -323,7 +336,7 @@ export const catalogItems = sqliteTable(
   (t) => [primaryKey({ columns: [t.companyId, t.id] })],
 )
 
-/** Cached links between mail threads and the CRM. Only a seed writes them; `companyId` is the company that did. */
+/** Cached links between mail threads and the CRM. Only a seed writes them: they belong to its company. */
 export const threadContexts = sqliteTable(
   'thread_contexts',
   {
@@ -343,7 +356,11 @@ export const threadContexts = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.companyId, t.threadId] }),
-    index('thread_contexts_legacy').on(t.legacyThreadId, t.updatedAt),
+    index('thread_contexts_legacy').on(t.companyId, t.legacyThreadId, t.updatedAt),
+    check(
+      'thread_contexts_json',
+      sql`json_valid(${t.clientData}) AND json_valid(${t.clientsData}) AND json_valid(${t.ordersData}) AND json_valid(${t.participantEmails}) AND json_valid(${t.participantsData}) AND json_type(${t.clientData}) = 'object'`,
+    ),
   ],
 )
 
@@ -413,6 +430,9 @@ export const integrations = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.companyId, t.kind] }),
+    index('integrations_accounting')
+      .on(t.companyId, t.updatedAt)
+      .where(sql`${t.kind} = 'accounting_sync' AND ${t.enabled} = 1`),
     check('integrations_kind', sql`${t.kind} IN ('supplier_a', 'supplier_b', 'accounting_sync', 'storage')`),
   ],
 )
@@ -463,8 +483,10 @@ export const accountingOutbox = sqliteTable(
   },
   (t) => [
     belongsTo([t.companyId, t.orderId], [orders.companyId, orders.id]),
-    index('accounting_outbox_due').on(t.companyId, t.nextAttemptAt).where(sql`${t.state} IN ('pending', 'sent')`),
-    index('accounting_outbox_of_order').on(t.companyId, t.orderId, t.id).where(sql`${t.state} <> 'done'`),
+    index('accounting_outbox_due')
+      .on(t.companyId, t.nextAttemptAt, t.id, t.orderId)
+      .where(sql`${t.state} IN ('pending', 'sent')`),
+    index('accounting_outbox_of_order').on(t.companyId, t.orderId, t.state, t.id).where(sql`${t.state} <> 'done'`),
     index('accounting_outbox_done').on(t.updatedAt).where(sql`${t.state} = 'done'`),
     check('accounting_outbox_operation', sql`${t.operation} IN ('create', 'update', 'delete')`),
     check('accounting_outbox_state', sql`${t.state} IN ('pending', 'sent', 'parked', 'dead', 'done')`),
@@ -490,7 +512,10 @@ export const accountingLinks = sqliteTable(
   ],
 )
 
-/** Who changed what, through which token; no values. Rows older than 90 days are removed by the cron trigger. */
+/**
+ * Who changed what, through which token; no values. One row a minute for the same change of the same thing. Rows older
+ * than 90 days are removed by the cron trigger.
+ */
 export const auditLog = sqliteTable(
   'audit_log',
   {
@@ -502,7 +527,10 @@ export const auditLog = sqliteTable(
     entityId: text('entity_id').notNull(),
     at: integer('at').notNull(),
   },
-  (t) => [index('audit_log_company').on(t.companyId, t.id), index('audit_log_at').on(t.at)],
+  (t) => [
+    index('audit_log_of_entity').on(t.companyId, t.entityId, t.action, t.tokenId, t.at),
+    index('audit_log_at').on(t.at),
+  ],
 )
 
 /** A composite foreign key; without `ON DELETE`, so that nothing disappears by cascade. */

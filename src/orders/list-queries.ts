@@ -1,7 +1,7 @@
 import { and, desc, eq, type SQL, sql } from 'drizzle-orm'
 import { type Database, orm, type Placeholders, prepare } from '../db/client.ts'
 import { projectColumns } from '../db/columns.ts'
-import { isDeep, spanOfPage } from '../db/paging.ts'
+import { IS_NEAR_END, OFFSET_MAX, spanOfPage, takenIf } from '../db/paging.ts'
 import { companies, orderCounts, orders } from '../db/schema.ts'
 import { offsetOf, type Page } from '../http/pagination.ts'
 
@@ -25,60 +25,77 @@ const pageOfOrders = prepare((p: Filter & Placeholders<'limit' | 'offset'>) =>
 )
 
 /**
- * The same for a later page: the days that hold it are found by their counts, and walked from the end that is nearer.
+ * The same for a later page, walked from the end of the list that is nearer; where that is far, too, the months that hold
+ * the page are found by their counts first.
  */
 const deepPageOfOrders = prepare((p: Filter & Placeholders<'limit' | 'offset'>) => {
-  const isNearEnd = sql`skipped > available / 2`
   const ids = sql`SELECT id FROM orders
-    WHERE ${isListed(p)} AND created_date BETWEEN (SELECT low FROM span) AND (SELECT high FROM span)`
+    WHERE ${isListed(p)} AND created_date BETWEEN (SELECT low FROM span) AND (SELECT high || '~' FROM span)`
+  const isFar = sql`min(${p.offset}, whole.number - ${p.offset}) > ${sql.raw(`${OFFSET_MAX}`)}`
   return orm
     .select(projectColumns)
     .from(orders)
     .where(
       sql`${orders.companyId} = ${p.companyId} AND ${orders.id} IN (
-        WITH counted AS MATERIALIZED (${countsOfDays(p)}), ${spanOfPage(p.limit, p.offset)}
+        WITH whole AS MATERIALIZED (SELECT (${totalOf(p)}) AS number),
+        counted AS MATERIALIZED (
+          SELECT '' AS part, number FROM whole WHERE NOT ${isFar}
+          UNION ALL ${countsOfMonths(p, isFar)}),
+        ${spanOfPage(p.limit, p.offset)}
         SELECT id FROM (${ids} ORDER BY created_date DESC, id DESC
-          LIMIT (SELECT iif(${isNearEnd}, 0, taken) FROM span) OFFSET (SELECT skipped FROM span))
+          LIMIT ${takenIf(sql`NOT ${IS_NEAR_END}`)} OFFSET (SELECT skipped FROM span))
         UNION ALL SELECT id FROM (${ids} ORDER BY created_date, id
-          LIMIT (SELECT iif(${isNearEnd}, taken, 0) FROM span) OFFSET (SELECT available - skipped - taken FROM span)))`,
+          LIMIT ${takenIf(IS_NEAR_END)} OFFSET (SELECT available - skipped - taken FROM span)))`,
     )
     .orderBy(desc(orders.createdDate), desc(orders.id))
 })
 
-/** How many orders each day has; of a client's orders no such counts are kept. */
-function countsOfDays(p: Filter): SQL {
+/** How many orders each month has; a client's are counted, since no days are kept of them. */
+function countsOfMonths(p: Filter, isWanted: SQL): SQL {
+  const month = sql`substr(created_date, 1, 7)`
   if (p.clientId) {
-    return sql`SELECT created_date AS part, count(*) AS number FROM orders WHERE ${isListed(p)} GROUP BY created_date`
+    return sql`SELECT ${month} AS part, count(*) AS number FROM whole CROSS JOIN orders
+      WHERE ${isWanted} AND ${isListed(p)} GROUP BY part`
   }
   const condition = and(
-    sql`company_id = ${p.companyId}`,
-    p.status && sql`status_id = ${p.status}`,
+    isWanted,
+    sql`company_id = ${p.companyId} AND created_date > ''`,
+    p.status && sql`client_id = 0 AND status_id = ${p.status}`,
     ...inDays(sql`created_date`, p),
   )
-  return sql`SELECT created_date AS part, sum(count) AS number FROM ${orderCounts} WHERE ${condition} GROUP BY created_date`
+  return sql`SELECT ${month} AS part, sum(count) AS number FROM whole CROSS JOIN ${orderCounts}
+    WHERE ${condition} GROUP BY part`
 }
 
-/** Rows are counted only where a client's few orders are asked for. */
-const countOfOrders = prepare((p: Filter) => {
-  if (p.clientId !== undefined) return orm.select({ total: countAll }).from(orders).where(isListed(p))
-  const { companyId, status, from, to } = p
-  if (status === undefined && from === undefined && to === undefined) {
+/** Orders are counted only where those of a client between days are asked for. */
+function totalOf(p: Filter) {
+  const { companyId, clientId, status, from, to } = p
+  const isAnyDay = from === undefined && to === undefined
+  if (clientId !== undefined && !isAnyDay) return orm.select({ total: countAll }).from(orders).where(isListed(p))
+  if (clientId === undefined && status === undefined && isAnyDay) {
     return orm
       .select({ total: sql<number>`${companies.orderCount}`.as('total') })
       .from(companies)
       .where(eq(companies.id, companyId))
   }
+  // Without a client or status, the index of the days alone holds the rows of all clients.
+  const day = sql`${orderCounts.createdDate}`
   return orm
     .select({ total: sql<number>`coalesce(sum(${orderCounts.count}), 0)`.as('total') })
     .from(orderCounts)
     .where(
       and(
         eq(orderCounts.companyId, companyId),
+        clientId ? eq(orderCounts.clientId, clientId) : status && sql`${orderCounts.clientId} = 0`,
         status && eq(orderCounts.statusId, status),
-        ...inDays(sql`${orderCounts.createdDate}`, p),
+        // A client has rows for all days together only.
+        clientId ? undefined : isAnyDay ? sql`${day} = ''` : sql`${day} > ''`,
+        ...inDays(day, p),
       ),
     )
-})
+}
+
+const countOfOrders = prepare(totalOf)
 
 const countAll = sql<number>`count(*)`.as('total')
 
@@ -86,7 +103,7 @@ const countAll = sql<number>`count(*)`.as('total')
 export async function listOrders(db: Database, companyId: number, page: Page, filter: OrderFilter) {
   const values = { companyId, clientId: filter.client_id, status: filter.status, from: filter.from, to: filter.to }
   const offset = offsetOf(page)
-  const pageOf = isDeep(offset) ? deepPageOfOrders : pageOfOrders
+  const pageOf = offset > OFFSET_MAX ? deepPageOfOrders : pageOfOrders
   const [rows, [count]] = await db.read([pageOf({ ...values, limit: page.per_page, offset }), countOfOrders(values)])
   return { rows, total: count?.total ?? 0 }
 }

@@ -1,7 +1,7 @@
 import { and, eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { type Actor, actorOf, auditEntry } from '../db/audit.ts'
 import { orm, type Placeholders, prepare } from '../db/client.ts'
-import { given } from '../db/columns.ts'
+import { given, insertRow } from '../db/columns.ts'
 import { accountingNotice } from '../db/outbox.ts'
 import { companies, invoices, orderStatuses, orders } from '../db/schema.ts'
 import type { RequestContext } from '../http/context.ts'
@@ -15,9 +15,6 @@ import { toHundredths } from './totals.ts'
 type Field = keyof ReturnType<typeof valuesOf>
 type ChangeOf<Name extends string> = Placeholders<Actor | Name, Field>
 
-/** The id that the order made in this batch was given. */
-const MADE_ID = sql`(SELECT value FROM sequences WHERE name = 'orders')`
-
 type Creation = ChangeOf<'today'>
 
 /** The statements of {@link createOrder}. */
@@ -25,10 +22,18 @@ const creation = {
   order: prepare((p: Creation) => {
     const defaultStatus = sql`(SELECT id FROM ${orderStatuses}
       WHERE company_id = ${p.companyId} AND is_default = 1 AND deleted = 0 ORDER BY position, id LIMIT 1)`
-    return orm.insert(orders).select(
-      sql`SELECT ${p.companyId}, (SELECT value + 1 FROM sequences WHERE name = 'orders'), ${p.title}, ${p.clientId},
-        ${p.description ?? null}, ${p.startDate ?? null}, ${p.deadline ?? null}, ${p.statusId ?? defaultStatus},
-        ${p.clientNotes ?? null}, ${p.today}, ${p.now}, ${p.now}, 0 WHERE ${allOf(referenceChecks(p))}`,
+    return insertRow(
+      orders,
+      {
+        ...given(projectColumns(p)),
+        companyId: p.companyId,
+        id: sql`last_order_id + 1`,
+        orderStatusId: p.statusId ?? defaultStatus,
+        createdDate: p.today,
+        createdAt: p.now,
+        updatedAt: p.now,
+      },
+      isCreatedBy(p),
     )
   }),
   number: prepare((p: Creation) =>
@@ -37,19 +42,40 @@ const creation = {
       .set({ lastInvoiceNumber: sql`${companies.lastInvoiceNumber} + 1` })
       .where(and(eq(companies.id, p.companyId), allOf(referenceChecks(p)))),
   ),
-  invoice: prepare((p: Creation) =>
-    orm.insert(invoices).select(
-      sql`SELECT ${p.companyId}, (SELECT value + 1 FROM sequences WHERE name = 'invoices'), ${MADE_ID},
-        CAST(last_invoice_number AS TEXT), ${p.deadline ?? null}, ${p.taxId ?? null}, ${p.taxExempt ?? 0},
-        ${p.taxExemptReason ?? null}, ${p.discountHundredths ?? 0}, ${p.discountAmountType ?? 'percentage'},
-        ${p.discountType ?? 'before_tax'}, 0, ${p.now}, ${p.now}
-        FROM ${companies} WHERE id = ${p.companyId} AND ${allOf(referenceChecks(p))}`,
-    ),
-  ),
-  notice: prepare((p: Creation) => accountingNotice(p, 'create', MADE_ID, allOf(referenceChecks(p)))),
-  audit: prepare((p: Creation) => auditEntry(p, 'order.create', MADE_ID, allOf(referenceChecks(p)))),
-  rows: prepare((p: Creation) => orderRows({ ...p, id: MADE_ID, when: allOf(referenceChecks(p)) })),
+  invoice: prepare((p: Creation) => {
+    // What the request does not say of the tax is the client's; a reason of the client's belongs to its exemption.
+    const ofClient = (column: SQL) =>
+      sql`(SELECT ${column} FROM clients WHERE company_id = ${p.companyId} AND id = ${p.clientId})`
+    return insertRow(
+      invoices,
+      {
+        taxExempt: ofClient(sql`tax_exempt`),
+        ...(!p.taxExempt && { taxExemptReason: ofClient(sql`tax_exempt_reason`) }),
+        ...given(invoiceColumns(p)),
+        companyId: p.companyId,
+        id: sql`last_invoice_id + 1`,
+        orderId: sql`last_order_id`,
+        number: sql`CAST(last_invoice_number AS TEXT)`,
+        createdAt: p.now,
+        updatedAt: p.now,
+      },
+      isCreatedBy(p),
+    )
+  }),
+  notice: prepare((p: Creation) => accountingNotice(p, 'create', madeId(p), allOf(referenceChecks(p)))),
+  audit: prepare((p: Creation) => auditEntry(p, 'order.create', madeId(p), allOf(referenceChecks(p)))),
+  rows: prepare((p: Creation) => orderRows({ ...p, id: madeId(p), when: allOf(referenceChecks(p)) })),
   verdict: prepare((p: Creation) => orm.select(verdictOf(referenceChecks(p))).from(sql`(SELECT 1)`)),
+}
+
+/** Behind the values of a row that is made of its company's counters. */
+function isCreatedBy(p: Creation): SQL {
+  return sql`FROM ${companies} WHERE ${companies.id} = ${p.companyId} AND ${allOf(referenceChecks(p))}`
+}
+
+/** The id that the order made in this batch was given. */
+function madeId({ companyId }: Creation): SQL {
+  return sql`(SELECT last_order_id FROM companies WHERE id = ${companyId})`
 }
 
 /**
@@ -180,7 +206,7 @@ function numberOf(flag: boolean | undefined): number | undefined {
   return flag === undefined ? undefined : Number(flag)
 }
 
-function projectColumns(p: Update) {
+function projectColumns(p: ChangeOf<never>) {
   return {
     title: p.title,
     clientId: p.clientId,

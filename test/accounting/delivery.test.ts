@@ -121,7 +121,7 @@ describe('a step that was overtaken', () => {
     await shop.world.spoil({ match: INVOICE_POST, ...SPOILT.broken })
     await shop.deliver()
     const db = databaseFor(env.DB, shop.company.id)
-    const [sent] = (await loadOrder(db, shop.company.id, id)).notices
+    const [sent] = (await loadOrder(db, shop.company.id, id, Date.now())).notices
     if (!sent) throw new Error('There is no notice.')
     const late = { ...sent, requestId: 'another' }
     await recordStep(db, shop.company.id, late, { notice: { state: 'dead' } }, Date.now())

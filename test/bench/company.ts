@@ -17,8 +17,9 @@ const KINDS = 'Club Co School League Works Group Partners Studio Team Supply'.sp
 const NAMES = 'Ines Omar Lena Mateo Aiko Priya Jonas Fatima Tomás Chloé Noah Zofia Ivan Grace Hugo Amara'.split(' ')
 
 /**
- * Fills an empty database with one company of `size` clients and twice as many orders with an invoice and a line each.
- * Each client's name ends in a number of its own, in base 36, so that a search can ask for about twenty of them.
+ * Fills an empty database with one company of `size` clients and twice as many orders with an invoice, a line, a payment,
+ * an artwork and a delivered event each, and a thread context for each client. There are no statistics of it. Each
+ * client's name ends in a number of its own, in base 36, so that a search can ask for about twenty of them.
  */
 export async function fillCompany(worker: Miniflare, size: number, tokenCount: number): Promise<string[]> {
   const db = await worker.getD1Database('DB')
@@ -51,8 +52,11 @@ export async function fillCompany(worker: Miniflare, size: number, tokenCount: n
     )
     await insert(db, 'invoices', orders.map(invoiceRow))
     await insert(db, 'invoice_items', orders.map(itemRow))
+    await insert(db, 'payments', orders.map(paymentRow))
+    await insert(db, 'artworks', orders.map(artworkRow))
+    await insert(db, 'accounting_outbox', orders.map(eventRow))
+    await insert(db, 'thread_contexts', ids.map(contextRow))
   }
-  await db.prepare('PRAGMA optimize').run()
   return tokens
 }
 
@@ -136,5 +140,38 @@ function itemRow(id: number): Row {
     quantity: 24,
     unit_price_cents: 950,
     search_text: 'HEAVY COTTON TEE',
+  }
+}
+
+function paymentRow(id: number): Row {
+  return { company_id: 1, id, invoice_id: id, amount_cents: 10_000, method: 'card', paid_at: '2026-09-01' }
+}
+
+function artworkRow(id: number): Row {
+  return { company_id: 1, id, order_id: id, name: 'Crest', print_method: 'screen', placements: '["front"]' }
+}
+
+function eventRow(id: number): Row {
+  return {
+    company_id: 1,
+    order_id: id,
+    operation: 'create',
+    state: 'done',
+    next_attempt_at: 0,
+    created_at: 0,
+    updated_at: id,
+  }
+}
+
+function contextRow(id: number): Row {
+  const legacyId = id.toString(16).padStart(16, '0')
+  return {
+    company_id: 1,
+    thread_id: `thread-f:${id}`,
+    legacy_thread_id: legacyId,
+    client_id: String(id),
+    orders_data: JSON.stringify([{ id: id * 2 - 1 }, { id: id * 2 }]),
+    fetched_at: NEWEST,
+    updated_at: NEWEST,
   }
 }

@@ -54,7 +54,7 @@ export default {
       const upper = body.company_name.toUpperCase()
       const [row] = await ask(
         `INSERT INTO clients (company_id, id, company_name, company_name_key, email, email_key, created_at, updated_at)
-         VALUES (1, (SELECT value + 1 FROM sequences WHERE name = 'clients'), ?, ?, ?, ?, ?, ?) RETURNING ${CLIENT}`,
+         VALUES (1, (SELECT last_client_id + 1 FROM companies WHERE id = 1), ?, ?, ?, ?, ?, ?) RETURNING ${CLIENT}`,
         body.company_name,
         upper,
         body.email,

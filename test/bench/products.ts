@@ -90,7 +90,6 @@ async function prepare(floorScript: string, state: string, suppliers: Suppliers)
     await integration('supplier_a', `${suppliers.a.url}${ENDPOINT_PATH}`, CREDENTIALS_A),
     await integration('supplier_b', suppliers.b.url, CREDENTIALS_B),
   ])
-  await db.prepare('PRAGMA optimize').run()
   await worker.dispose()
   return tokens
 }

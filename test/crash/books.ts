@@ -150,6 +150,7 @@ function createClient(books: Books, fields: ClientFields & { company_name: strin
 
 function createOrder(books: Books, fields: OrderFields & { title: string; client_id: number }, at: number): void {
   const id = ++books.last.orders
+  const client = books.clients.get(fields.client_id)
   books.orders.set(id, {
     id,
     title: fields.title,
@@ -171,8 +172,8 @@ function createOrder(books: Books, fields: OrderFields & { title: string; client
     number: String(++books.last.number),
     due_date: null,
     tax_id: null,
-    tax_exempt: 0,
-    tax_exempt_reason: null,
+    tax_exempt: client?.tax_exempt ?? 0,
+    tax_exempt_reason: fields.tax_exempt === undefined ? (client?.tax_exempt_reason ?? null) : null,
     discount_hundredths: 0,
     discount_amount_type: 'percentage',
     discount_type: 'before_tax',

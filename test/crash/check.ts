@@ -156,12 +156,16 @@ function checkCounts(db: DatabaseSync): string[] {
   )
   const days = select(
     db,
-    'SELECT status_id, created_date, count FROM order_counts WHERE count <> 0 ORDER BY status_id, created_date',
+    `SELECT client_id, status_id, created_date, count FROM order_counts WHERE count <> 0
+     ORDER BY client_id, status_id, created_date`,
   )
   const realDays = select(
     db,
-    `SELECT coalesce(order_status_id, 0) AS status_id, created_date, count(*) AS count FROM orders WHERE deleted = 0
-     GROUP BY 1, 2 ORDER BY 1, 2`,
+    `WITH live AS (SELECT client_id, coalesce(order_status_id, 0) AS status_id, created_date FROM orders WHERE deleted = 0)
+     SELECT client_id, status_id, created_date, count(*) AS count FROM (
+       SELECT 0 AS client_id, status_id, created_date FROM live UNION ALL SELECT 0, status_id, '' FROM live
+       UNION ALL SELECT client_id, status_id, '' FROM live)
+     GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`,
   )
   return [...differences('the counts of the company', kept, real), ...differences('the order counts', days, realDays)]
 }

@@ -20,9 +20,10 @@ export function select<T>(db: DatabaseSync, sql: string): T[] {
 /** What the tables hold, but for threads: their content needs more than a look. */
 export function readBooks(db: DatabaseSync): Books {
   const byKey = <T>(rows: T[], key: (row: T) => number) => new Map(rows.map((row) => [key(row), row]))
-  const last = (name: string) =>
-    select<{ value: number }>(db, `SELECT value FROM sequences WHERE name = '${name}'`)[0]?.value ?? Number.NaN
-  const [company] = select<{ number: number }>(db, 'SELECT last_invoice_number AS number FROM companies')
+  const [last] = select<Books['last']>(
+    db,
+    'SELECT last_client_id AS clients, last_order_id AS orders, last_invoice_id AS invoices, last_invoice_number AS number FROM companies',
+  )
   const [status] = select<{ id: number }>(db, 'SELECT id FROM order_statuses WHERE is_default = 1 AND deleted = 0')
   return {
     clients: byKey(select<ClientRow>(db, `SELECT ${CLIENT} FROM clients ORDER BY id`), (row) => row.id),
@@ -30,12 +31,7 @@ export function readBooks(db: DatabaseSync): Books {
     invoices: byKey(select<InvoiceRow>(db, `SELECT ${INVOICE} FROM invoices ORDER BY order_id`), (row) => row.order_id),
     threads: new Map(),
     notices: readNotices(db),
-    last: {
-      clients: last('clients'),
-      orders: last('orders'),
-      invoices: last('invoices'),
-      number: company?.number ?? Number.NaN,
-    },
+    last: last ?? { clients: Number.NaN, orders: Number.NaN, invoices: Number.NaN, number: Number.NaN },
     defaultStatusId: status?.id ?? Number.NaN,
   }
 }

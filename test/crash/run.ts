@@ -5,7 +5,7 @@ import { createRandom, type Random } from '../../src/cli/random.ts'
 import type { Books } from './books.ts'
 import { at, checkDatabase } from './check.ts'
 import { checkThroughApi } from './check-answers.ts'
-import type { Write } from './journal.ts'
+import type { Action, Write } from './journal.ts'
 import { readBooks, select } from './read-books.ts'
 import { type Service, startService, type Victim } from './service.ts'
 import { openShop, type Shop } from './shop.ts'
@@ -133,7 +133,8 @@ async function writeUntilKilled(service: Service, shop: Shop, world: World, roun
     while (!isKilled) {
       const requestId = `crash-${turn}-${++count}`
       open.add(requestId)
-      const sent = await send(service.url, tokenOf(shop, count), requestId, makeAction(random, world), world)
+      const action = makeAction(random, world)
+      const sent = await send(service.url, tokenFor(shop, action, count), requestId, action, world)
       open.delete(requestId)
       writes.push(sent.write)
       remember(world, sent.write)
@@ -180,6 +181,18 @@ function recheck(shop: Shop, spoil: string, first: Books, journal: readonly Writ
   } finally {
     rmSync(copy, { force: true })
   }
+}
+
+/**
+ * The same change of the same thing comes with another token each time: the audit, which tells what was carried out,
+ * records it once a minute for one token.
+ */
+function tokenFor(shop: Shop, action: Action, count: number): string {
+  if (action.kind === 'client.create' || action.kind === 'order.create') return tokenOf(shop, count)
+  const key = JSON.stringify([action.kind, 'id' in action ? action.id : action.thread])
+  const turn = shop.turns.get(key) ?? count
+  shop.turns.set(key, turn + 1)
+  return tokenOf(shop, turn)
 }
 
 function tokenOf({ tokens }: Shop, turn: number): string {

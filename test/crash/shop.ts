@@ -13,11 +13,13 @@ import { createToken } from '../../src/cli/token-store.ts'
 import { credentialsFor, startAccounting } from '../simulators/accounting.ts'
 
 /** A token may make 300 requests a minute, so writes go round many of them. */
-const TOKENS = 40
+const TOKENS = 60
 
 export interface Shop {
   state: string
   tokens: string[]
+  /** Which token the next change of a thing comes with. */
+  turns: Map<string, number>
   /** A consistent copy of the database, taken while the service runs; each replaces the one before. */
   copyDatabase: () => Promise<string>
   close: () => Promise<void>
@@ -38,7 +40,7 @@ export async function openShop(): Promise<Shop> {
   try {
     const tokens = await fill(state, accounting.url)
     const copy = join(folder, 'copy.sqlite')
-    return { state, tokens, copyDatabase: () => copyDatabase(state, copy), close }
+    return { state, tokens, turns: new Map(), copyDatabase: () => copyDatabase(state, copy), close }
   } catch (error) {
     await close()
     throw error

@@ -4,7 +4,7 @@ import { BUDGET_MS } from '../../src/http/deadline.ts'
 import { migrate } from '../support/app.ts'
 import { endpoints, exampleOf } from '../support/endpoints.ts'
 import { drive, MODES, run } from './run.ts'
-import { BINDINGS, openShop, prepareSequences, rowsOf, type Shop, THREAD } from './shop.ts'
+import { BINDINGS, openShop, rowsOf, type Shop, THREAD } from './shop.ts'
 
 /* What has no end by itself, and no binding in the matrix. */
 
@@ -12,7 +12,6 @@ let shop: Shop
 
 beforeAll(async () => {
   await migrate()
-  await prepareSequences()
   shop = await openShop(false)
 })
 afterEach(() => {

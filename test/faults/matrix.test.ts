@@ -4,17 +4,7 @@ import { migrate, request } from '../support/app.ts'
 import { endpoints, exampleOf } from '../support/endpoints.ts'
 import { linesOf } from '../support/log.ts'
 import { type Call, type Fault, lasts, MODES, type Mode, type Outcome, run } from './run.ts'
-import {
-  BINDINGS,
-  EMAIL,
-  normalise,
-  openShop,
-  prepareSequences,
-  rowsOf,
-  type Shop,
-  THREAD,
-  withoutCounts,
-} from './shop.ts'
+import { BINDINGS, EMAIL, normalise, openShop, rowsOf, type Shop, THREAD, withoutCounts } from './shop.ts'
 
 /*
  * Every binding, at every call of every endpoint, in every way of going wrong. An endpoint joins by its contract's
@@ -24,7 +14,6 @@ let injected = 0
 
 beforeAll(async () => {
   await migrate()
-  await prepareSequences()
 })
 afterAll(() => console.log(`${injected} faults injected`))
 

@@ -40,10 +40,6 @@ function namespaceOf(stub: object) {
   return { idFromName: (name: string) => name, get: () => stub }
 }
 
-export async function prepareSequences(): Promise<void> {
-  await sql('UPDATE sequences SET value = ?', FIRST_NEW_ID)
-}
-
 /** A company that has what the examples name; any two are alike but for their own id. */
 export async function openShop(hasFile: boolean): Promise<Shop> {
   const id = freshId()
@@ -65,9 +61,9 @@ export async function openShop(hasFile: boolean): Promise<Shop> {
   const insert = (table: string, row: Record<string, unknown>) => insertion(table, { company_id: id, ...row })
   await env.DB.batch([
     env.DB.prepare(
-      `INSERT INTO companies (id, slot, name, accounting_sync_enabled, created_at, updated_at)
-       SELECT ?1, coalesce(max(slot) + 1, 0), 'Shop', 1, 0, 0 FROM companies`,
-    ).bind(id),
+      `INSERT INTO companies (id, slot, name, accounting_sync_enabled, last_client_id, last_order_id, last_invoice_id, created_at, updated_at)
+       SELECT ?1, coalesce(max(slot) + 1, 0), 'Shop', 1, ?2, ?2, ?2, 0, 0 FROM companies`,
+    ).bind(id, FIRST_NEW_ID),
     insert('order_statuses', { id: 3, title: 'New', is_default: 1 }),
     insert('taxes', { id: 1, name: 'State', rate: 8.25 }),
     insert('clients', {

@@ -62,6 +62,33 @@ describe('the form of a seed file', () => {
     expect(complain(path, value)).toContain(message)
   })
 
+  it.each([
+    'company.id',
+    'order_statuses.0.id',
+    'taxes.0.id',
+    'clients.0.id',
+    'orders.0.id',
+    'orders.0.client_id',
+    'orders.0.order_status_id',
+    'orders.0.invoice.id',
+    'orders.0.invoice.tax_id',
+    'orders.0.invoice.items.0.id',
+    'orders.0.invoice.payments.0.id',
+    'orders.0.artworks.0.id',
+    'catalog_items.0.id',
+  ])('takes ids up to 2^48 only: %s', (path) => {
+    expect(complain(path, 2 ** 48)).not.toContain('at most')
+    for (const id of [2 ** 48 + 1, 4_503_599_627_370_495, 2 ** 53 - 1]) {
+      expect(complain(path, id)).toContain(': must be at most 281474976710656')
+    }
+  })
+
+  it('takes JSON of a thread context up to a depth that the database reads', () => {
+    const nested = (depth: number) => JSON.parse('['.repeat(depth) + ']'.repeat(depth))
+    expect(complain('thread_contexts.0.orders_data', nested(500))).toBe('')
+    expect(complain('thread_contexts.0.orders_data', nested(501))).toContain('must be nested at most 500 deep')
+  })
+
   it('takes an integration that is switched off without credentials', () => {
     expect(complain('integrations.supplier_b', { enabled: false, base_url: 'http://[::1]:1', credentials: {} })).toBe(
       '',

@@ -86,7 +86,11 @@ describe('npm run seed', () => {
     const takenNumber = smallShop()
     takenNumber.orders = [{ id: 9, title: 'x', client_id: 1, invoice: { id: 9, number: '1001' } }]
 
+    const highId = smallShop()
+    highId.clients?.push({ id: 2 ** 48 + 1, company_name: 'Never' })
+
     const cases: [args: string[], message: string][] = [
+      [[await writeSeed(highId)], 'clients[2].id: must be at most 281474976710656'],
       [[], 'Usage: npm run seed -- FILE.json'],
       [[good, '--stat', state], "Unknown option '--stat'. Usage:"],
       [['/nowhere/shop.json'], '/nowhere/shop.json: no such file.'],

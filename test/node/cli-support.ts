@@ -98,7 +98,6 @@ const TABLES = [
   'thread_contexts',
   'integrations',
   'api_tokens',
-  'sequences',
   'order_counts',
 ]
 

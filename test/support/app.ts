@@ -44,14 +44,17 @@ export async function sql<T = Record<string, unknown>>(text: string, ...params: 
   return results
 }
 
+/** Companies give out the same ids; here each has a range of its own, so that another company's id is none of its ids. */
+const ID_SPAN = 10_000_000
+
 /** A company of its own, with two statuses (the first is the default), a tax of 8.25 % and a token. */
 export async function mintCompany(options: { permissions?: string[]; suspended?: boolean } = {}): Promise<TestCompany> {
   const id = freshId()
   await env.DB.batch([
     env.DB.prepare(
-      `INSERT INTO companies (id, slot, name, suspended, created_at, updated_at)
-       SELECT ?1, coalesce(max(slot) + 1, 0), 'Company ' || CAST(?1 AS INTEGER), ?2, 0, 0 FROM companies`,
-    ).bind(id, options.suspended ? 1 : 0),
+      `INSERT INTO companies (id, slot, name, suspended, last_client_id, last_order_id, last_invoice_id, created_at, updated_at)
+       SELECT ?1, coalesce(max(slot) + 1, 0), 'Company ' || CAST(?1 AS INTEGER), ?2, ?3, ?3, ?3, 0, 0 FROM companies`,
+    ).bind(id, options.suspended ? 1 : 0, id * ID_SPAN),
     env.DB.prepare(
       `INSERT INTO order_statuses (company_id, id, title, color, workflow_key, position, is_default)
        VALUES (?1, ?1 * 100 + 1, 'New', '#111', 'new', 1, 1), (?1, ?1 * 100 + 2, 'Printing', '#222', 'production', 2, 0)`,

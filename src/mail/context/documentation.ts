@@ -5,7 +5,7 @@ export const documentation = {
   readThreadContext: {
     summary: 'Read what links a mail thread to clients and orders',
     description:
-      'Answers 404 unless the stored context is tied to the company: through its client, through an order in `orders_data`, or through a company id in its JSON. Of several contexts with this id, the newest that is tied. What in it belongs to another company is left out: elements of `clients_data` and `orders_data`, the client and the selected order. The forms inside the JSON depend on what wrote it.',
+      'A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data`, or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay. The forms inside the JSON depend on what wrote it.',
     example: {
       params: { legacyThreadId: '18c2f0a9b7d3e411' },
       answer: {

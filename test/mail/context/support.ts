@@ -4,14 +4,12 @@ import { freshThreadId } from '../support.ts'
 
 export let me: TestCompany
 export let other: TestCompany
-export let third: TestCompany
 
 /** Ids by whose they are. `both` is mine and the other's, `nobody` is nobody's. */
 interface Ids {
   mine: number
   theirs: number
   both: number
-  third: number
   nobody: number
   deleted: number
 }
@@ -19,23 +17,15 @@ interface Ids {
 export let clients: Ids
 export let orders: Ids
 
-/** Three companies of which two share a client and an order. */
+/** Two companies that share a client and an order. */
 export async function makeCompanies(): Promise<void> {
-  ;[me, other, third] = [await mintCompany(), await mintCompany(), await mintCompany()]
+  ;[me, other] = [await mintCompany(), await mintCompany()]
   const base = me.id * 1_000
-  clients = { mine: base + 1, theirs: base + 2, both: base + 3, third: base + 4, nobody: base + 5, deleted: base + 6 }
-  orders = {
-    mine: base + 11,
-    theirs: base + 12,
-    both: base + 13,
-    third: base + 14,
-    nobody: base + 15,
-    deleted: base + 16,
-  }
+  clients = { mine: base + 1, theirs: base + 2, both: base + 3, nobody: base + 4, deleted: base + 5 }
+  orders = { mine: base + 11, theirs: base + 12, both: base + 13, nobody: base + 14, deleted: base + 15 }
   for (const [company, owned] of [
     [me, ['mine', 'both', 'deleted']],
     [other, ['theirs', 'both']],
-    [third, ['third']],
   ] as const) {
     for (const name of owned) {
       const deleted = name === 'deleted' ? 1 : 0
@@ -99,10 +89,10 @@ export async function read(reader: TestCompany, legacyId: string) {
   return status === 200 ? body : status
 }
 
-/** What `me` gets of a context that `writer` stored. */
-export async function seen(writer: TestCompany, context: Context, asText = false) {
+/** What `me` gets of a context of its own. */
+export async function seen(context: Context, asText = false) {
   const legacyId = freshThreadId()
-  await store(writer, legacyId, context, asText)
+  await store(me, legacyId, context, asText)
   return read(me, legacyId)
 }
 

@@ -1,0 +1,91 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import type { Env } from '../../src/env.ts'
+import { migrate, mintToken, request, send, sql, type TestCompany } from '../support/app.ts'
+import { contracts } from '../support/endpoints.ts'
+import { fillCompany, ROWS } from '../support/fill-company.ts'
+import { meterBindings } from '../support/meter.ts'
+import { BUDGETS, type Budget, dollarsPerMillion, formatBudgets } from './budgets.ts'
+
+/*
+ * What every request reads and writes at most, as D1 counts it. What the objects do later, such as deliveries to
+ * accounting systems, is no part of a request.
+ */
+const quiet = { idFromName: () => ({}), get: () => ({ wake: async () => undefined }) }
+const meter = meterBindings(Object.assign({}, env, { ACCOUNTING_DELIVERY: quiet }) as Env)
+const companies: TestCompany[] = []
+
+beforeAll(async () => {
+  await migrate()
+  companies.push(await fillCompany(), await fillCompany())
+}, 120_000)
+
+/** Sends a request with a token that this isolate knows already, and gives what it took. */
+async function measure(company: TestCompany | undefined, { operation, path, body, status = [200] }: Budget) {
+  const token = await mintToken(company?.id ?? 0)
+  await send(request(token, 'GET', '/clients?per_page=1'), { env: meter.env })
+  meter.take()
+  const method = contracts.find(({ operationId }) => operationId === operation)?.method ?? ''
+  const answer = await send(request(token, method, path, body), { env: meter.env })
+  expect(answer.status, JSON.stringify(answer.body)).toBeOneOf([...status])
+  return meter.take()
+}
+
+/** The tables that hold a company's rows, but for those that cannot have many of one company. */
+function tablesOfRows(): Promise<{ name: string }[]> {
+  return sql(
+    `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND sql NOT LIKE 'CREATE VIRTUAL%'
+       AND name NOT IN ('integrations', 'accounting_connections', 'client_blocks', 'client_search_counts')`,
+  )
+}
+
+describe('the budget of a request', () => {
+  it('is there for every operation', () => {
+    const budgeted = new Set(BUDGETS.map(({ operation }) => operation))
+    expect([...budgeted].sort()).toEqual(contracts.map(({ operationId }) => operationId).sort())
+  })
+
+  it('comes with what a million of it cost', () => {
+    const read = { rowsRead: 1_000, rowsWritten: 0, objectCalls: 0, cacheReads: 0, cacheWrites: 0 }
+    expect(dollarsPerMillion(read)).toBeCloseTo(1.3)
+    expect(dollarsPerMillion({ ...read, rowsRead: 0, rowsWritten: 2, objectCalls: 1 })).toBeCloseTo(2.45)
+    expect(dollarsPerMillion({ ...read, rowsRead: 0, cacheReads: 1, cacheWrites: 1 })).toBeCloseTo(5.8)
+    expect(formatBudgets().split('\n')).toHaveLength(BUDGETS.length + 2)
+  })
+})
+
+describe.each([
+  ['without statistics', 0],
+  ['with statistics', 1],
+])('%s, with 5,000 rows in every table for each of two companies', (kind, index) => {
+  const hasStatistics = kind === 'with statistics'
+
+  beforeAll(async () => {
+    if (hasStatistics) await env.DB.prepare('PRAGMA optimize').run()
+  })
+
+  it('are all tables filled, and is nothing else known of them', async () => {
+    const tables = await tablesOfRows()
+    expect(tables.length).toBeGreaterThan(15)
+    for (const { name } of tables) {
+      const [count] = await sql<{ n: number }>(
+        `SELECT count(*) AS n FROM ${name} WHERE company_id = ?`,
+        companies[index]?.id,
+      )
+      expect(count?.n, name).toBeGreaterThanOrEqual(ROWS)
+    }
+    const known = await sql<{ tbl: string }>('SELECT DISTINCT tbl FROM sqlite_stat1')
+    const ofRows = known.filter(({ tbl }) => tables.some(({ name }) => name === tbl))
+    if (hasStatistics) expect(ofRows.length).toBeGreaterThan(5)
+    else expect(ofRows).toEqual([])
+  })
+
+  it.each(BUDGETS.map((budget): [string, string, Budget] => [budget.operation, budget.name, budget]))(
+    '%s (%s) costs at most its budget',
+    async (_, __, budget) => {
+      const used = await measure(companies[index], budget)
+      const over = Object.entries(used).filter(([kind, count]) => count > budget[kind as keyof typeof used])
+      expect(Object.fromEntries(over), `used: ${JSON.stringify(used)}`).toEqual({})
+    },
+  )
+})

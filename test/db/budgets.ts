@@ -1,0 +1,172 @@
+/** What a request may cost at most, with 5,000 rows in every table for each of two companies. */
+export interface Budget extends Cost {
+  /** A contract's `operationId`. */
+  operation: string
+  /** What the request asks, for the table. */
+  name: string
+  path: string
+  body?: unknown
+  /** 200 unless told. */
+  status?: readonly number[]
+}
+
+interface Cost {
+  rowsRead: number
+  rowsWritten: number
+  /** Calls to Durable Objects: the rate limiter's, and the accounting delivery's. */
+  objectCalls: number
+  cacheReads: number
+  cacheWrites: number
+}
+
+type More = Partial<Omit<Budget, 'operation' | 'name' | 'path' | 'rowsRead' | 'rowsWritten'>>
+
+type Row = [name: string, rowsRead: number, rowsWritten: number, path: string, more?: More]
+
+const MAILBOX = 'box@x.example'
+const FIELDS = { first_name: 'A', last_name: 'B', email: 'n@x.example', phone: '5', tax_exempt: true }
+const ALL_OF_ORDER = { client_id: 1, status_id: 4, tax_id: 2, deadline: '2027-01-01', discount_amount: 5 }
+const UNTOLD = { accounting_sync_enabled: false }
+const FILE = { fileName: 'a.png', size: 1, legacyThreadId: 't' }
+const NINETY_LETTERS = Array.from({ length: 90 }, (_, index) => 'abcdefghijklmnopqrstuvwxyz'[index % 26]).join('%20')
+
+const threadOf = (text: string) => ({ body: { account_email: MAILBOX, subject: 's', messages: [{ text }] } })
+const NOT_FOUND: More = { status: [404] }
+/** The delivery is called after the response. */
+const WITH_EVENT: More = { objectCalls: 2 }
+
+/**
+ * The ids are those of `test/support/fill-company.ts`; each row that a request changes is changed by it alone.
+ */
+const ROWS: Record<string, Row[]> = {
+  listClients: [
+    ['first page', 30, 0, '/clients'],
+    ['100 a page', 150, 0, '/clients?per_page=100'],
+    ['last page', 150, 0, '/clients?page=200'],
+    ['a page far past the end', 25, 0, '/clients?page=1000000'],
+    ['search, one hit', 25, 0, '/clients?q=club%204321'],
+    ['search, every client a hit', 9100, 1, '/clients?q=harbor'],
+    ['the same again', 150, 0, '/clients?q=harbor'],
+    ['search, every client a hit, last page', 170, 0, '/clients?q=harbor&page=200'],
+    ['search for digits', 25, 0, '/clients?q=5551004321'],
+    ['search for two characters', 190, 1, '/clients?q=ha'],
+    ['search for one character without a hit', 30, 0, '/clients?q=z'],
+  ],
+  readClient: [
+    ['by id', 2, 0, '/clients/4321'],
+    ['by email', 3, 0, '/clients/c4321%40x.example'],
+    ['unknown', 1, 0, '/clients/99999', NOT_FOUND],
+  ],
+  createClient: [['all fields', 40, 10, '/clients', { body: { company_name: 'New', ...FIELDS } }]],
+  updateClient: [
+    ['a field that is searched', 75, 9, '/clients/101', { body: { company_name: 'Renamed' } }],
+    ['a field that is not searched', 12, 4, '/clients/102', { body: { website: 'x.example' } }],
+    ['by email, deleted', 20, 9, '/clients/c103%40x.example', { body: { deleted: true } }],
+    ['the same again', 12, 4, '/clients/102', { body: { website: 'y.example' } }],
+  ],
+  listOrders: [
+    ['first page', 30, 0, '/orders'],
+    ['last page', 200, 0, '/orders?page=200'],
+    ['a page far past the end', 60, 0, '/orders?page=1000000'],
+    ['of a client with 1 order', 8, 0, '/orders?client_id=4321'],
+    ['of a client with 3,000', 37, 0, '/orders?client_id=1'],
+    ['of that client, last page', 3200, 0, '/orders?client_id=1&page=120'],
+    ['of that client with a status', 30, 0, '/orders?client_id=1&status=2'],
+    ['of that client with a status that none has', 1, 0, '/orders?client_id=1&status=9'],
+    ['of that client in 300 days (600 orders)', 700, 0, '/orders?client_id=1&from=2020-01-01&to=2020-10-26'],
+    ['of a status', 30, 0, '/orders?status=2'],
+    ['of a status in 300 days', 400, 0, '/orders?status=2&from=2020-01-01&to=2020-10-26'],
+    ['in 300 days of 7 statuses', 1300, 0, '/orders?from=2020-01-01&to=2020-10-26'],
+  ],
+  readOrder: [
+    ['1 line, payment and artwork', 24, 0, '/orders/4321'],
+    ['10 lines, 5 payments, 5 artworks, 500 events', 41, 0, '/orders/1'],
+    ['unknown', 1, 0, '/orders/99999', NOT_FOUND],
+  ],
+  createOrder: [
+    ['with an event', 76, 23, '/orders', { ...WITH_EVENT, body: { title: 'New', ...ALL_OF_ORDER } }],
+    ['with the default status', 52, 19, '/orders', { body: { title: 'New', client_id: 1, ...UNTOLD } }],
+    ['of an unknown client', 37, 0, '/orders', { body: { title: 'New', client_id: 99999 }, status: [400] }],
+  ],
+  updateOrder: [
+    ['title', 23, 4, '/orders/201', { body: { title: 'Changed', ...UNTOLD } }],
+    ['all fields, with an event', 60, 20, '/orders/202', { ...WITH_EVENT, body: ALL_OF_ORDER }],
+    ['10 lines, 5 payments, 500 events', 43, 8, '/orders/1', { ...WITH_EVENT, body: { title: 'Changed' } }],
+    ['unknown', 12, 0, '/orders/99999', { ...NOT_FOUND, body: { title: 'Changed' } }],
+  ],
+  deleteOrder: [
+    ['with an event', 43, 14, '/orders/203', WITH_EVENT],
+    ['unknown', 13, 0, '/orders/99999', NOT_FOUND],
+  ],
+  searchProducts: [
+    ['newest items', 26, 0, '/products/search'],
+    ['one item and line', 11, 0, '/products/search?q=hoodie%204321', { cacheReads: 1 }],
+    ['every item and line', 300, 0, '/products/search?q=hoodie', { cacheReads: 1 }],
+    ['a long and a short word', 300, 0, '/products/search?q=hoodie%20xl', { cacheReads: 1 }],
+    ['a long word, and a short one without a hit', 3, 0, '/products/search?q=hoodie%20qq', { cacheReads: 1 }],
+    ['two characters', 300, 0, '/products/search?q=xl', { cacheReads: 1 }],
+    ['90 words of one letter', 3, 0, `/products/search?q=${NINETY_LETTERS}`, { cacheReads: 1 }],
+  ],
+  readProduct: [
+    ['invoice line', 3, 0, '/products/invoice_item?id=4321'],
+    ['supplier that is not set up', 1, 0, '/products/supplier_b?style=x', { status: [409], cacheReads: 1 }],
+  ],
+  readThreadContext: [
+    ['1 client and 2 orders', 15, 0, '/mail/threads/t4321'],
+    ['the oldest of 20 alone tied', 150, 0, '/mail/threads/many'],
+    ['unknown', 1, 0, '/mail/threads/unknown', NOT_FOUND],
+  ],
+  putEmailThread: [
+    ['new, 150 KB', 12, 8, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
+    ['the same again', 3, 1, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
+    ['changed, 3 MB', 23, 11, '/mail/email-threads/new', threadOf('y'.repeat(3_000_000))],
+  ],
+  readEmailThread: [
+    ['3 MB', 11, 0, `/mail/email-threads/new?account_email=${MAILBOX}`],
+    ['unknown', 1, 0, `/mail/email-threads/unknown?account_email=${MAILBOX}`, NOT_FOUND],
+  ],
+  presignUpload: [['file', 2, 0, '/orders/4321/files/presign', { body: FILE, status: [200, 409] }]],
+  listFiles: [['of an order', 2, 0, '/orders/4321/files']],
+}
+
+/** Every request that is measured, in the order in which they are sent. */
+export const BUDGETS: readonly Budget[] = Object.entries(ROWS).flatMap(([operation, rows]) =>
+  rows.map(([name, rowsRead, rowsWritten, path, more]) => ({
+    operation,
+    name,
+    path,
+    rowsRead,
+    rowsWritten,
+    objectCalls: 1,
+    cacheReads: 0,
+    cacheWrites: 0,
+    ...more,
+  })),
+)
+
+/** US dollars for one of each, beyond what a paid plan includes: Workers, D1, Durable Objects and KV. */
+const REQUEST_PRICE = 0.3 / 1e6
+const PRICES: Cost = {
+  rowsRead: 0.001 / 1e6,
+  rowsWritten: 1 / 1e6,
+  objectCalls: 0.15 / 1e6,
+  cacheReads: 0.5 / 1e6,
+  cacheWrites: 5 / 1e6,
+}
+
+/** What a million of a request cost at most. */
+export function dollarsPerMillion(cost: Cost): number {
+  const kinds = Object.keys(PRICES) as (keyof Cost)[]
+  return 1e6 * kinds.reduce((sum, kind) => sum + cost[kind] * PRICES[kind], REQUEST_PRICE)
+}
+
+/** The table of the README. */
+export function formatBudgets(): string {
+  const rows = BUDGETS.map((budget) => {
+    const { operation, name, rowsRead, rowsWritten, objectCalls, cacheReads, cacheWrites } = budget
+    const cells = [operation, name, rowsRead, rowsWritten, objectCalls, cacheReads + cacheWrites]
+    return `| ${[...cells, dollarsPerMillion(budget).toFixed(2)].join(' | ')} |`
+  })
+  const head = '| Operation | Request | Rows read | Rows written | Object calls | KV calls | US$ a million |'
+  return [head, '|---|---|---:|---:|---:|---:|---:|', ...rows].join('\n')
+}
