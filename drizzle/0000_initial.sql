@@ -101,6 +101,24 @@ CREATE TABLE `catalog_items` (
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
+CREATE TABLE `client_blocks` (
+	`company_id` integer NOT NULL,
+	`block` integer NOT NULL,
+	`live` integer NOT NULL,
+	`version` integer NOT NULL,
+	PRIMARY KEY(`company_id`, `block`),
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
+) WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `client_search_counts` (
+	`company_id` integer NOT NULL,
+	`search` text NOT NULL,
+	`counts` text NOT NULL,
+	`counted_at` integer NOT NULL,
+	PRIMARY KEY(`company_id`, `search`),
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
+) WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `clients` (
 	`company_id` integer NOT NULL,
 	`id` integer NOT NULL,

@@ -4,15 +4,30 @@
 -- BEGIN and END in capitals and no CASE in triggers: the remote splitter needs both.
 CREATE VIRTUAL TABLE clients_fts USING fts5(text, digits, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
 --> statement-breakpoint
-CREATE VIRTUAL TABLE catalog_items_fts USING fts5(text, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
+-- Trigrams cannot find one or two characters. These are the tokens `SLOTxHEXxBLOCK` of every one and two characters of a
+-- client; a block is 4,096 ids. A row of the vocabulary is the number of clients of one company's block that hold them.
+CREATE VIRTUAL TABLE clients_grams USING fts5(grams, content='', contentless_delete=1, detail='none', tokenize='ascii');
 --> statement-breakpoint
-CREATE VIRTUAL TABLE invoice_items_fts USING fts5(text, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
+CREATE VIRTUAL TABLE clients_grams_counts USING fts5vocab('clients_grams', 'row');
+--> statement-breakpoint
+-- `spaced` has U+001E around every character, so that its trigrams are one (`^A^`) and two (`A^B`) characters of the text.
+CREATE VIRTUAL TABLE catalog_items_fts USING fts5(text, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
+--> statement-breakpoint
+CREATE VIRTUAL TABLE invoice_items_fts USING fts5(text, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
 --> statement-breakpoint
 CREATE TRIGGER clients_insert AFTER INSERT ON clients BEGIN
   UPDATE companies SET client_count = client_count + 1 - new.deleted, last_client_id = max(last_client_id, new.id)
     WHERE id = new.company_id;
+  INSERT INTO client_blocks (company_id, block, live, version) VALUES (new.company_id, new.id >> 12, 1 - new.deleted, 1)
+    ON CONFLICT DO UPDATE SET live = live + 1 - new.deleted, version = version + 1;
   INSERT INTO clients_fts (rowid, text, digits)
     SELECT slot << 53 | new.id, new.search_text, new.phone_digits FROM companies WHERE id = new.company_id AND new.deleted = 0;
+  INSERT INTO clients_grams (rowid, grams)
+    SELECT slot << 53 | new.id, (
+      SELECT group_concat(slot || 'x' || hex(substr(text, key + 1, 1)) || block || slot || 'x' || hex(substr(text, key + 1, 2)) || block, '')
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
+    FROM (SELECT slot, new.search_text || char(31) || new.phone_digits AS text, printf('x%013d ', new.id >> 12) AS block
+      FROM companies WHERE id = new.company_id AND new.deleted = 0 LIMIT 1);
 END;
 --> statement-breakpoint
 CREATE TRIGGER clients_delete_flag AFTER UPDATE OF deleted ON clients WHEN old.deleted <> new.deleted BEGIN
@@ -21,9 +36,18 @@ END;
 --> statement-breakpoint
 CREATE TRIGGER clients_search AFTER UPDATE ON clients
 WHEN old.search_text <> new.search_text OR old.phone_digits <> new.phone_digits OR old.deleted <> new.deleted BEGIN
+  UPDATE client_blocks SET live = live + old.deleted - new.deleted, version = version + 1
+    WHERE company_id = new.company_id AND block = new.id >> 12;
   DELETE FROM clients_fts WHERE rowid = (SELECT slot << 53 | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0);
+  DELETE FROM clients_grams WHERE rowid = (SELECT slot << 53 | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0);
   INSERT INTO clients_fts (rowid, text, digits)
     SELECT slot << 53 | new.id, new.search_text, new.phone_digits FROM companies WHERE id = new.company_id AND new.deleted = 0;
+  INSERT INTO clients_grams (rowid, grams)
+    SELECT slot << 53 | new.id, (
+      SELECT group_concat(slot || 'x' || hex(substr(text, key + 1, 1)) || block || slot || 'x' || hex(substr(text, key + 1, 2)) || block, '')
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
+    FROM (SELECT slot, new.search_text || char(31) || new.phone_digits AS text, printf('x%013d ', new.id >> 12) AS block
+      FROM companies WHERE id = new.company_id AND new.deleted = 0 LIMIT 1);
 END;
 --> statement-breakpoint
 CREATE TRIGGER orders_insert AFTER INSERT ON orders BEGIN
@@ -59,27 +83,39 @@ CREATE TRIGGER invoices_insert AFTER INSERT ON invoices BEGIN
 END;
 --> statement-breakpoint
 CREATE TRIGGER catalog_items_insert AFTER INSERT ON catalog_items BEGIN
-  INSERT INTO catalog_items_fts (rowid, text)
-    SELECT slot << 53 | new.id, new.search_text FROM companies WHERE id = new.company_id AND new.deleted = 0;
+  INSERT INTO catalog_items_fts (rowid, text, spaced)
+    SELECT slot << 53 | new.id, new.search_text, (
+      SELECT char(30) || group_concat(substr(new.search_text, key + 1, 1), char(30)) || char(30)
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(new.search_text))), '00', '0,'), ',') || ']'))
+    FROM companies WHERE id = new.company_id AND new.deleted = 0;
 END;
 --> statement-breakpoint
 CREATE TRIGGER catalog_items_search AFTER UPDATE OF search_text, deleted ON catalog_items
 WHEN old.search_text <> new.search_text OR old.deleted <> new.deleted BEGIN
   DELETE FROM catalog_items_fts WHERE rowid = (SELECT slot << 53 | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0);
-  INSERT INTO catalog_items_fts (rowid, text)
-    SELECT slot << 53 | new.id, new.search_text FROM companies WHERE id = new.company_id AND new.deleted = 0;
+  INSERT INTO catalog_items_fts (rowid, text, spaced)
+    SELECT slot << 53 | new.id, new.search_text, (
+      SELECT char(30) || group_concat(substr(new.search_text, key + 1, 1), char(30)) || char(30)
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(new.search_text))), '00', '0,'), ',') || ']'))
+    FROM companies WHERE id = new.company_id AND new.deleted = 0;
 END;
 --> statement-breakpoint
 CREATE TRIGGER invoice_items_insert AFTER INSERT ON invoice_items BEGIN
-  INSERT INTO invoice_items_fts (rowid, text)
-    SELECT slot << 53 | new.id, new.search_text FROM companies WHERE id = new.company_id AND new.deleted = 0;
+  INSERT INTO invoice_items_fts (rowid, text, spaced)
+    SELECT slot << 53 | new.id, new.search_text, (
+      SELECT char(30) || group_concat(substr(new.search_text, key + 1, 1), char(30)) || char(30)
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(new.search_text))), '00', '0,'), ',') || ']'))
+    FROM companies WHERE id = new.company_id AND new.deleted = 0;
 END;
 --> statement-breakpoint
 CREATE TRIGGER invoice_items_search AFTER UPDATE OF search_text, deleted ON invoice_items
 WHEN old.search_text <> new.search_text OR old.deleted <> new.deleted BEGIN
   DELETE FROM invoice_items_fts WHERE rowid = (SELECT slot << 53 | old.id FROM companies WHERE id = old.company_id AND old.deleted = 0);
-  INSERT INTO invoice_items_fts (rowid, text)
-    SELECT slot << 53 | new.id, new.search_text FROM companies WHERE id = new.company_id AND new.deleted = 0;
+  INSERT INTO invoice_items_fts (rowid, text, spaced)
+    SELECT slot << 53 | new.id, new.search_text, (
+      SELECT char(30) || group_concat(substr(new.search_text, key + 1, 1), char(30)) || char(30)
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(new.search_text))), '00', '0,'), ',') || ']'))
+    FROM companies WHERE id = new.company_id AND new.deleted = 0;
 END;
 --> statement-breakpoint
 PRAGMA optimize;

@@ -21,7 +21,7 @@ export const documentation = {
   listClients: {
     summary: 'List and search clients',
     description:
-      'Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone; digits match the digits of a phone whatever stands between them.',
+      'Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone; three digits and more, and a `q` of digits only, match the digits of a phone whatever stands between them.',
     example: {
       query: { q: 'rowing', page: 1, per_page: 25 },
       answer: { data: [exampleClient], pagination: { page: 1, per_page: 25, total: 1 } },

@@ -1,92 +1,15 @@
-import { and, desc, eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { type Actor, actorOf, auditEntry } from '../db/audit.ts'
 import { type Database, orm, type Placeholders, prepare } from '../db/client.ts'
-import { clientColumns, given, jsonRow } from '../db/columns.ts'
-import { clients, companies } from '../db/schema.ts'
-import { clientQuery, digitsOf, fold, idOf, inSlot } from '../db/search.ts'
+import { clientColumns, given } from '../db/columns.ts'
+import { clients } from '../db/schema.ts'
+import { digitsOf, fold } from '../db/search.ts'
 import type { RequestContext } from '../http/context.ts'
-import { offsetOf, type Page } from '../http/pagination.ts'
 import type { ClientFields } from './contract.ts'
 import type { ClientRow } from './present.ts'
 
 /** How a caller names a client: by id, or by an email that matches exactly whatever its case. */
 export type ClientKey = { id: number } | { email: string }
-
-interface Company {
-  companyId: number
-  companySlot: number
-}
-
-const countAll = sql<number>`count(*)`.as('total')
-
-const isLive = (companyId: number | Placeholder) => sql`${clients.companyId} = ${companyId} AND ${clients.deleted} = 0`
-
-const pageOfAll = prepare((p: Placeholders<'companyId' | 'limit' | 'offset'>) =>
-  orm
-    .select(clientColumns)
-    .from(clients)
-    .where(isLive(p.companyId))
-    .orderBy(desc(clients.id))
-    .limit(p.limit)
-    .offset(p.offset),
-)
-
-const countOfAll = prepare((p: Placeholders<'companyId'>) =>
-  orm.select({ total: companies.clientCount }).from(companies).where(eq(companies.id, p.companyId)),
-)
-
-/** So many hits behind a page are gathered with it: where there are no more, their number is the total. */
-const GATHERED = 100
-
-/**
- * A page of what the index finds, and the total, of which a second search is needed only where many are found. A row
- * without a client where the page is empty.
- */
-const pageOfHits = prepare((p: Placeholders<'companyId' | 'slot' | 'match' | 'limit' | 'offset' | 'gathered'>) => {
-  const found = sql`FROM clients_fts WHERE clients_fts MATCH ${p.match} AND ${inSlot(p.slot, sql`rowid`)}`
-  const page = sql`(SELECT hit FROM hits ORDER BY hit DESC LIMIT ${p.limit} OFFSET ${p.offset})`
-  return orm
-    .select({ total: sql<number>`total`.as('the_total'), client: sql`client`.mapWith(client.decode).as('the_client') })
-    .from(
-      sql`(WITH hits AS MATERIALIZED (
-          SELECT ${idOf(sql`rowid`)} AS hit ${found} ORDER BY rowid DESC LIMIT ${p.gathered})
-        SELECT CASE WHEN gathered.number < ${p.gathered} THEN gathered.number ELSE (SELECT count(*) ${found}) END AS total,
-          ${client.rowOrNull} AS client
-        FROM (SELECT count(*) AS number FROM hits) AS gathered
-        LEFT JOIN ${clients} ON ${clients.companyId} = ${p.companyId} AND ${clients.id} IN ${page}
-        ORDER BY ${clients.id} DESC)`,
-    )
-})
-
-const client = jsonRow(clientColumns)
-
-/** One page, newest first, and the exact total. */
-export async function listClients(
-  db: Database,
-  { companyId, companySlot: slot }: Company,
-  page: Page,
-  q: string,
-): Promise<{ rows: ClientRow[]; total: number }> {
-  const search =
-    q === '' ? null : clientQuery(q, { text: sql`${clients.searchText}`, digits: sql`${clients.phoneDigits}` })
-  const [limit, offset] = [page.per_page, offsetOf(page)]
-  if (search && search.match !== null) {
-    const gathered = offset + limit + GATHERED
-    const [found] = await db.read([pageOfHits({ companyId, slot, match: search.match, limit, offset, gathered })])
-    return { rows: found.flatMap((row) => row.client ?? []), total: found[0]?.total ?? 0 }
-  }
-  const [rows, [count]] = await db.read(pageAndCount())
-  return { rows, total: count?.total ?? 0 }
-
-  function pageAndCount() {
-    if (!search) return [pageOfAll({ companyId, limit, offset }), countOfAll({ companyId })] as const
-    const condition = and(isLive(companyId), ...search.rest)
-    return [
-      orm.select(clientColumns).from(clients).where(condition).orderBy(desc(clients.id)).limit(limit).offset(offset),
-      orm.select({ total: countAll }).from(clients).where(condition),
-    ] as const
-  }
-}
 
 const clientById = prepare((p: Placeholders<'companyId' | 'id'>) =>
   orm.select(clientColumns).from(clients).where(isClient(p.companyId, p)),

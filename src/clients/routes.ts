@@ -4,12 +4,13 @@ import { parseId } from '../http/contract.ts'
 import { mount } from '../http/endpoint.ts'
 import { notFound } from '../http/errors.ts'
 import * as contract from './contract.ts'
+import { listClients } from './list-queries.ts'
 import { presentClient } from './present.ts'
 import * as queries from './queries.ts'
 
 export function mountClients(app: Hono<AppEnv>): void {
-  mount(app, contract.listClients, async ({ query: { q, ...page } }, { db, token }) => {
-    const { rows, total } = await queries.listClients(db, token, page, q?.trim() ?? '')
+  mount(app, contract.listClients, async ({ query: { q, ...page } }, context) => {
+    const { rows, total } = await listClients(context, page, q?.trim() ?? '')
     return { data: rows.map(presentClient), pagination: { page: page.page, per_page: page.per_page, total } }
   })
 

@@ -147,6 +147,34 @@ export const clients = sqliteTable(
   ],
 )
 
+/**
+ * Clients that are not deleted, by blocks of 4,096 ids (`id >> 12`), so that a later page is found without a walk over the
+ * pages before it. `version` is raised by every change of what a search finds in the block. Kept by triggers.
+ */
+export const clientBlocks = sqliteTable(
+  'client_blocks',
+  {
+    companyId: companyId(),
+    block: integer('block').notNull(),
+    live: integer('live').notNull(),
+    version: integer('version').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.companyId, t.block] })],
+)
+
+/** Cached counts of searches with many hits: JSON `[[block, version, hits], …]`. A count of another version is not read. */
+export const clientSearchCounts = sqliteTable(
+  'client_search_counts',
+  {
+    companyId: companyId(),
+    /** The folded search text. */
+    search: text('search').notNull(),
+    counts: text('counts').notNull(),
+    countedAt: integer('counted_at').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.companyId, t.search] })],
+)
+
 export const orders = sqliteTable(
   'orders',
   {

@@ -1,7 +1,7 @@
 import { and, desc, eq, getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { type Database, orm } from '../db/client.ts'
 import { catalogItems, integrations, invoiceItems, invoices } from '../db/schema.ts'
-import { idOf, inSlot, wordsQuery } from '../db/search.ts'
+import { idOf, inSlot, wordsMatch } from '../db/search.ts'
 import type { CatalogItemRow, InvoiceItemRow } from './present.ts'
 import type { SupplierName } from './suppliers/supplier.ts'
 
@@ -53,42 +53,30 @@ export async function searchOwn(
 }
 
 function findItems({ companyId, companySlot }: Company, q: string) {
-  const { match, rest } = wordsQuery(q, sql`${catalogItems.searchText}`)
+  const match = wordsMatch(q)
   const live = sql`${catalogItems.companyId} = ${companyId} AND ${catalogItems.deleted} = 0`
-  const limit = q === '' ? SAMPLE : FOUND_MAX
-  if (!match) {
-    return orm
-      .select()
-      .from(catalogItems)
-      .where(and(live, ...rest))
-      .orderBy(desc(catalogItems.id))
-      .limit(limit)
+  if (match === null) {
+    return orm.select().from(catalogItems).where(live).orderBy(desc(catalogItems.id)).limit(SAMPLE)
   }
   return orm
     .select(getTableColumns(catalogItems))
     .from(sql`catalog_items_fts`)
     .innerJoin(catalogItems, sql`${catalogItems.id} = ${idOf(sql`catalog_items_fts.rowid`)}`)
-    .where(and(hits('catalog_items_fts', match, companySlot), live, ...rest))
+    .where(and(hits('catalog_items_fts', match, companySlot), live))
     .orderBy(sql`catalog_items_fts.rowid DESC`)
-    .limit(limit)
+    .limit(FOUND_MAX)
 }
 
 function findLines({ companyId, companySlot }: Company, q: string) {
-  const { match, rest } = wordsQuery(q, sql`${invoiceItems.searchText}`)
-  const live = sql`${invoiceItems.companyId} = ${companyId} AND ${isLive}`
-  if (!match) {
-    return orm
-      .select()
-      .from(invoiceItems)
-      .where(and(live, ...rest))
-      .orderBy(desc(invoiceItems.id))
-      .limit(FOUND_MAX)
-  }
+  const match = wordsMatch(q)
+  if (match === null) return orm.select().from(invoiceItems).where(NONE)
   return orm
     .select(getTableColumns(invoiceItems))
     .from(sql`invoice_items_fts`)
     .innerJoin(invoiceItems, sql`${invoiceItems.id} = ${idOf(sql`invoice_items_fts.rowid`)}`)
-    .where(and(hits('invoice_items_fts', match, companySlot), live, ...rest))
+    .where(
+      and(hits('invoice_items_fts', match, companySlot), sql`${invoiceItems.companyId} = ${companyId} AND ${isLive}`),
+    )
     .orderBy(sql`invoice_items_fts.rowid DESC`)
     .limit(FOUND_MAX)
 }
@@ -109,7 +97,7 @@ const isLive = sql`${invoiceItems.deleted} = 0 AND EXISTS (SELECT 1 FROM ${invoi
 
 function hits(table: 'catalog_items_fts' | 'invoice_items_fts', match: string, slot: number): SQL {
   const name = sql.raw(table)
-  return sql`${name} MATCH ${match} AND ${inSlot(slot, sql`${name}.rowid`)}`
+  return sql`${name} MATCH ${match} AND ${name}.rowid ${inSlot(slot)}`
 }
 
 function supplierIntegrations(companyId: number) {

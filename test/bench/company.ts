@@ -67,7 +67,7 @@ function hashOf(token: string): string {
 type Row = Record<string, string | number | null>
 type D1 = Awaited<ReturnType<Miniflare['getD1Database']>>
 
-async function insert(db: D1, table: string, rows: Row[]): Promise<void> {
+export async function insert(db: D1, table: string, rows: Row[]): Promise<void> {
   const columns = Object.keys(rows[0] ?? {})
   const values = columns.map((column) => `value ->> '$.${column}'`)
   await db
@@ -78,7 +78,7 @@ async function insert(db: D1, table: string, rows: Row[]): Promise<void> {
 
 const pick = (list: string[], n: number) => list[n % list.length] ?? ''
 
-function clientRow(id: number): Row {
+export function clientRow(id: number): Row {
   // A spread that is the same on every run, without a pattern that an index could profit from.
   const n = (id * 2_654_435_761) % 4_294_967_296
   const company = `${pick(ADJECTIVES, n)} ${pick(NOUNS, n >>> 4)} ${pick(KINDS, n >>> 8)} ${id.toString(36)}`

@@ -6,6 +6,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run: () => Promise<void> }>> = 
   mail: () => import('./mail.ts'),
   neighbour: () => import('./neighbour.ts'),
   products: () => import('./products.ts'),
+  shapes: () => import('./shapes.ts'),
 }
 
 const names = process.argv.slice(2)

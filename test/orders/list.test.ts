@@ -73,6 +73,52 @@ describe('the list of orders', () => {
     expect(first.body.data[0]).toEqual((await shop.call('GET', `/orders/${ids[0]}`)).body.project)
   })
 
+  it('has every page of thousands, whichever end it is nearer to', async () => {
+    const shop = await mintShop()
+    const clientIds = [shop.clientId, await createClient(shop)]
+    // Two days hold nearly all orders, so that a page lies in one of them or across both.
+    const days = ['2025-01-01', '2026-03-03', '2026-03-04', '2026-09-09']
+    const rows = Array.from({ length: 3_000 }, (_, n) => ({
+      id: 20_000 + n * 3,
+      clientId: clientIds[n % 5 === 0 ? 1 : 0] ?? 0,
+      statusId: n % 4 === 0 ? null : (shop.statusIds[n % 2] ?? 0),
+      day: days[n % 100 === 0 ? 0 : n % 100 === 1 ? 3 : n < 1_800 ? 1 : 2] ?? '',
+      deleted: n % 50 === 7,
+    }))
+    await sql(
+      `INSERT INTO orders (company_id, id, title, client_id, order_status_id, created_date, deleted, created_at, updated_at)
+       SELECT ?1, value ->> 'id', 'o', value ->> 'clientId', value ->> 'statusId', value ->> 'day', value ->> 'deleted', 0, 0
+       FROM json_each(?2)`,
+      shop.id,
+      JSON.stringify(rows),
+    )
+    const filters = [
+      {},
+      { status: shop.statusIds[1] ?? 0 },
+      { client_id: shop.clientId },
+      { client_id: shop.clientId, from: '2026-03-03' },
+      { from: '2026-03-03', to: '2026-03-04' },
+      { status: shop.statusIds[1] ?? 0, to: '2026-03-04' },
+    ]
+    for (const filter of filters) {
+      const ids = expected(rows, filter)
+      expect(ids.length).toBeGreaterThan(1_300)
+      for (const perPage of [7, 100]) {
+        const pages = Math.ceil(ids.length / perPage)
+        for (const page of [pages >> 1, Math.ceil(1_100 / perPage), pages - 1, pages, pages + 1, 1_000_000]) {
+          const query = new URLSearchParams({ ...filter, page: `${page}`, per_page: `${perPage}` } as Record<
+            string,
+            string
+          >)
+          expect(await list(shop, `?${query}`), query.toString()).toMatchObject({
+            ids: ids.slice((page - 1) * perPage, page * perPage),
+            total: ids.length,
+          })
+        }
+      }
+    }
+  }, 60_000)
+
   it('keeps both ends of from and to, and answers nothing where they cross', async () => {
     const shop = await mintShop()
     for (const [id, day] of [

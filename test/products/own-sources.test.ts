@@ -122,6 +122,62 @@ describe('the text', () => {
   })
 })
 
+describe('words of any length', () => {
+  it('find what holds every one of them as a substring, whatever they are', async () => {
+    const shop = await mintCompany()
+    const { invoiceId } = await mintInvoice(shop)
+    const characters = ['x', 'l', 'e\u0301', 'ß', 'ж', '漢', '🧵', '"', "'", '*', '-', ':', '(', '%', '1']
+    const word = fc.string({ unit: fc.constantFrom(...characters), minLength: 1, maxLength: 5 })
+    const titles = fc.sample(fc.array(word, { minLength: 1, maxLength: 4 }), { seed: 7, numRuns: 40 })
+    for (const [index, words] of titles.entries()) {
+      await addItem(shop, { id: index + 1, title: words.join(' ') })
+      await addLine(shop, { id: index + 1, invoiceId, title: words.join(' '), description: words.join('') })
+    }
+    const plain = (text: string) => text.normalize('NFC').toLowerCase().replaceAll('ß', 'ss')
+    const holding = (words: string[], textsOf: (title: string[]) => string[]) =>
+      titles
+        .flatMap((title, index) => {
+          const texts = textsOf(title).map(plain)
+          return words.every((each) => texts.some((text) => text.includes(each))) ? [index + 1] : []
+        })
+        .reverse()
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.oneof(word, fc.constantFrom(...titles.flat())), { minLength: 1, maxLength: 8 }),
+        async (words) => {
+          const q = words.join(' ')
+          const wanted = plain(q)
+            .split(/\s+/)
+            .filter((each) => each !== '')
+          const answer = await search(shop, q, { include: 'local,lines' })
+          expect(idsOf(answer.local_items), q).toEqual(holding(wanted, (title) => [title.join(' ')]))
+          expect(idsOf(answer.invoice_lines), q).toEqual(holding(wanted, (title) => [title.join(' '), title.join('')]))
+        },
+      ),
+      { numRuns: 100 },
+    )
+  })
+
+  it('are taken a hundred at a time, repeated and contained in each other', async () => {
+    const shop = await mintCompany()
+    const letters = Array.from({ length: 90 }, (_, n) => String.fromCodePoint(0x4e00 + n))
+    await addItem(shop, { id: 1, title: letters.join('') })
+    await addItem(shop, { id: 2, title: letters.slice(1).join('') })
+    const found = async (words: string[]) => {
+      const { local_items, sources } = await search(shop, words.join(' '))
+      expect(sources.local).toBe('ok')
+      return idsOf(local_items)
+    }
+    expect(await found(letters)).toEqual([1])
+    expect(await found(letters.slice(1))).toEqual([2, 1])
+    expect(await found([...letters.slice(1), 'x'])).toEqual([])
+    expect(await found(Array.from({ length: 100 }, () => letters[5] ?? ''))).toEqual([2, 1])
+    const nested = [2, 3, 5, 8].map((end) => letters.slice(0, end).join(''))
+    expect(await found([...nested, ...nested])).toEqual([1])
+    expect(await found([...nested, letters.slice(80).join('')])).toEqual([1])
+  })
+})
+
 describe('how many', () => {
   it('at most 50 found, 20 without a text, newest first', async () => {
     const shop = await mintCompany()
