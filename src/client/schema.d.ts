@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * List and search clients
-         * @description Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone; digits match the digits of a phone whatever stands between them.
+         * @description Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone; three digits and more, and a `q` of digits only, match the digits of a phone whatever stands between them.
          *
          *     Permission: `clients:read`.
          */
