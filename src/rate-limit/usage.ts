@@ -8,9 +8,6 @@ import type { Verdict } from './window.ts'
 /** Charged at most for a batch that failed: D1 does not say how long it took, and an outage must not use up a minute. */
 const FAILED_BATCH_MS = 1_000
 
-/** A batch that has not ended by then counts as failed. */
-const ABANDONED_MS = BUDGET_MS.database + 5_000
-
 /** One request's use of its token's limits: its permit, and the database time of its batches. */
 export class RequestUsage implements Meter {
   private readonly limiter: LocalLimiter
@@ -88,7 +85,7 @@ export class RequestUsage implements Meter {
   }
 
   private async settle(work: Promise<{ durationMs: number }>, pass: Pass, startedAt: number): Promise<void> {
-    const durationMs = await withDeadline(work, ABANDONED_MS).then(
+    const durationMs = await withDeadline(work, BUDGET_MS.database).then(
       (result) => result.durationMs,
       () => Math.min(Date.now() - startedAt, FAILED_BATCH_MS),
     )

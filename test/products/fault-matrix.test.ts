@@ -2,6 +2,7 @@ import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { SupplierName } from '../../src/products/suppliers/supplier.ts'
 import type { Fault } from '../simulators/kit.ts'
 import { migrate, sql } from '../support/app.ts'
+import { linesOf } from '../support/log.ts'
 import { addItem, get, MINUTE_MS, mend, mintShop, never, type Shop, search, travel, withBatch } from './support.ts'
 
 beforeAll(migrate)
@@ -178,9 +179,10 @@ describe('the database', () => {
     const shop = await mintShop()
     await addItem(shop, { title: 'PC61' })
     const warm = await search(shop, 'PC61', { include: 'supplier_a,local' })
-    const start = performance.now()
-    const answer = await search(shop, 'PC61', {}, withBatch(batch))
-    expect(performance.now() - start).toBeLessThan(6_000)
+    // The batch is waited for behind the response, which the log line is not.
+    const { headers, body: answer } = await get(shop, '/products/search?q=PC61', withBatch(batch))
+    const line = linesOf(headers.get('x-request-id')).find(({ event }) => event === 'request')
+    expect(line?.duration_ms).toBeLessThan(6_000)
     expect(answer.sources).toEqual({ local: 'failed', lines: 'failed', supplier_a: 'stale', supplier_b: 'failed' })
     expect(answer).toMatchObject({ local_items: [], invoice_lines: [], supplier_b_styles: [] })
     expect(answer.supplier_a).toEqual(warm.supplier_a)

@@ -118,10 +118,11 @@ export async function giveIntegrations({ id }: FilledCompany): Promise<void> {
 
 type Rows = Record<string, Record<string, unknown>[]>
 
-/** Everything that the database holds but what every request leaves: last use and the audit. */
+/** Everything that the database holds but indexes and what every request leaves: last use, the audit and cached counts. */
 export async function dump(): Promise<Rows> {
   const tables = await sql<{ name: string }>(
     `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '%\\_fts%' ESCAPE '\\'
+       AND name NOT LIKE 'clients\\_grams%' ESCAPE '\\' AND name <> 'client_search_counts'
        AND name NOT LIKE '\\_cf%' ESCAPE '\\' AND name NOT LIKE 'd1\\_%' ESCAPE '\\' AND name <> 'audit_log' ORDER BY name`,
   )
   const results = await env.DB.batch<Record<string, unknown>>(
