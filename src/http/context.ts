@@ -3,6 +3,7 @@ import type { Database } from '../db/client.ts'
 import type { Env } from '../env.ts'
 import type { FileStorage } from '../files/storage.ts'
 import type { Verdict } from '../rate-limit/window.ts'
+import type { Lease } from './memory.ts'
 
 /** What a handler knows of the request that it answers. The company is the token's; there is no other. */
 export interface RequestContext {
@@ -35,6 +36,8 @@ export interface AppEnv {
     context: RequestContext
     /** What the limiter says of this request; null where it did not answer. */
     limit: Promise<Verdict | null>
+    /** What the request holds of the isolate's memory for large bodies. */
+    lease: Lease
     /** The matched contract's operation, for the log. */
     operation?: string
   }

@@ -7,10 +7,16 @@ import type { AppEnv, RequestContext } from './context.ts'
 import type { Answer, Contract, Input } from './contract.ts'
 import { BUDGET_MS, withDeadline } from './deadline.ts'
 import { ApiError, invalid, notFound } from './errors.ts'
+import { isolateMemory, type Lease } from './memory.ts'
 
 const ANSWER = { headers: { 'Cache-Control': 'private, no-store' } }
 
-type Handler<C extends Contract> = (input: Input<C>, context: RequestContext) => Promise<Answer<C> | Response>
+/** `lease` is for large bodies; one that a streamed response needs is released with the response. */
+type Handler<C extends Contract> = (
+  input: Input<C>,
+  context: RequestContext,
+  lease: Lease,
+) => Promise<Answer<C> | Response>
 
 /** What a write may read beside the rate check, before its body has come; `announcedBytes` is the body's length, as far as it is known. */
 type ReadAhead<C extends Contract> = (
@@ -26,7 +32,7 @@ export function mount<C extends Contract>(
   handle: Handler<C>,
   readAhead?: ReadAhead<C>,
 ): void {
-  const steps: MiddlewareHandler<AppEnv>[] = [permit(contract)]
+  const steps: MiddlewareHandler<AppEnv>[] = [permit(contract), leaseMemory]
   if (contract.params) steps.push(validate('param', contract.params, contract.badParams ?? 'not_found'))
   if (readAhead) steps.push(begin(readAhead))
   if (contract.method !== 'GET' && !contract.changesNothing) steps.push(waitForLimit)
@@ -36,7 +42,7 @@ export function mount<C extends Contract>(
   else if (contract.body) steps.push(limitBody(limitBytes), validate('json', contract.body))
 
   app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
-    const answer = await withDeadline(handle(validated<C>(c), c.get('context')), BUDGET_MS.handler)
+    const answer = await withDeadline(handle(validated<C>(c), c.get('context'), c.get('lease')), BUDGET_MS.handler)
     // Hono's own `json()` sets one header after the other, each a call out of the isolate's own memory.
     return answer instanceof Response ? answer : Response.json(answer, ANSWER)
   })
@@ -57,6 +63,18 @@ function permit(contract: Contract): MiddlewareHandler<AppEnv> {
   }
 }
 
+const leaseMemory: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const lease = isolateMemory.open()
+  c.set('lease', lease)
+  try {
+    await next()
+  } finally {
+    // A response that is thrown away is neither read to its end nor canceled.
+    const isSent = lease.isStreaming && c.req.method !== 'HEAD' && (await c.get('limit'))?.allowed !== false
+    if (!isSent) lease.release()
+  }
+}
+
 function begin<C extends Contract>(readAhead: ReadAhead<C>): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
     const announced = c.req.header('content-length')
@@ -68,14 +86,14 @@ function begin<C extends Contract>(readAhead: ReadAhead<C>): MiddlewareHandler<A
 function limitBody(limitBytes: number): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
     // Hono's json() reads this cache, so the body is read once and parsed once.
-    Object.assign(c.req.bodyCache, { text: Promise.resolve(await readJsonText(c.req.raw, limitBytes)) })
+    Object.assign(c.req.bodyCache, { text: Promise.resolve(await readJsonText(c.req.raw, limitBytes, c.get('lease'))) })
     await next()
   }
 }
 
 function readBytes(limitBytes: number): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
-    c.req.addValidatedData('json', await readJsonBytes(c.req.raw, limitBytes))
+    c.req.addValidatedData('json', await readJsonBytes(c.req.raw, limitBytes, c.get('lease')))
     await next()
   }
 }

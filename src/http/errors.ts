@@ -18,6 +18,7 @@ export const ERRORS = {
   rate_limited: { status: 429, code: 'rate_limited', message: 'Too many requests. Retry after the time given.' },
   internal_error: { status: 500, code: 'internal_error', message: 'The server failed.' },
   upstream_failed: { status: 502, code: 'internal_error', message: 'A supplier failed.' },
+  unavailable: { status: 503, code: 'internal_error', message: 'The service is busy. Retry after the time given.' },
 } as const
 
 export type ErrorKind = keyof typeof ERRORS
@@ -28,7 +29,11 @@ export interface Issue {
   message: string
 }
 
-export type ErrorDetails = { issues: Issue[] } | { reason: Reason } | { limit_bytes: number } | null
+export type ErrorDetails =
+  | { issues: Issue[] }
+  | { reason: Reason }
+  | { limit_bytes: number; reason?: 'storage_quota' }
+  | null
 
 export type Reason =
   | 'integration_missing'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
-import { joinBytes } from '../bytes.ts'
+import { joinBytes, releaseBytes } from '../bytes.ts'
 
 /**
  * Bytes of text in one segment. Text that cannot be compressed grows by some bytes, then by a third in base64: under
@@ -15,14 +15,19 @@ const OPTIONS = { params: { [constants.BROTLI_PARAM_QUALITY]: QUALITY } }
 
 /** Text as what one row each may hold. Cuts anywhere, even inside a character: only all of them together are text. */
 export function* toSegments(pieces: readonly Uint8Array[]): Generator<string> {
-  for (const part of cut(pieces, SEGMENT_BYTES)) yield brotliCompressSync(part, OPTIONS).toBase64()
+  for (const part of cut(pieces, SEGMENT_BYTES)) {
+    const compressed = brotliCompressSync(part, OPTIONS)
+    yield compressed.toBase64()
+    releaseBytes(compressed)
+  }
 }
 
-/** What {@link toSegments} was given, as many pieces as there are segments; each is made when it is asked for. */
-export function* fromSegments(segments: Iterable<string>): Generator<Uint8Array> {
-  for (const segment of segments) {
-    yield brotliDecompressSync(Uint8Array.fromBase64(segment), { maxOutputLength: SEGMENT_BYTES })
-  }
+/** The part of the text that one of {@link toSegments} holds. */
+export function fromSegment(segment: string): Uint8Array {
+  const compressed = Uint8Array.fromBase64(segment)
+  const text = brotliDecompressSync(compressed, { maxOutputLength: SEGMENT_BYTES })
+  releaseBytes(compressed)
+  return text
 }
 
 /** SHA-256 of the pieces as one, lower-case hex. */
