@@ -157,6 +157,18 @@ CREATE TABLE `email_thread_segments` (
 	FOREIGN KEY (`thread_id`) REFERENCES `email_threads`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
+CREATE TABLE `email_thread_uploads` (
+	`id` text NOT NULL,
+	`company_id` integer NOT NULL,
+	`field` text NOT NULL,
+	`position` integer NOT NULL,
+	`data` text NOT NULL,
+	`created_at` integer NOT NULL,
+	PRIMARY KEY(`id`, `field`, `position`),
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
+);
+--> statement-breakpoint
+CREATE INDEX `email_thread_uploads_created` ON `email_thread_uploads` (`created_at`);--> statement-breakpoint
 CREATE TABLE `email_threads` (
 	`id` text PRIMARY KEY NOT NULL,
 	`company_id` integer NOT NULL,

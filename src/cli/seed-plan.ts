@@ -81,9 +81,9 @@ async function planSeed(orm: Orm, file: SeedFile, keys: string | null, now: numb
 
 function planCompany(orm: Orm, company: SeedFile['company'], now: number): Query[] {
   const { id, name } = company
-  const values = { name, accountingSyncEnabled: company.accounting_sync_enabled, suspended: company.suspended }
-  const { accountingSyncEnabled, suspended } = values
-  const differs = sql`(${companies.name} <> ${name} OR ${companies.accountingSyncEnabled} <> ${sql.param(accountingSyncEnabled, companies.accountingSyncEnabled)} OR ${companies.suspended} <> ${sql.param(suspended, companies.suspended)})`
+  const { accounting_sync_enabled: accountingSyncEnabled, suspended, mail_quota_bytes: mailQuotaBytes } = company
+  const values = { name, accountingSyncEnabled, suspended, mailQuotaBytes }
+  const differs = sql`(${companies.name} <> ${name} OR ${companies.accountingSyncEnabled} <> ${sql.param(accountingSyncEnabled, companies.accountingSyncEnabled)} OR ${companies.suspended} <> ${sql.param(suspended, companies.suspended)} OR ${companies.mailQuotaBytes} <> ${mailQuotaBytes})`
   return [
     orm
       .update(companies)
@@ -91,7 +91,7 @@ function planCompany(orm: Orm, company: SeedFile['company'], now: number): Query
       .where(and(eq(companies.id, id), differs)),
     orm.insert(companies).select(
       // In the table's order of columns; the counters start at their defaults.
-      sql`SELECT ${id}, coalesce(max(slot) + 1, 0), ${name}, ${sql.param(accountingSyncEnabled, companies.accountingSyncEnabled)}, ${sql.param(suspended, companies.suspended)}, 0, 0, 1000, ${now}, ${now}
+      sql`SELECT ${id}, coalesce(max(slot) + 1, 0), ${name}, ${sql.param(accountingSyncEnabled, companies.accountingSyncEnabled)}, ${sql.param(suspended, companies.suspended)}, 0, 0, 1000, 0, ${mailQuotaBytes}, 0, ${now}, ${now}
         FROM ${companies} HAVING NOT EXISTS (SELECT 1 FROM ${companies} WHERE id = ${id})`,
     ),
   ]

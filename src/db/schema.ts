@@ -380,6 +380,20 @@ export const emailThreadSegments = sqliteTable(
   (t) => [primaryKey({ columns: [t.threadId, t.field, t.position] })],
 )
 
+/** Segments of a large PUT on their way: its last batch moves them, the sweep removes what was left behind. */
+export const emailThreadUploads = sqliteTable(
+  'email_thread_uploads',
+  {
+    id: text('id').notNull(),
+    companyId: companyId(),
+    field: text('field').notNull(),
+    position: integer('position').notNull(),
+    data: text('data').notNull(),
+    createdAt: integer('created_at').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.id, t.field, t.position] }), index('email_thread_uploads_created').on(t.createdAt)],
+)
+
 export const integrations = sqliteTable(
   'integrations',
   {

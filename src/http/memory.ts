@@ -5,7 +5,7 @@ import { ApiError } from './errors.ts'
 export const SMALL_BODY_BYTES = 262_144
 
 /** What large bodies hold together, beside one that may go over it. */
-const LIMIT_BYTES = 24_000_000
+const LIMIT_BYTES = 28_000_000
 
 /** How often a waiting request looks for room. */
 const POLL_MS = 10
@@ -111,10 +111,10 @@ export class Lease {
   /**
    * Holds so many bytes from now on. To hold fewer never waits.
    *
-   * @throws ApiError 503 when there is no room in time, or the lease was released
+   * @throws ApiError 503 when there is no room within `waitMs`, or the lease was released
    */
-  async resize(bytes: number): Promise<void> {
-    for (const endMs = Date.now() + BUDGET_MS.memory; ; await pause(POLL_MS)) {
+  async resize(bytes: number, waitMs: number = BUDGET_MS.memory): Promise<void> {
+    for (const endMs = Date.now() + waitMs; ; await pause(POLL_MS)) {
       if (this.#isReleased) throw busy()
       this.usedAt = Date.now()
       if (this.#budget.tryResize(this, bytes)) return

@@ -63,7 +63,6 @@ export class HeapWatch {
   async #sample(): Promise<void> {
     while (!this.#isOver) {
       const { usedSize, embedderHeapUsedSize = 0, backingStorageSize = 0 } = await this.#ask('Runtime.getHeapUsage')
-      if (usedSize + embedderHeapUsedSize + backingStorageSize > this.#peakBytes) (this as any).peak = { usedSize, embedderHeapUsedSize, backingStorageSize }
       this.#peakBytes = Math.max(this.#peakBytes, usedSize + embedderHeapUsedSize + backingStorageSize)
       await new Promise((resolve) => setTimeout(resolve, 1))
     }

@@ -1,6 +1,7 @@
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { s3Storage } from '../../src/files/s3-storage.ts'
 import { BUDGET_MS } from '../../src/http/deadline.ts'
+import { isolateMemory } from '../../src/http/memory.ts'
 import { migrate } from '../support/app.ts'
 import { endpoints, exampleOf } from '../support/endpoints.ts'
 import { drive, MODES, run } from './run.ts'
@@ -59,7 +60,7 @@ describe('a body that does not end', () => {
 
   it.each([
     ['small', 64, 2],
-    ['at the end of what is small', 262_144, 8_192],
+    ['at the end of what is small', 262_144, 2_048],
     ['larger', 500_000, 0],
   ])('is given up where it announces its length, later by as long as that may take: %s', async (_, bytes, laterMs) => {
     for (const [method, path] of [
@@ -88,6 +89,27 @@ describe('a body that does not end', () => {
     const { answer, waitedMs } = await send('PUT', `/mail/email-threads/${THREAD}`, drip(piece, 2_000, 20, true))
     expect(waitedMs).toBe(40_000)
     expect(answer.body.error.message).not.toContain('in time')
+  })
+})
+
+describe('a large body that finds no memory', () => {
+  it.each(withBody)('is refused with 503 by %s, and nothing is written', async (_, contract) => {
+    const before = await rowsOf(shop)
+    const leases = [isolateMemory.open(), isolateMemory.open()]
+    // The first fills the budget, the second goes over it.
+    for (const lease of leases) await lease.resize(28_000_000)
+    const { answer, waitedMs } = await send(
+      contract.method,
+      exampleOf(contract).path,
+      drip(new Uint8Array(300_000).fill(32), 0, 2, true),
+    )
+    for (const lease of leases) lease.release()
+    expect(answer).toMatchObject({ status: 503, body: { error: { code: 'internal_error', details: null } } })
+    expect(answer.headers.get('retry-after')).toBe('10')
+    expect(waitedMs).toBeGreaterThanOrEqual(BUDGET_MS.memory)
+    expect(waitedMs).toBeLessThan(BUDGET_MS.memory + 100)
+    expect(isolateMemory.usedBytes).toBe(0)
+    expect(await rowsOf(shop)).toEqual(before)
   })
 })
 

@@ -11,8 +11,11 @@ import { fromSegment, SEGMENT_BYTES } from './segments.ts'
 /** JSON text, or what it is stored as. */
 type Part = string | Uint8Array | Segment
 
-/** A value in D1 is smaller, and so is what the response holds at a time of its JSON, its text and its bytes. */
-const STREAM_BYTES = 4_000_000
+/** What a response takes while it reads segments: as JSON, as text and as bytes. */
+const READING_BYTES = 10_000_000
+
+/** What it holds while the caller takes a part. */
+const SENDING_BYTES = 2_000_000
 
 /** A stored thread with the JSON that was sent. */
 export function presentStored(
@@ -52,9 +55,10 @@ async function respond(
   const isSmall = row.contentBytes < SMALL_BODY_BYTES && parts.every(isSmallPart)
   if (isSmall) return jsonAnswer(parts.map(textOf), headers)
 
-  // A request that holds its body has what it needs.
-  await lease.resize(Math.max(lease.bytes, Math.min(STREAM_BYTES, 3 * row.contentBytes)))
-  return jsonStream(readParts(context, row, parts), {
+  // A request that holds its body has room for the parts of it.
+  const sendingBytes = Math.max(lease.bytes, SENDING_BYTES)
+  await lease.resize(Math.max(lease.bytes, parts.some(isUnread) ? READING_BYTES : SENDING_BYTES))
+  return jsonStream(readParts(context, row, parts, lease, sendingBytes), {
     headers,
     lease,
     deadlineMs: bodyBudgetMs(sizeOf(parts)),
@@ -65,12 +69,26 @@ async function respond(
   })
 }
 
-/** The text of each part; segments that were not read are, some at a time. A part is dropped when the next is made. */
-async function* readParts(context: RequestContext, row: ThreadRow, parts: Part[]): AsyncGenerator<string | Uint8Array> {
+/**
+ * The text of each part. Segments that were not read are read when their turn comes, some at a time; a wait for memory
+ * then ends with the response's deadline. A part is dropped as soon as its text is made.
+ */
+async function* readParts(
+  context: RequestContext,
+  row: ThreadRow,
+  parts: Part[],
+  lease: Lease,
+  sendingBytes: number,
+): AsyncGenerator<string | Uint8Array> {
   for (const [index, part] of parts.entries()) {
-    if (isSegment(part) && part.data === null) await readSegments(context.db, row, batchFrom(parts, index))
-    yield textOf(part)
+    if (isUnread(part)) {
+      await lease.resize(Math.max(sendingBytes, READING_BYTES), Number.POSITIVE_INFINITY)
+      await readSegments(context.db, row, batchFrom(parts, index))
+    }
+    const text = textOf(part)
     if (isSegment(part)) part.data = null
+    await lease.resize(sendingBytes)
+    yield text
   }
 }
 
@@ -79,7 +97,7 @@ function batchFrom(parts: readonly Part[], index: number): Segment[] {
   const batch: Segment[] = []
   let bytes = 0
   for (const part of parts.slice(index)) {
-    if (!isSegment(part) || (part.field !== batch[0]?.field && batch.length > 0)) break
+    if (!isSegment(part) || part.data !== null || part.field !== (batch[0] ?? part).field) break
     bytes += part.bytes
     if (batch.length > 0 && bytes > READ_AT_ONCE_BYTES) break
     batch.push(part)
@@ -117,6 +135,10 @@ function textsOf(row: ThreadRow, segments: readonly Segment[]): Record<TextField
 
 function isSegment(part: Part): part is Segment {
   return typeof part === 'object' && 'position' in part
+}
+
+function isUnread(part: Part): boolean {
+  return isSegment(part) && part.data === null
 }
 
 function textOf(part: Part): string | Uint8Array {

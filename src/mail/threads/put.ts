@@ -4,9 +4,9 @@ import { releaseBytes } from '../bytes.ts'
 import { type Content, contentText, parseThread } from './input.ts'
 import { keepContent, keptContent, knownHash, knowsThread, remember } from './known-content.ts'
 import { presentStored, presentWritten } from './present.ts'
-import { findVersions, type Segment } from './queries.ts'
+import { findVersions } from './queries.ts'
 import { hashOf } from './segments.ts'
-import { newThread, touchThread, writeThread } from './write-queries.ts'
+import { BATCH_BYTES, newThread, storedBytes, touchThread, writeThread } from './write-queries.ts'
 
 /**
  * From here on it costs more to compress and send content that is stored already than to ask what is stored; and a few
@@ -65,21 +65,19 @@ export async function putThread(
   }
 
   // A hint that was out of date costs a second batch.
-  const thread = newThread(context, key, input, hash)
+  if (isLarge) await lease.resize(Math.min(lease.bytes, body.length + 2 * BATCH_BYTES))
+  const thread = await newThread(context, key, input, hash)
+  const bytes = storedBytes(thread.segments.filter(({ data }) => data !== null))
   if (isLarge) {
     // What was compressed stands for the body from here on; the batch repeats it as JSON.
     releaseBytes(body)
-    await lease.resize(2 * storedBytes(thread.segments))
+    await lease.resize(Math.min(lease.bytes, 2 * bytes))
   }
   const { row, otherSegments } = await writeThread(context, thread)
   seen()
   if (!isLarge) return presentWritten(context, row, otherSegments, input, lease)
-  await lease.resize(storedBytes(thread.segments))
+  await lease.resize(Math.min(lease.bytes, bytes))
   return presentStored(context, row, [...thread.segments, ...otherSegments], lease)
-}
-
-function storedBytes(segments: readonly Segment[]): number {
-  return segments.reduce((sum, { bytes }) => sum + bytes, 0)
 }
 
 /** Whether the scan has found each array again. */

@@ -2,7 +2,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import { type Actor, actorOf, auditEntry } from '../../db/audit.ts'
 import { databaseMessage, orm, type Placeholders, prepare } from '../../db/client.ts'
 import { given } from '../../db/columns.ts'
-import { companies, emailThreadSegments, emailThreads } from '../../db/schema.ts'
+import { companies, emailThreadSegments, emailThreads, emailThreadUploads } from '../../db/schema.ts'
 import type { RequestContext } from '../../http/context.ts'
 import { ApiError } from '../../http/errors.ts'
 import { contentBytes, contentText, TEXT_FIELDS, type TextField, type ThreadInput } from './input.ts'
@@ -113,28 +113,36 @@ const replacement = {
 export interface NewThread {
   key: ThreadKey
   values: ReturnType<typeof valuesOf> & { newId: string; sentTexts: string }
+  /** Without data where they are uploaded already. */
   segments: Segment[]
 }
 
-/** Compresses what was sent. */
-export function newThread(context: RequestContext, key: ThreadKey, input: ThreadInput, contentHash: string): NewThread {
+/** Compresses what was sent, and uploads it on the way where it is more than one batch should hold. */
+export async function newThread(
+  context: RequestContext,
+  key: ThreadKey,
+  input: ThreadInput,
+  contentHash: string,
+): Promise<NewThread> {
   const sent = TEXT_FIELDS.filter((field) => input.texts[field] !== undefined)
-  const values = valuesOf(context, key, input, contentHash)
-  return {
-    key,
-    values: { ...values, newId: crypto.randomUUID(), sentTexts: JSON.stringify(sent) },
-    segments: [
-      ...segmentsFrom('content', contentText(input.content)),
-      ...sent.flatMap((field) => {
-        const text = input.texts[field]
-        return isLarge(text) ? segmentsFrom(field, [text]) : []
-      }),
-    ],
+  const newId = crypto.randomUUID()
+  const values = { ...valuesOf(context, key, input, contentHash), newId, sentTexts: JSON.stringify(sent) }
+  const segments: Segment[] = []
+  for (const segment of segmentsOfInput(input)) {
+    const ready = segments.filter(({ data }) => data !== null)
+    if (storedBytes(ready) + segment.bytes > BATCH_BYTES) await uploadSegments(context, newId, ready)
+    segments.push(segment)
   }
+  return { key, values, segments }
 }
 
-function segmentsFrom(field: string, text: readonly Uint8Array[]): Segment[] {
-  return Array.from(toSegments(text), (data, position) => ({ field, position, bytes: data.length, data }))
+/** One after another: each is compressed when it is asked for. */
+function* segmentsOfInput({ content, texts }: ThreadInput): Generator<Segment> {
+  const large = TEXT_FIELDS.flatMap((field) => (isLarge(texts[field]) ? [{ field, text: [texts[field]] }] : []))
+  for (const { field, text } of [{ field: 'content', text: contentText(content) }, ...large]) {
+    let position = 0
+    for (const data of toSegments(text)) yield { field, position: position++, bytes: data.length, data }
+  }
 }
 
 /**
@@ -145,25 +153,74 @@ function segmentsFrom(field: string, text: readonly Uint8Array[]): Segment[] {
  */
 export async function writeThread(
   context: RequestContext,
-  thread: NewThread,
+  { key, values: threadValues, segments }: NewThread,
 ): Promise<{ row: ThreadRow; otherSegments: Segment[] }> {
   const { companyId, db } = context
-  const values = { ...actorOf(context), ...thread.values }
-  const statements = [
+  const values = { ...actorOf(context), ...threadValues }
+  const { newId } = values
+  const isUploaded = segments.some(({ data }) => data === null)
+  // An upload is moved once: repeated, the batch would not find it any more.
+  const write = isUploaded ? db.write : db.writeRepeatably
+  const [, , [row], otherSegments] = await write([
     replacement.audit(values),
     replacement.oldSegments(values),
     replacement.row(values),
     replacement.otherSegments(values),
-    ...thread.segments.map(({ field, position, data }) =>
-      replacement.segment({ companyId, ...thread.key, field, position, data, isContent: Number(field === 'content') }),
-    ),
+    ...segments.flatMap(({ field, position, data }) => {
+      const isContent = Number(field === 'content')
+      return data === null ? [] : [replacement.segment({ companyId, ...key, field, position, data, isContent })]
+    }),
+    ...(isUploaded ? [moveUpload({ companyId, ...key, newId }), dropUpload({ companyId, newId })] : []),
     replacement.quota({ companyId }),
-  ] as const
-  const [, , [row], otherSegments] = await db.writeRepeatably(statements).catch(async (error) => {
-    throw isOverQuota(error) ? await overQuota(context) : error
+  ]).catch(async (error) => {
+    throw isOverQuota(error) ? await overQuota(context, newId) : error
   })
   if (!row) throw new Error('An upsert returned no row.')
   return { row, otherSegments }
+}
+
+export function storedBytes(segments: readonly Segment[]): number {
+  return segments.reduce((sum, { bytes }) => sum + bytes, 0)
+}
+
+/** Of segments in one batch, which takes as much again as JSON: more are uploaded before. */
+export const BATCH_BYTES = 4_000_000
+
+const upload = prepare((p: Placeholders<'companyId' | 'newId' | 'field' | 'position' | 'data' | 'now'>) =>
+  orm
+    .insert(emailThreadUploads)
+    .values({
+      id: p.newId,
+      companyId: p.companyId,
+      field: p.field,
+      position: p.position,
+      data: p.data,
+      createdAt: p.now,
+    })
+    .onConflictDoNothing(),
+)
+
+const moveUpload = prepare((p: Placeholders<Key | 'newId'>) =>
+  orm.insert(emailThreadSegments).select(
+    sql`SELECT t.id, u.field, u.position, u.data FROM email_thread_uploads AS u, email_threads AS t
+      WHERE u.id = ${p.newId} AND u.company_id = ${p.companyId} AND t.company_id = ${p.companyId}
+        AND t.legacy_thread_id = ${p.legacyThreadId} AND t.account_email = ${p.accountEmail}
+        AND (u.field <> 'content' OR t.content_revision = t.revision)`,
+  ),
+)
+
+const dropUpload = prepare((p: Placeholders<'companyId' | 'newId'>) =>
+  orm.delete(emailThreadUploads).where(sql`id = ${p.newId} AND company_id = ${p.companyId}`),
+)
+
+/** Puts segments where the last batch finds them; their data is dropped here. */
+async function uploadSegments(context: RequestContext, newId: string, segments: readonly Segment[]): Promise<void> {
+  const { companyId, now, db } = context
+  const [first, ...rest] = segments.map(({ field, position, data }) =>
+    upload({ companyId, newId, field, position, data, now }),
+  )
+  if (first) await db.writeRepeatably([first, ...rest])
+  for (const segment of segments) segment.data = null
 }
 
 function isOverQuota(error: unknown): boolean {
@@ -174,8 +231,9 @@ const quotaOf = prepare((p: Placeholders<'companyId'>) =>
   orm.select({ limitBytes: companies.mailQuotaBytes }).from(companies).where(sql`id = ${p.companyId}`),
 )
 
-async function overQuota({ companyId, db }: RequestContext): Promise<ApiError> {
-  const [[quota]] = await db.read([quotaOf({ companyId })])
+/** Its batch is undone for certain, so what was uploaded for it can go. */
+async function overQuota({ companyId, db }: RequestContext, newId: string): Promise<ApiError> {
+  const [[quota]] = await db.write([quotaOf({ companyId }), dropUpload({ companyId, newId })])
   const limit_bytes = quota?.limitBytes ?? 0
   return new ApiError('too_large', {
     message: `The company's email threads may take ${limit_bytes} stored bytes; with this one they would take more.`,
