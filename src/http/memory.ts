@@ -5,10 +5,10 @@ import { ApiError } from './errors.ts'
 export const SMALL_BODY_BYTES = 262_144
 
 /** What large bodies hold together, beside one that may go over it. */
-const LIMIT_BYTES = 28_000_000
+const LIMIT_BYTES = 24_000_000
 
 /** How often a waiting request looks for room. */
-const POLL_MS = 10
+const POLL_MS = 20
 
 /** A waiting request that has not looked for so long was canceled without notice, and so was one that holds memory. */
 const LOST_WAITING_MS = 2_000

@@ -24,7 +24,7 @@ export function jsonAnswer(pieces: Iterable<string | Uint8Array>, headers: Recor
  * @param onFailure gets what broke it
  */
 export function jsonStream(
-  pieces: AsyncIterator<string | Uint8Array>,
+  pieces: AsyncIterable<string | Uint8Array>,
   options: {
     headers: Record<string, string>
     lease: Lease
@@ -34,37 +34,28 @@ export function jsonStream(
 ): Response {
   const { headers, lease, deadlineMs, onFailure } = options
   lease.isStreaming = true
-  let timer: ReturnType<typeof setTimeout> | undefined
-  const end = () => {
-    clearTimeout(timer)
-    lease.release()
-  }
-  const body = new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        timer ??= setTimeout(() => fail(controller, new DeadlineError(deadlineMs)), deadlineMs)
+  // Of a stream of the runtime's own, a piece is done with when its write is.
+  const { readable, writable } = new IdentityTransformStream()
+  const writer = writable.getWriter()
+  const abort = (error: unknown) => void writer.abort(error).catch(() => undefined)
+  const timer = setTimeout(() => abort(new DeadlineError(deadlineMs)), deadlineMs)
+  const send = async () => {
+    try {
+      for await (const piece of pieces) {
         lease.usedAt = Date.now()
-        try {
-          const { value, done } = await pieces.next()
-          if (done) {
-            end()
-            controller.close()
-          } else controller.enqueue(toBytes(value))
-        } catch (error) {
-          fail(controller, error)
-        }
-      },
-      cancel: end,
-    },
-    // Nothing is made before it is asked for: a response to HEAD never is.
-    { highWaterMark: 0 },
-  )
-  function fail(controller: ReadableStreamDefaultController, error: unknown) {
-    end()
-    onFailure(error)
-    controller.error(error)
+        await writer.write(toBytes(piece))
+      }
+      await writer.close()
+    } catch (error) {
+      abort(error)
+      onFailure(error)
+    } finally {
+      clearTimeout(timer)
+      lease.release()
+    }
   }
-  return respond(body, headers)
+  void send()
+  return respond(readable, headers)
 }
 
 function toBytes(piece: string | Uint8Array): Uint8Array {

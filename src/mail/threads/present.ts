@@ -3,6 +3,7 @@ import { bodyBudgetMs } from '../../http/deadline.ts'
 import { log } from '../../http/log.ts'
 import { type Lease, SMALL_BODY_BYTES } from '../../http/memory.ts'
 import { isoTime, isoTimeOrNull } from '../../http/time.ts'
+import { releaseBytes } from '../bytes.ts'
 import { jsonAnswer, jsonStream } from '../raw-json.ts'
 import { contentText, TEXT_FIELDS, type TextField, type ThreadInput } from './input.ts'
 import { IN_SEGMENTS, READ_AT_ONCE_BYTES, readSegments, type Segment, type ThreadRow } from './queries.ts'
@@ -89,6 +90,7 @@ async function* readParts(
     if (isSegment(part)) part.data = null
     await lease.resize(sendingBytes)
     yield text
+    if (isSegment(part) && typeof text !== 'string') releaseBytes(text)
   }
 }
 
