@@ -69,9 +69,12 @@ const leaseMemory: MiddlewareHandler<AppEnv> = async (c, next) => {
   try {
     await next()
   } finally {
-    // A response that is thrown away is neither read to its end nor canceled.
     const isSent = lease.isStreaming && c.req.method !== 'HEAD' && (await c.get('limit'))?.allowed !== false
-    if (!isSent) lease.release()
+    if (!isSent) {
+      lease.release()
+      // Nobody else ends a response that is thrown away.
+      if (lease.isStreaming) await c.res.body?.cancel()
+    }
   }
 }
 

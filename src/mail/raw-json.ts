@@ -30,9 +30,10 @@ export function jsonStream(
     lease: Lease
     deadlineMs: number
     onFailure: (error: unknown) => void
+    later: (work: Promise<unknown>) => void
   },
 ): Response {
-  const { headers, lease, deadlineMs, onFailure } = options
+  const { headers, lease, deadlineMs, onFailure, later } = options
   lease.isStreaming = true
   // Of a stream of the runtime's own, a piece is done with when its write is.
   const { readable, writable } = new IdentityTransformStream()
@@ -54,7 +55,8 @@ export function jsonStream(
       lease.release()
     }
   }
-  void send()
+  // Kept alive until it ends: only then does it learn that the caller is gone.
+  later(send())
   return respond(readable, headers)
 }
 

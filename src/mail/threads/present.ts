@@ -63,6 +63,7 @@ async function respond(
     headers,
     lease,
     deadlineMs: bodyBudgetMs(sizeOf(parts)),
+    later: context.later,
     onFailure: (error) => {
       const reason = error instanceof Error ? error.name : typeof error
       log('stream_failed', { request_id: context.requestId, reason })

@@ -117,17 +117,16 @@ export async function findVersions(db: Database, companyId: number, legacyThread
   return versions
 }
 
-export function isThread(p: Placeholders<Key>): SQL {
-  return sql`${emailThreads.companyId} = ${p.companyId} AND ${emailThreads.legacyThreadId} = ${p.legacyThreadId}
+export const isThread = (p: Placeholders<Key>): SQL =>
+  sql`${emailThreads.companyId} = ${p.companyId} AND ${emailThreads.legacyThreadId} = ${p.legacyThreadId}
     AND ${emailThreads.accountEmail} = ${p.accountEmail}`
-}
 
 function isLive(p: Placeholders<Key>): SQL {
   return sql`${isThread(p)} AND ${emailThreads.deleted} = 0`
 }
 
 /** In the order of field and position. Without data where all of the thread's are large together. */
-export function segmentsOf(threadId: SQL, condition: SQL = sql`1`) {
+export const segmentsOf = (threadId: SQL, condition: SQL = sql`1`) => {
   const storedBytes = sql`(SELECT sum(octet_length(data)) FROM ${emailThreadSegments} WHERE thread_id = ${threadId})`
   return orm
     .select({

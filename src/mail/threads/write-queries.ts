@@ -179,9 +179,7 @@ export async function writeThread(
   return { row, otherSegments }
 }
 
-export function storedBytes(segments: readonly Segment[]): number {
-  return segments.reduce((sum, { bytes }) => sum + bytes, 0)
-}
+export const storedBytes = (segments: readonly Segment[]): number => segments.reduce((sum, { bytes }) => sum + bytes, 0)
 
 /** Of segments in one batch, which takes as much again as JSON: more are uploaded before. */
 export const BATCH_BYTES = 4_000_000

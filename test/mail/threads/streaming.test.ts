@@ -41,7 +41,7 @@ async function beginGet(id: string) {
   return { rest, cancel: () => reader.cancel() }
 }
 
-describe('a GET of a large thread that is slowly read', () => {
+describe('a GET of a large thread that is slowly read', { timeout: 60_000 }, () => {
   it('breaks off when other content replaces it, so that no mix or part is taken for the whole', async () => {
     const id = await stored(largeThread())
     const { rest } = await beginGet(id)
@@ -71,7 +71,7 @@ describe('a GET of a large thread that is slowly read', () => {
   })
 })
 
-describe('the memory of a large thread', () => {
+describe('the memory of a large thread', { timeout: 60_000 }, () => {
   it('is released when its response is sent, canceled or not asked for', async () => {
     const text = largeThread()
     const id = await stored(text)
