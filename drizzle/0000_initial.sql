@@ -161,6 +161,9 @@ CREATE TABLE `companies` (
 	`last_order_id` integer DEFAULT 0 NOT NULL,
 	`last_invoice_id` integer DEFAULT 0 NOT NULL,
 	`last_invoice_number` integer DEFAULT 1000 NOT NULL,
+	`mail_bytes` integer DEFAULT 0 NOT NULL,
+	`mail_quota_bytes` integer DEFAULT 2147483648 NOT NULL,
+	`mail_bytes_checked` integer DEFAULT 0 NOT NULL,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	CONSTRAINT "companies_slot" CHECK("companies"."slot" BETWEEN 0 AND 1023)
@@ -176,6 +179,18 @@ CREATE TABLE `email_thread_segments` (
 	FOREIGN KEY (`thread_id`) REFERENCES `email_threads`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
+CREATE TABLE `email_thread_uploads` (
+	`id` text NOT NULL,
+	`company_id` integer NOT NULL,
+	`field` text NOT NULL,
+	`position` integer NOT NULL,
+	`data` text NOT NULL,
+	`created_at` integer NOT NULL,
+	PRIMARY KEY(`id`, `field`, `position`),
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
+);
+--> statement-breakpoint
+CREATE INDEX `email_thread_uploads_created` ON `email_thread_uploads` (`created_at`);--> statement-breakpoint
 CREATE TABLE `email_threads` (
 	`id` text PRIMARY KEY NOT NULL,
 	`company_id` integer NOT NULL,
@@ -185,11 +200,13 @@ CREATE TABLE `email_threads` (
 	`subject` text,
 	`snippet` text,
 	`mail_history_id` text,
+	`text_bytes` integer GENERATED ALWAYS AS (octet_length(coalesce(mail_thread_id, '')) + octet_length(coalesce(subject, '')) + octet_length(coalesce(snippet, '')) + octet_length(coalesce(mail_history_id, ''))) VIRTUAL,
 	`message_count` integer NOT NULL,
 	`first_message_at` integer,
 	`last_message_at` integer,
 	`last_synced_at` integer NOT NULL,
 	`content_hash` text NOT NULL,
+	`content_bytes` integer DEFAULT 0 NOT NULL,
 	`revision` integer NOT NULL,
 	`content_revision` integer NOT NULL,
 	`created_at` integer NOT NULL,

@@ -36,11 +36,15 @@ const instant = z.pipe(
   z.transform((value) => Date.parse(value)),
 )
 
+/** Stored bytes of a company's email threads, where its file names none: 2 GiB. */
+const MAIL_QUOTA_BYTES = 2_147_483_648
+
 const company = z.strictObject({
   id,
   name: trimmed(255),
   accounting_sync_enabled: flag,
   suspended: flag,
+  mail_quota_bytes: z._default(z.int().check(z.positive()), MAIL_QUOTA_BYTES),
 })
 
 const orderStatus = z.strictObject({

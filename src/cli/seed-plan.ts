@@ -82,9 +82,9 @@ async function planSeed(orm: Orm, file: SeedFile, keys: string | null, now: numb
 
 function planCompany(orm: Orm, company: SeedFile['company'], now: number): Query[] {
   const { id, name } = company
-  const values = { name, accountingSyncEnabled: company.accounting_sync_enabled, suspended: company.suspended }
-  const { accountingSyncEnabled, suspended } = values
-  const differs = sql`(${companies.name} <> ${name} OR ${companies.accountingSyncEnabled} <> ${sql.param(accountingSyncEnabled, companies.accountingSyncEnabled)} OR ${companies.suspended} <> ${sql.param(suspended, companies.suspended)})`
+  const { accounting_sync_enabled: accountingSyncEnabled, suspended, mail_quota_bytes: mailQuotaBytes } = company
+  const values = { name, accountingSyncEnabled, suspended, mailQuotaBytes }
+  const differs = sql`(${companies.name} <> ${name} OR ${companies.accountingSyncEnabled} <> ${sql.param(accountingSyncEnabled, companies.accountingSyncEnabled)} OR ${companies.suspended} <> ${sql.param(suspended, companies.suspended)} OR ${companies.mailQuotaBytes} <> ${mailQuotaBytes})`
   return [
     orm
       .update(companies)
@@ -99,6 +99,7 @@ function planCompany(orm: Orm, company: SeedFile['company'], now: number): Query
           name,
           accountingSyncEnabled: sql.param(accountingSyncEnabled, companies.accountingSyncEnabled).getSQL(),
           suspended: sql.param(suspended, companies.suspended).getSQL(),
+          mailQuotaBytes,
           createdAt: now,
           updatedAt: now,
         },

@@ -812,10 +812,15 @@ export interface components {
             /** @description The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one. */
             storage_code?: string;
         };
-        /** @description Sent with 413: how large the body may be. */
+        /** @description Sent with 413: how large the body may be, or all that is stored. */
         LimitDetails: {
             /** @description The limit, in bytes. */
             limit_bytes: number;
+            /**
+             * @description `storage_quota`: the limit is that of the stored email threads of the company, not of the body.
+             * @enum {string}
+             */
+            reason?: "storage_quota";
         };
     };
     responses: {
@@ -932,7 +937,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The body has more bytes than this operation takes; `details.limit_bytes` tells how many it takes. */
+        /** @description The body has more bytes than this operation takes; `details.limit_bytes` tells how many it takes. With `details.reason` `storage_quota` the email threads of the company would take more stored (compressed) bytes than that; only a PUT that raises them is refused. */
         BodyTooLarge: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1037,6 +1042,28 @@ export interface components {
                  *         "details": {
                  *           "reason": "supplier_unavailable"
                  *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The server is too busy for a large body at this moment. Nothing was changed. Wait as many seconds as `Retry-After` tells, then send the same request again. */
+        Unavailable: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                RateLimit: components["headers"]["RateLimit"];
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "internal_error",
+                 *         "message": "The service is busy. Retry after the time given.",
+                 *         "details": null
                  *       }
                  *     }
                  */
@@ -1260,6 +1287,7 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
         };
     };
     readClient: {
@@ -1404,6 +1432,7 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
         };
     };
     listOrders: {
@@ -1656,6 +1685,7 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
         };
     };
     readOrder: {
@@ -1992,6 +2022,7 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
         };
     };
     searchProducts: {
@@ -2422,6 +2453,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
         };
     };
     putEmailThread: {
@@ -2561,6 +2593,7 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
         };
     };
     presignUpload: {
@@ -2627,6 +2660,7 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
         };
     };
     listFiles: {

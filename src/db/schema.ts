@@ -48,6 +48,11 @@ export const companies = sqliteTable(
     lastOrderId: integer('last_order_id').notNull().default(0),
     lastInvoiceId: integer('last_invoice_id').notNull().default(0),
     lastInvoiceNumber: integer('last_invoice_number').notNull().default(1000),
+    /** Stored bytes of email threads, counted by triggers, and how many they may be. */
+    mailBytes: integer('mail_bytes').notNull().default(0),
+    mailQuotaBytes: integer('mail_quota_bytes').notNull().default(2_147_483_648),
+    /** `mail_bytes` when the quota was last checked: a write that does not raise it is never refused. */
+    mailBytesChecked: integer('mail_bytes_checked').notNull().default(0),
     createdAt: integer('created_at').notNull(),
     updatedAt: integer('updated_at').notNull(),
   },
@@ -384,12 +389,18 @@ export const emailThreads = sqliteTable(
     subject: text('subject'),
     snippet: text('snippet'),
     mailHistoryId: text('mail_history_id'),
+    /** Bytes of the four texts in this row. */
+    textBytes: integer('text_bytes').generatedAlwaysAs(
+      sql`octet_length(coalesce(mail_thread_id, '')) + octet_length(coalesce(subject, '')) + octet_length(coalesce(snippet, '')) + octet_length(coalesce(mail_history_id, ''))`,
+    ),
     messageCount: integer('message_count').notNull(),
     firstMessageAt: integer('first_message_at'),
     lastMessageAt: integer('last_message_at'),
     lastSyncedAt: integer('last_synced_at').notNull(),
     /** SHA-256 of the three arrays as they were sent, hex: equal content is not written again. */
     contentHash: text('content_hash').notNull(),
+    /** Bytes of the three arrays as they were sent. */
+    contentBytes: integer('content_bytes').notNull().default(0),
     /** Raised by every write; `contentRevision` is the one that wrote the content. */
     revision: integer('revision').notNull(),
     contentRevision: integer('content_revision').notNull(),
@@ -416,6 +427,20 @@ export const emailThreadSegments = sqliteTable(
     data: text('data').notNull(),
   },
   (t) => [primaryKey({ columns: [t.threadId, t.field, t.position] })],
+)
+
+/** Segments of a large PUT on their way: its last batch moves them, the sweep removes what was left behind. */
+export const emailThreadUploads = sqliteTable(
+  'email_thread_uploads',
+  {
+    id: text('id').notNull(),
+    companyId: companyId(),
+    field: text('field').notNull(),
+    position: integer('position').notNull(),
+    data: text('data').notNull(),
+    createdAt: integer('created_at').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.id, t.field, t.position] }), index('email_thread_uploads_created').on(t.createdAt)],
 )
 
 export const integrations = sqliteTable(

@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
-import { accountingOutbox, auditLog, integrations } from './schema.ts'
+import { accountingOutbox, auditLog, emailThreadUploads, integrations } from './schema.ts'
 
 /*
  * What the cron trigger does. It goes through a whole database, across companies, and is the only code that does; with
@@ -10,6 +10,7 @@ import { accountingOutbox, auditLog, integrations } from './schema.ts'
 const DAY_MS = 86_400_000
 const AUDIT_KEPT_MS = 90 * DAY_MS
 const DELIVERED_KEPT_MS = 7 * DAY_MS
+const UPLOADS_KEPT_MS = 3_600_000
 
 /** Rows removed in one statement, for which others wait. */
 const CHUNK_ROWS = 1_000
@@ -40,7 +41,7 @@ export async function listCompaniesToWake(binding: D1Database, nowMs: number): P
   return rows.map((row) => row.companyId)
 }
 
-/** Removes what is kept for a time only: audit rows of 90 days ago, delivered notices of a week ago. */
+/** Removes what is kept for a time only: audit rows of 90 days ago, delivered notices of a week ago, uploads of an hour ago. */
 export async function trim(binding: D1Database, nowMs: number): Promise<void> {
   const orm = drizzle(binding)
   await repeat(async () => {
@@ -52,6 +53,7 @@ export async function trim(binding: D1Database, nowMs: number): Promise<void> {
       ORDER BY updated_at LIMIT ${CHUNK_ROWS}`
     return (await orm.delete(accountingOutbox).where(sql`id IN (${old})`)).meta.changes
   })
+  await orm.delete(emailThreadUploads).where(sql`created_at < ${nowMs - UPLOADS_KEPT_MS}`)
 }
 
 async function repeat(removeChunk: () => Promise<number>): Promise<void> {

@@ -97,8 +97,15 @@ export const detailSchemas: Record<string, JsonObject> = {
   },
   LimitDetails: {
     type: 'object',
-    description: 'Sent with 413: how large the body may be.',
-    properties: { limit_bytes: { type: 'integer', minimum: 1, description: 'The limit, in bytes.' } },
+    description: 'Sent with 413: how large the body may be, or all that is stored.',
+    properties: {
+      limit_bytes: { type: 'integer', minimum: 1, description: 'The limit, in bytes.' },
+      reason: {
+        type: 'string',
+        enum: ['storage_quota'],
+        description: '`storage_quota`: the limit is that of the stored email threads of the company, not of the body.',
+      },
+    },
     required: ['limit_bytes'],
     additionalProperties: false,
   },
@@ -147,7 +154,8 @@ const ANSWERS: Record<ErrorKind, ErrorAnswer> = {
   },
   too_large: {
     name: 'BodyTooLarge',
-    description: 'The body has more bytes than this operation takes; `details.limit_bytes` tells how many it takes.',
+    description:
+      'The body has more bytes than this operation takes; `details.limit_bytes` tells how many it takes. With `details.reason` `storage_quota` the email threads of the company would take more stored (compressed) bytes than that; only a PUT that raises them is refused.',
     message: 'The body is larger than 1048576 bytes.',
     details: { limit_bytes: 1_048_576 },
   },
@@ -172,6 +180,12 @@ const ANSWERS: Record<ErrorKind, ErrorAnswer> = {
     name: 'UpstreamFailed',
     description: 'A supplier failed and nothing is remembered from earlier; `details.reason` tells how.',
     details: { reason: 'supplier_unavailable' },
+  },
+  unavailable: {
+    name: 'Unavailable',
+    description:
+      'The server is too busy for a large body at this moment. Nothing was changed. Wait as many seconds as `Retry-After` tells, then send the same request again.',
+    headers: ['Retry-After'],
   },
 }
 

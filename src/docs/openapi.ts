@@ -71,7 +71,7 @@ export function describeApi(contracts: readonly Contract[], documentation = docu
 export function errorsOf(contract: Contract): ErrorKind[] {
   const kinds = new Set<ErrorKind>([...COMMON_ERRORS, ...contract.errors])
   if (contract.params) kinds.add(contract.badParams ?? 'not_found')
-  if (contract.body) kinds.add('too_large').add('unsupported_media_type')
+  if (contract.body) kinds.add('too_large').add('unsupported_media_type').add('unavailable')
   return [...kinds].sort((a, b) => ERRORS[a].status - ERRORS[b].status)
 }
 

@@ -47,7 +47,7 @@ Every error has the form \`{"error": {"code", "message", "details"}}\`. The code
 | \`invalid_request\` | 400, 405, 409, 413, 415 | the request cannot be carried out as it is |
 | \`not_found\` | 404 | absent, or not of this company |
 | \`rate_limited\` | 429 | too many requests, or too much database time |
-| \`internal_error\` | 500, 502 | the server failed, or a supplier did |
+| \`internal_error\` | 500, 502, 503 | the server failed, a supplier did, or the server is too busy (\`Retry-After\`) |
 
 \`details\` is \`null\` or an object. A 400 lists every problem in \`details.issues\` at once, and where there are more than 100 the first ones and their number in \`details.issue_count\`; a 409 and a 502 tell their cause in \`details.reason\`. A path that exists but not with this method answers 405, with the methods it knows in \`Allow\`; an unknown path answers 404.
 
@@ -58,6 +58,7 @@ A token may send ${LIMIT} requests a minute and use ${DATABASE_LIMIT_MS / 1000} 
 ## When to try again
 
 - **429**: after \`Retry-After\` seconds.
+- **503**: after \`Retry-After\` seconds, whatever the method: nothing was changed.
 - **500, 502, or no answer**: GET, PUT, PATCH and DELETE may be sent again, after waits that grow and vary a little. A second DELETE answers 404. POST creates anew each time: first look whether the first one was carried out.
 - **Any other error** stays the same until the request, the token or the settings of the company change.
 

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { bodyBudgetMs, DeadlineError, withDeadline } from './deadline.ts'
 import { ApiError, invalid } from './errors.ts'
+import { type Lease, SMALL_BODY_BYTES } from './memory.ts'
 
 /** The limit of a JSON body where a contract names none. */
 export const BODY_LIMIT_BYTES = 1_048_576
@@ -10,10 +11,8 @@ const JSON_MEDIA_TYPE = /^\s*application\/json\s*(;|$)/i
 /** What is asked for at once. A plain iteration over a body gives 4 KiB at a time and takes four times as long. */
 const READ_BYTES = 1_048_576
 
-const FIRST_BUFFER_BYTES = 65_536
-
-/** A body that is announced as no larger is taken whole, which is quicker; the server in front holds it to its length. */
-const SMALL_BYTES = 262_144
+/** Buffers grow with what arrives, from this size to the one above: a length that is only announced costs nothing. */
+const FIRST_READ_BYTES = 65_536
 
 /** Of a body that is too large, so much is still taken from the caller, and for so long. */
 const DISCARDED_BYTES = 67_108_864
@@ -23,60 +22,108 @@ const DISCARDED_MS = 5_000
  * Reads a JSON body as text. The limit is counted on the bytes that arrive; what is over it is never held.
  *
  * @throws ApiError 415 for another media type, 413 over the limit, 400 for bytes that are not UTF-8
- *   or come too slowly
+ *   or come too slowly, 503 where a large body finds no memory
  */
-export async function readJsonText(request: Request, limitBytes: number): Promise<string> {
+export async function readJsonText(request: Request, limitBytes: number, lease: Lease): Promise<string> {
+  const bytes = await readJsonBytes(request, limitBytes, lease)
   // The one mark that may stand first is cut off already.
-  return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(await readJsonBytes(request, limitBytes))
+  return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
 }
 
 /** {@link readJsonText} as UTF-8, without a byte order mark. */
-export async function readJsonBytes(request: Request, limitBytes: number): Promise<Uint8Array<ArrayBuffer>> {
+export async function readJsonBytes(
+  request: Request,
+  limitBytes: number,
+  lease: Lease,
+): Promise<Uint8Array<ArrayBuffer>> {
   if (!JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? '')) throw new ApiError('unsupported_media_type')
   const announced = Number(request.headers.get('content-length') ?? 0)
   if (announced > limitBytes) {
     if (request.body && announced <= DISCARDED_BYTES) await discard(request.body.getReader({ mode: 'byob' }))
     throw tooLarge(limitBytes)
   }
-  const bytes = await readBytes(request, announced, limitBytes)
+  const bytes = await readBytes(request, announced, limitBytes, lease)
   if (!isUtf8(bytes)) throw invalid([{ path: '', message: 'the body is not UTF-8' }])
   const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
   return hasMark ? bytes.subarray(3) : bytes
 }
 
-async function readBytes(request: Request, announced: number, limitBytes: number): Promise<Uint8Array<ArrayBuffer>> {
+async function readBytes(
+  request: Request,
+  announced: number,
+  limitBytes: number,
+  lease: Lease,
+): Promise<Uint8Array<ArrayBuffer>> {
   if (!request.body) return new Uint8Array()
-  const isSmall = announced > 0 && announced <= SMALL_BYTES
-  if (!isSmall) return readAll(request.body, announced || FIRST_BUFFER_BYTES, limitBytes)
-  return new Uint8Array(await withDeadline(request.arrayBuffer(), bodyBudgetMs(announced)).catch(giveUp))
+  if (announced > 0 && announced <= SMALL_BODY_BYTES) {
+    // Taken whole, which is quicker; the server in front holds it to its length.
+    return new Uint8Array(await withDeadline(request.arrayBuffer(), bodyBudgetMs(announced)).catch(giveUp))
+  }
+  const chunks = await readChunks(request.body, limitBytes, lease)
+  const length = lengthOf(chunks)
+  // Once more as a whole; and whoever reads it needs as much again.
+  if (length > SMALL_BODY_BYTES) await lease.resize(2 * length)
+  return joinChunks(chunks)
 }
 
-/** Fills one buffer, larger by one byte than what is expected: only a body of another length makes it grow. */
-async function readAll(
+/** The body in pieces. The lease grows with it. */
+async function readChunks(
   body: ReadableStream<Uint8Array>,
-  expectedBytes: number,
   limitBytes: number,
-): Promise<Uint8Array<ArrayBuffer>> {
+  lease: Lease,
+): Promise<Uint8Array<ArrayBuffer>[]> {
   const reader = body.getReader({ mode: 'byob' })
-  const startedAt = Date.now()
-  let buffer = new ArrayBuffer(expectedBytes + 1)
-  let length = 0
-  for (;;) {
-    if (length === buffer.byteLength) buffer = buffer.transfer(Math.min(length * 2, limitBytes + 1))
-    const room = Math.min(READ_BYTES, buffer.byteLength - length)
-    const read = reader.read(new Uint8Array(buffer, length, room))
+  const chunks: Uint8Array<ArrayBuffer>[] = []
+  let startedAt = Date.now()
+  let buffer = new ArrayBuffer(FIRST_READ_BYTES)
+  let filled = 0
+  for (let length = 0; ; ) {
+    const read = reader.read(new Uint8Array(buffer, filled))
     const { value, done } = await withDeadline(read, startedAt + bodyBudgetMs(length) - Date.now()).catch(giveUp)
     if (!value) break
     // Reading hands the buffer over and gives it back.
     buffer = value.buffer
+    filled += value.byteLength
     length += value.byteLength
     if (length > limitBytes) {
+      lease.release()
       await discard(reader)
       throw tooLarge(limitBytes)
     }
     if (done) break
+    if (length > SMALL_BODY_BYTES) startedAt += await waitFor(lease.resize(length))
+    if (filled === buffer.byteLength) {
+      chunks.push(new Uint8Array(buffer))
+      buffer = new ArrayBuffer(Math.min(READ_BYTES, length))
+      filled = 0
+    }
   }
-  return new Uint8Array(buffer, 0, length)
+  return [...chunks, new Uint8Array(buffer, 0, filled)]
+}
+
+/** How many milliseconds it took: they are not the sender's. */
+async function waitFor(work: Promise<void>): Promise<number> {
+  const startedAt = Date.now()
+  await work
+  return Date.now() - startedAt
+}
+
+function lengthOf(chunks: readonly Uint8Array[]): number {
+  return chunks.reduce((length, chunk) => length + chunk.length, 0)
+}
+
+/** The chunks as one; each is released as soon as it is copied. */
+function joinChunks(chunks: readonly Uint8Array<ArrayBuffer>[]): Uint8Array<ArrayBuffer> {
+  const [first] = chunks
+  if (first && chunks.length === 1) return first
+  const whole = new Uint8Array(lengthOf(chunks))
+  let at = 0
+  for (const chunk of chunks) {
+    whole.set(chunk, at)
+    at += chunk.length
+    chunk.buffer.transfer(0)
+  }
+  return whole
 }
 
 /**
@@ -85,7 +132,7 @@ async function readAll(
  */
 async function discard(reader: ReadableStreamBYOBReader): Promise<void> {
   const end = Date.now() + DISCARDED_MS
-  let buffer = new ArrayBuffer(READ_BYTES)
+  let buffer = new ArrayBuffer(FIRST_READ_BYTES)
   try {
     for (let left = DISCARDED_BYTES; left > 0; ) {
       const { value, done } = await withDeadline(reader.read(new Uint8Array(buffer)), end - Date.now())

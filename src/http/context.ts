@@ -4,6 +4,7 @@ import type { Env } from '../env.ts'
 import type { FileStorage } from '../files/storage.ts'
 import type { RequestUsage } from '../rate-limit/usage.ts'
 import type { Verdict } from '../rate-limit/window.ts'
+import type { Lease } from './memory.ts'
 
 /** What a handler knows of the request that it answers. The company is the token's; there is no other. */
 export interface RequestContext {
@@ -37,6 +38,8 @@ export interface AppEnv {
     usage: RequestUsage
     /** What the limiter says of this request. */
     limit: Promise<Verdict>
+    /** What the request holds of the isolate's memory for large bodies. */
+    lease: Lease
     /** The matched contract's operation, for the log. */
     operation?: string
   }

@@ -17,18 +17,20 @@ export const BUDGET_MS = {
   assets: 5_000,
   /** A body that sends nothing at all; see {@link bodyBudgetMs}. */
   body: 10_000,
+  /** For a large body: until others have released their memory. */
+  memory: 10_000,
   /** Everything that a handler does. */
   handler: 30_000,
   /** A step of what goes on after the answer. */
   afterwards: 10_000,
 } as const
 
-/** Bodies that come more slowly than this on the whole, after the first seconds, are given up. */
-const SLOWEST_BYTES_PER_MS = 32
+/** 128 KB a second, which a link of 1 Mbit/s holds. */
+const MIN_BYTES_PER_MS = 128
 
-/** How long a body may take, of which so many bytes have come. A large one takes long only while it comes. */
-export function bodyBudgetMs(receivedBytes: number): number {
-  return BUDGET_MS.body + receivedBytes / SLOWEST_BYTES_PER_MS
+/** How long a body of so many bytes may take to arrive, or a response to be read: 10 s, and what the minimum rate takes. */
+export function bodyBudgetMs(bytes: number): number {
+  return BUDGET_MS.body + bytes / MIN_BYTES_PER_MS
 }
 
 /** What took longer than its budget; its message holds nothing of the request. */

@@ -7,13 +7,19 @@ import type { AppEnv, RequestContext } from './context.ts'
 import type { Answer, Contract, Input } from './contract.ts'
 import { BUDGET_MS, withDeadline } from './deadline.ts'
 import { ApiError, type Issue, invalid, MAX_ISSUES, notFound } from './errors.ts'
+import { isolateMemory, type Lease } from './memory.ts'
 
 const ANSWER = { headers: { 'Cache-Control': 'private, no-store' } }
 
 /** Of a contract that names no query parameters. */
 const NO_QUERY = z.strictObject({})
 
-type Handler<C extends Contract> = (input: Input<C>, context: RequestContext) => Promise<Answer<C> | Response>
+/** `lease` is for large bodies; one that a streamed response needs is released with the response. */
+type Handler<C extends Contract> = (
+  input: Input<C>,
+  context: RequestContext,
+  lease: Lease,
+) => Promise<Answer<C> | Response>
 
 /** What a write may read beside the rate check, before its body has come; `announcedBytes` is the body's length, as far as it is known. */
 type ReadAhead<C extends Contract> = (
@@ -29,7 +35,7 @@ export function mount<C extends Contract>(
   handle: Handler<C>,
   readAhead?: ReadAhead<C>,
 ): void {
-  const steps: MiddlewareHandler<AppEnv>[] = [permit(contract)]
+  const steps: MiddlewareHandler<AppEnv>[] = [permit(contract), leaseMemory]
   if (contract.params) steps.push(validate('param', contract.params, contract.badParams ?? 'not_found'))
   if (readAhead) steps.push(begin(readAhead))
   if (contract.method !== 'GET' && !contract.changesNothing) steps.push(waitForLimit)
@@ -40,7 +46,7 @@ export function mount<C extends Contract>(
   else if (contract.body) steps.push(limitBody(limitBytes), validate('json', contract.body))
 
   app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
-    const answer = await withDeadline(handle(validated<C>(c), c.get('context')), BUDGET_MS.handler)
+    const answer = await withDeadline(handle(validated<C>(c), c.get('context'), c.get('lease')), BUDGET_MS.handler)
     if (contract.hasEtag && answer instanceof Response) markCoding(answer.headers, c.req.header('accept-encoding'))
     // Hono's own `json()` sets one header after the other, each a call out of the isolate's own memory.
     return answer instanceof Response ? answer : Response.json(answer, ANSWER)
@@ -59,6 +65,21 @@ function permit(contract: Contract): MiddlewareHandler<AppEnv> {
       throw new ApiError('forbidden', { message: `The token lacks the permission ${contract.permission}.` })
     }
     await next()
+  }
+}
+
+const leaseMemory: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const lease = isolateMemory.open()
+  c.set('lease', lease)
+  try {
+    await next()
+  } finally {
+    const isSent = lease.isStreaming && c.req.method !== 'HEAD' && (await c.get('limit'))?.allowed !== false
+    if (!isSent) {
+      lease.release()
+      // Nobody else ends a response that is thrown away.
+      if (lease.isStreaming) await c.res.body?.cancel()
+    }
   }
 }
 
@@ -96,14 +117,14 @@ function markCoding(headers: Headers, acceptEncoding = ''): void {
 function limitBody(limitBytes: number): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
     // Hono's json() reads this cache, so the body is read once and parsed once.
-    Object.assign(c.req.bodyCache, { text: Promise.resolve(await readJsonText(c.req.raw, limitBytes)) })
+    Object.assign(c.req.bodyCache, { text: Promise.resolve(await readJsonText(c.req.raw, limitBytes, c.get('lease'))) })
     await next()
   }
 }
 
 function readBytes(limitBytes: number): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
-    c.req.addValidatedData('json', await readJsonBytes(c.req.raw, limitBytes))
+    c.req.addValidatedData('json', await readJsonBytes(c.req.raw, limitBytes, c.get('lease')))
     await next()
   }
 }

@@ -18,6 +18,7 @@ export const ERRORS = {
   rate_limited: { status: 429, code: 'rate_limited', message: 'Too many requests. Retry after the time given.' },
   internal_error: { status: 500, code: 'internal_error', message: 'The server failed.' },
   upstream_failed: { status: 502, code: 'internal_error', message: 'A supplier failed.' },
+  unavailable: { status: 503, code: 'internal_error', message: 'The service is busy. Retry after the time given.' },
 } as const
 
 export type ErrorKind = keyof typeof ERRORS
@@ -31,7 +32,7 @@ export interface Issue {
 export type ErrorDetails =
   | { issues: Issue[]; issue_count?: number }
   | { reason: Reason; storage_code?: string }
-  | { limit_bytes: number }
+  | { limit_bytes: number; reason?: 'storage_quota' }
   | null
 
 export type Reason =

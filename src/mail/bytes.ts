@@ -1,5 +1,7 @@
-/** The pieces as one. */
-export function joinBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+/** The pieces as one; one alone is not copied. */
+export function joinBytes(pieces: readonly Uint8Array[]): Uint8Array {
+  const [first] = pieces
+  if (first && pieces.length === 1) return first
   const whole = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0))
   let at = 0
   for (const piece of pieces) {
@@ -7,4 +9,9 @@ export function joinBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer
     at += piece.length
   }
   return whole
+}
+
+/** Gives back the memory behind these bytes now, not when garbage is collected. They are empty from then on. */
+export function releaseBytes({ buffer }: Uint8Array): void {
+  if (buffer instanceof ArrayBuffer) buffer.transfer(0)
 }

@@ -1,3 +1,5 @@
+import { DeadlineError } from '../http/deadline.ts'
+import type { Lease } from '../http/memory.ts'
 import { joinBytes } from './bytes.ts'
 
 const encoder = new TextEncoder()
@@ -9,45 +11,61 @@ export function objectText(members: Record<string, string>): string {
     .join(',')}}`
 }
 
-/** Answers of fewer bytes are sent as one, so that a failure to read them is still a 500. */
-const WHOLE_BYTES = 2_000_000
+/** A JSON response of text in pieces. */
+export function jsonAnswer(pieces: Iterable<string | Uint8Array>, headers: Record<string, string> = {}): Response {
+  return respond(joinBytes(Array.from(pieces, toBytes)), headers)
+}
 
 /**
- * A JSON answer of text in pieces. A large one is sent piece by piece, each made when the one before is on its way, and
- * never stands in memory as a whole.
+ * A JSON response that is sent piece by piece, each made when the one before was taken, so that it never stands in
+ * memory as a whole. A failure to make one breaks the response off: the caller never takes it for complete.
+ *
+ * @param lease held until the response was sent, broke or was canceled, which is at most `deadlineMs`
+ * @param onFailure gets what broke it
  */
-export function jsonAnswer(pieces: Iterable<string | Uint8Array>, headers: Record<string, string> = {}): Response {
-  const rest = pieces[Symbol.iterator]()
-  const ready: Uint8Array[] = []
-  let bytes = 0
-  while (bytes < WHOLE_BYTES) {
-    const { value, done } = rest.next()
-    if (done) return respond(joinBytes(ready), headers)
-    const piece = typeof value === 'string' ? encoder.encode(value) : value
-    ready.push(piece)
-    bytes += piece.length
+export function jsonStream(
+  pieces: AsyncIterable<string | Uint8Array>,
+  options: {
+    headers: Record<string, string>
+    lease: Lease
+    deadlineMs: number
+    onFailure: (error: unknown) => void
+    later: (work: Promise<unknown>) => void
+  },
+): Response {
+  const { headers, lease, deadlineMs, onFailure, later } = options
+  lease.isStreaming = true
+  // Of a stream of the runtime's own, a piece is done with when its write is.
+  const { readable, writable } = new IdentityTransformStream()
+  const writer = writable.getWriter()
+  const abort = (error: unknown) => void writer.abort(error).catch(() => undefined)
+  const timer = setTimeout(() => abort(new DeadlineError(deadlineMs)), deadlineMs)
+  const send = async () => {
+    try {
+      for await (const piece of pieces) {
+        lease.usedAt = Date.now()
+        await writer.write(toBytes(piece))
+      }
+      await writer.close()
+    } catch (error) {
+      abort(error)
+      onFailure(error)
+    } finally {
+      clearTimeout(timer)
+      lease.release()
+    }
   }
-  return respond(streamOf(ready, rest), headers)
+  // Kept alive until it ends: only then does it learn that the caller is gone.
+  later(send())
+  return respond(readable, headers)
+}
+
+function toBytes(piece: string | Uint8Array): Uint8Array {
+  return typeof piece === 'string' ? encoder.encode(piece) : piece
 }
 
 function respond(body: BodyInit, headers: Record<string, string>): Response {
   return new Response(body, {
     headers: { 'Content-Type': 'application/json', 'Cache-Control': 'private, no-store', ...headers },
   })
-}
-
-function streamOf(ready: Uint8Array[], rest: Iterator<string | Uint8Array>): ReadableStream<Uint8Array> {
-  return new ReadableStream<Uint8Array>(
-    {
-      pull(controller) {
-        const first = ready.shift()
-        if (first) return controller.enqueue(first)
-        const { value, done } = rest.next()
-        if (done) controller.close()
-        else controller.enqueue(typeof value === 'string' ? encoder.encode(value) : value)
-      },
-    },
-    // Nothing is made before it is asked for: an answer to HEAD never is.
-    { highWaterMark: 0 },
-  )
 }

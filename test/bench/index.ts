@@ -4,6 +4,7 @@ export {}
 const BENCHMARKS: Record<string, () => Promise<{ run: () => Promise<void> }>> = {
   core: () => import('./core.ts'),
   mail: () => import('./mail.ts'),
+  'mail-memory': () => import('./mail-memory.ts'),
   neighbour: () => import('./neighbour.ts'),
   products: () => import('./products.ts'),
   shapes: () => import('./shapes.ts'),

@@ -1,6 +1,7 @@
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { s3Storage } from '../../src/files/s3-storage.ts'
 import { BUDGET_MS } from '../../src/http/deadline.ts'
+import { isolateMemory } from '../../src/http/memory.ts'
 import { migrate } from '../support/app.ts'
 import { endpoints, exampleOf } from '../support/endpoints.ts'
 import { drive, MODES, run } from './run.ts'
@@ -57,8 +58,8 @@ describe('a body that does not end', () => {
   })
 
   it.each([
-    ['small', 64, 2],
-    ['at the end of what is small', 262_144, 8_192],
+    ['small', 64, 0.5],
+    ['at the end of what is small', 262_144, 2_048],
     ['larger', 500_000, 0],
   ])('is given up where it announces its length, later by as long as that may take: %s', async (_, bytes, laterMs) => {
     for (const [method, path] of [
@@ -84,9 +85,29 @@ describe('a body that does not end', () => {
     const bytes = new TextEncoder().encode(text)
     const piece = bytes.subarray(0, Math.ceil(bytes.length / 20))
     // The pieces need not make JSON: what counts is that all of them are read.
-    const { answer, waitedMs } = await send('PUT', `/mail/email-threads/${THREAD}`, drip(piece, 2_000, 20, true))
-    expect(waitedMs).toBe(40_000)
+    const { answer, waitedMs } = await send('PUT', `/mail/email-threads/${THREAD}`, drip(piece, 1_000, 20, true))
+    expect(waitedMs).toBe(20_000)
     expect(answer.body.error.message).not.toContain('in time')
+  })
+})
+
+describe('a large body that finds no memory', () => {
+  it.each([
+    ['POST', '/clients'],
+    ['PUT', `/mail/email-threads/${THREAD}`],
+  ])('is refused with 503 by %s %s, and nothing is written', { timeout: 60_000 }, async (method, path) => {
+    const before = await rowsOf(shop)
+    const lease = isolateMemory.open()
+    // It goes over the limit, so that there is no room for anybody else.
+    await lease.resize(100_000_000)
+    const { answer, waitedMs } = await send(method, path, drip(new Uint8Array(300_000).fill(32), 0, 2, true))
+    lease.release()
+    expect(answer).toMatchObject({ status: 503, body: { error: { code: 'internal_error', details: null } } })
+    expect(answer.headers.get('retry-after')).toBe('10')
+    expect(waitedMs).toBeGreaterThanOrEqual(BUDGET_MS.memory)
+    expect(waitedMs).toBeLessThan(BUDGET_MS.memory + 100)
+    expect(isolateMemory.usedBytes).toBe(0)
+    expect(await rowsOf(shop)).toEqual(before)
   })
 })
 

@@ -77,6 +77,7 @@ describe('npm run seed', () => {
 
     const shop = smallShop()
     shop.company.suspended = true
+    shop.company.mail_quota_bytes = 5_000_000
     shop.order_statuses = [
       { id: 1, title: 'New' },
       { id: 2, title: 'Printing now', is_default: true },
@@ -91,7 +92,9 @@ describe('npm run seed', () => {
     expect(after.clients?.slice(0, 2)).toEqual(before.clients)
     expect(after.clients?.[2]).toMatchObject({ id: 3, company_name: 'Third' })
     expect(after.orders).toEqual(before.orders)
-    expect(after.companies).toMatchObject([{ suspended: 1, client_count: 2, order_count: 1 }])
+    expect(after.companies).toMatchObject([
+      { suspended: 1, mail_quota_bytes: 5_000_000, client_count: 2, order_count: 1 },
+    ])
     expect(after.order_statuses).toMatchObject([
       { id: 1, is_default: 0 },
       { id: 2, title: 'Printing now', is_default: 1 },

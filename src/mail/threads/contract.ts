@@ -92,5 +92,5 @@ export const readEmailThread = defineContract({
   }),
   hasEtag: true,
   answer: one,
-  errors: ['not_found'],
+  errors: ['not_found', 'unavailable'],
 })

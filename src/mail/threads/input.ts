@@ -57,6 +57,11 @@ export function contentText({ participants, labels, messages }: Content): Uint8A
   return [NAMES.participants, participants.text, NAMES.labels, labels.text, NAMES.messages, messages.text]
 }
 
+/** Bytes of {@link contentText}. */
+export function contentBytes(content: Content): number {
+  return contentText(content).reduce((bytes, { length }) => bytes + length, 0)
+}
+
 /**
  * Reads the body of a PUT without building its values: the arrays and texts stay the bytes that were sent, so that no
  * number, escape or lone surrogate in them changes, and memory does not depend on what they hold.

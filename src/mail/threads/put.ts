@@ -1,15 +1,18 @@
 import type { RequestContext } from '../../http/context.ts'
+import { type Lease, SMALL_BODY_BYTES } from '../../http/memory.ts'
+import { releaseBytes } from '../bytes.ts'
 import { type Content, contentText, parseThread } from './input.ts'
 import { keepContent, keptContent, knownHash, knowsThread, remember } from './known-content.ts'
-import { presentWritten } from './present.ts'
-import { findVersions, touchThread, writeThread } from './queries.ts'
+import { presentStored, presentWritten } from './present.ts'
+import { findVersions } from './queries.ts'
 import { hashOf } from './segments.ts'
+import { BATCH_BYTES, newThread, storedBytes, touchThread, writeThread } from './write-queries.ts'
 
 /**
  * From here on it costs more to compress and send content that is stored already than to ask what is stored; and a few
  * such bodies would fill what an isolate may keep.
  */
-const LARGE_BODY_BYTES = 262_144
+const LARGE_BODY_BYTES = SMALL_BODY_BYTES
 
 /** What is stored, being asked for. */
 const versionsAhead = new WeakMap<RequestContext, Promise<void>>()
@@ -36,8 +39,14 @@ export function readVersionsAhead(
 }
 
 /** Stores a whole thread: one batch, in which nothing but the row is written when the content is stored already. */
-export async function putThread(context: RequestContext, legacyThreadId: string, body: Uint8Array): Promise<Response> {
+export async function putThread(
+  context: RequestContext,
+  legacyThreadId: string,
+  body: Uint8Array,
+  lease: Lease,
+): Promise<Response> {
   const { companyId } = context
+  const isLarge = body.length >= LARGE_BODY_BYTES
   const kept = keptContent(companyId, legacyThreadId)
   const input = parseThread(body, kept?.content)
   const { accountEmail, content } = input
@@ -45,12 +54,30 @@ export async function putThread(context: RequestContext, legacyThreadId: string,
   await versionsAhead.get(context)
   const isStored = knownHash(companyId, legacyThreadId, accountEmail) === hash
   const key = { legacyThreadId, accountEmail }
+  const seen = () => remember(companyId, legacyThreadId, [{ accountEmail, contentHash: hash }])
+
   const touched = isStored ? await touchThread(context, key, input, hash) : undefined
+  if (touched) {
+    seen()
+    if (isLarge) await lease.resize(body.length)
+    else keepContent(companyId, legacyThreadId, { content, hash })
+    return presentWritten(context, touched, [], input, lease)
+  }
+
   // A hint that was out of date costs a second batch.
-  const { row, segments } = touched ? { row: touched, segments: [] } : await writeThread(context, key, input, hash)
-  remember(companyId, legacyThreadId, [{ accountEmail, contentHash: hash }])
-  if (touched && body.length < LARGE_BODY_BYTES) keepContent(companyId, legacyThreadId, { content, hash })
-  return presentWritten(row, segments, input)
+  if (isLarge) await lease.resize(Math.min(lease.bytes, body.length + 2 * BATCH_BYTES))
+  const thread = await newThread(context, key, input, hash)
+  const bytes = storedBytes(thread.segments.filter(({ data }) => data !== null))
+  if (isLarge) {
+    // What was compressed stands for the body from here on; the batch repeats it as JSON.
+    releaseBytes(body)
+    await lease.resize(Math.min(lease.bytes, 2 * bytes))
+  }
+  const { row, otherSegments } = await writeThread(context, thread)
+  seen()
+  if (!isLarge) return presentWritten(context, row, otherSegments, input, lease)
+  await lease.resize(Math.min(lease.bytes, bytes))
+  return presentStored(context, row, [...thread.segments, ...otherSegments], lease)
 }
 
 /** Whether the scan has found each array again. */

@@ -1,12 +1,7 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
-import { actorOf, auditEntry } from '../../db/audit.ts'
 import { type Database, orm, type Placeholders, prepare } from '../../db/client.ts'
-import { given } from '../../db/columns.ts'
 import { emailThreadSegments, emailThreads } from '../../db/schema.ts'
-import type { RequestContext } from '../../http/context.ts'
-import { contentText, TEXT_FIELDS, type ThreadInput } from './input.ts'
 import type { Version } from './known-content.ts'
-import { toSegments } from './segments.ts'
 
 /** What names a thread beside its company. */
 export interface ThreadKey {
@@ -15,19 +10,23 @@ export interface ThreadKey {
   accountEmail: string
 }
 
-const decoder = new TextDecoder()
-
-type Key = 'companyId' | keyof ThreadKey
+export type Key = 'companyId' | keyof ThreadKey
 
 /** A stored segment of a thread. */
 export interface Segment {
   field: string
-  data: string
+  position: number
+  /** Stored bytes. */
+  bytes: number
+  /** Null where it is not read yet, or not needed any more. */
+  data: string | null
 }
 
-/** A text of more bytes than this stands in segments; its column then holds {@link IN_SEGMENTS}, which no JSON is. */
-const INLINE_BYTES = 100_000
+/** A column of a text that stands in segments holds this, which no JSON is. */
 export const IN_SEGMENTS = '@'
+
+/** The segments of a thread are read with its row when all of them have fewer stored bytes than this together. */
+export const READ_AT_ONCE_BYTES = 262_144
 
 /** Part of every ETag: raise it whenever the form of the answer changes. */
 const ANSWER_FORM = 1
@@ -50,7 +49,7 @@ const segmentsOfThread = prepare((p: Placeholders<Key | 'isKnown' | 'knownEtags'
 
 /**
  * A thread that is not deleted, and its segments; none when its ETag is among `knownEtags`, so that nothing large is
- * read for an answer without a body.
+ * read for an answer without a body. Of a large thread they are without data: see {@link readSegments}.
  */
 export async function findThread(
   db: Database,
@@ -71,6 +70,39 @@ export async function findThread(
   return row && { row, segments, isKnown: isAny || knownEtags.includes(row.etag) }
 }
 
+type OfRevision = Placeholders<'companyId' | 'id' | 'revision' | 'contentRevision' | 'field' | 'first' | 'last'>
+
+const dataOfRevision = prepare((p: OfRevision) =>
+  orm
+    .select({ data: emailThreadSegments.data })
+    .from(emailThreadSegments)
+    .where(
+      sql`thread_id = ${p.id} AND field = ${p.field} AND position BETWEEN ${p.first} AND ${p.last}
+        AND EXISTS (SELECT 1 FROM ${emailThreads} WHERE id = ${p.id} AND company_id = ${p.companyId}
+          AND (revision = ${p.revision} OR (${p.field} = 'content' AND content_revision = ${p.contentRevision})))`,
+    )
+    .orderBy(emailThreadSegments.position),
+)
+
+/**
+ * Reads the data of segments that follow one another in one field.
+ *
+ * @throws Error when the thread was replaced since its row was read: what was sent of it cannot be completed
+ */
+export async function readSegments(
+  db: Database,
+  { companyId, id, revision, contentRevision }: ThreadRow,
+  segments: readonly Segment[],
+): Promise<void> {
+  const [first, last] = [segments[0], segments.at(-1)]
+  if (!first || !last) return
+  const { field } = first
+  const range = { field, first: first.position, last: last.position }
+  const [rows] = await db.read([dataOfRevision({ companyId, id, revision, contentRevision, ...range })])
+  if (rows.length !== segments.length) throw new Error('The thread was replaced while it was sent.')
+  for (const [index, { data }] of rows.entries()) Object.assign(segments[index] ?? {}, { data })
+}
+
 const versionsOf = prepare((p: Placeholders<'companyId' | 'legacyThreadId'>) =>
   orm
     .select({ accountEmail: emailThreads.accountEmail, contentHash: emailThreads.contentHash })
@@ -85,193 +117,29 @@ export async function findVersions(db: Database, companyId: number, legacyThread
   return versions
 }
 
-type Write = Placeholders<
-  Key | 'now' | 'contentHash' | 'messageCount' | 'lastSyncedAt',
-  'mailThreadId' | 'subject' | 'snippet' | 'mailHistoryId' | 'firstMessageAt' | 'lastMessageAt'
->
-
-const touch = prepare((p: Write) =>
-  orm
-    .update(emailThreads)
-    .set({ ...given(columnsOf(p)), revision: sql`${emailThreads.revision} + 1` })
-    .where(
-      sql`${isThread(p)} AND content_hash = ${p.contentHash}
-        AND ${IN_SEGMENTS} NOT IN (coalesce(mail_thread_id, ''), coalesce(subject, ''), coalesce(snippet, ''), coalesce(mail_history_id, ''))`,
-    )
-    .returning(),
-)
-
-/**
- * Updates a thread whose content is the one sent, without writing the content.
- *
- * @returns undefined, and nothing is changed, where the stored content is another or a text is or was in segments
- */
-export async function touchThread(
-  context: RequestContext,
-  key: ThreadKey,
-  input: ThreadInput,
-  contentHash: string,
-): Promise<ThreadRow | undefined> {
-  if (TEXT_FIELDS.some((field) => isLarge(input.texts[field]))) return undefined
-  const [[row]] = await context.db.writeRepeatably([touch(valuesOf(context, key, input, contentHash))])
-  return row
-}
-
-type Replacement = Write & Placeholders<'newId' | 'tokenId' | 'requestId' | 'sentTexts'>
-
-/** The statements of {@link writeThread}. */
-const replacement = {
-  audit: prepare((p: Replacement) =>
-    auditEntry(p, 'email_thread.write', sql`coalesce(${idOf(p)}, ${p.newId})`, sql`NOT ${isStored(p)}`),
-  ),
-  oldSegments: prepare((p: Replacement) =>
-    orm.delete(emailThreadSegments).where(
-      sql`thread_id = ${idOf(p)} AND (field IN (SELECT value FROM json_each(${p.sentTexts}))
-        OR (field = 'content' AND NOT ${isStored(p)}))`,
-    ),
-  ),
-  row: prepare((p: Replacement) => {
-    const columns = given(columnsOf(p))
-    return orm
-      .insert(emailThreads)
-      .values({
-        ...columns,
-        id: p.newId,
-        companyId: p.companyId,
-        legacyThreadId: p.legacyThreadId,
-        accountEmail: p.accountEmail,
-        contentHash: p.contentHash,
-        messageCount: p.messageCount,
-        lastSyncedAt: p.lastSyncedAt,
-        revision: 1,
-        contentRevision: 1,
-        createdAt: p.now,
-        updatedAt: p.now,
-      })
-      .onConflictDoUpdate({
-        target: [emailThreads.companyId, emailThreads.legacyThreadId, emailThreads.accountEmail],
-        set: {
-          ...columns,
-          contentHash: sql`${p.contentHash}`,
-          revision: sql`${emailThreads.revision} + 1`,
-          contentRevision: sql`CASE WHEN ${emailThreads.contentHash} = ${p.contentHash} THEN ${emailThreads.contentRevision} ELSE ${emailThreads.revision} + 1 END`,
-        },
-      })
-      .returning()
-  }),
-  otherSegments: prepare((p: Replacement) => segmentsOf(idOf(p), sql`field <> 'content'`)),
-  segment: prepare((p: Placeholders<Key | 'field' | 'position' | 'data' | 'isContent'>) =>
-    // Content is written by this batch or not at all: only then is its revision the thread's.
-    orm.insert(emailThreadSegments).select(
-      sql`SELECT id, ${p.field}, ${p.position}, ${p.data} FROM ${emailThreads}
-        WHERE ${isThread(p)} AND (${p.isContent} = 0 OR content_revision = revision)`,
-    ),
-  ),
-}
-
-/**
- * Makes the thread, or replaces what was sent of it, in one transaction. Content that is stored already is left alone.
- *
- * @returns the row, and the segments of its texts
- */
-export async function writeThread(
-  context: RequestContext,
-  key: ThreadKey,
-  input: ThreadInput,
-  contentHash: string,
-): Promise<{ row: ThreadRow; segments: Segment[] }> {
-  const sent = TEXT_FIELDS.filter((field) => input.texts[field] !== undefined)
-  const values = {
-    ...actorOf(context),
-    ...valuesOf(context, key, input, contentHash),
-    newId: crypto.randomUUID(),
-    sentTexts: JSON.stringify(sent),
-  }
-  const insertSegments = (field: string, text: readonly Uint8Array[]) =>
-    Array.from(toSegments(text), (data, position) =>
-      replacement.segment({
-        companyId: context.companyId,
-        ...key,
-        field,
-        position,
-        data,
-        isContent: Number(field === 'content'),
-      }),
-    )
-
-  const [, , [row], segments] = await context.db.writeRepeatably([
-    replacement.audit(values),
-    replacement.oldSegments(values),
-    replacement.row(values),
-    replacement.otherSegments(values),
-    ...insertSegments('content', contentText(input.content)),
-    ...sent.flatMap((field) => {
-      const text = input.texts[field]
-      return isLarge(text) ? insertSegments(field, [text]) : []
-    }),
-  ])
-  if (!row) throw new Error('An upsert returned no row.')
-  return { row, segments }
-}
-
-function isThread(p: Placeholders<Key>): SQL {
-  return sql`${emailThreads.companyId} = ${p.companyId} AND ${emailThreads.legacyThreadId} = ${p.legacyThreadId}
+export const isThread = (p: Placeholders<Key>): SQL =>
+  sql`${emailThreads.companyId} = ${p.companyId} AND ${emailThreads.legacyThreadId} = ${p.legacyThreadId}
     AND ${emailThreads.accountEmail} = ${p.accountEmail}`
-}
 
 function isLive(p: Placeholders<Key>): SQL {
   return sql`${isThread(p)} AND ${emailThreads.deleted} = 0`
 }
 
-function idOf(p: Placeholders<Key>): SQL {
-  return sql`(SELECT id FROM ${emailThreads} WHERE ${isThread(p)})`
-}
-
-function isStored(p: Placeholders<Key | 'contentHash'>): SQL {
-  return sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${isThread(p)} AND content_hash = ${p.contentHash})`
-}
-
-function segmentsOf(threadId: SQL, condition: SQL = sql`1`) {
+/** In the order of field and position. Without data where all of the thread's are large together. */
+export const segmentsOf = (threadId: SQL, condition: SQL = sql`1`) => {
+  const storedBytes = sql`(SELECT sum(octet_length(data)) FROM ${emailThreadSegments} WHERE thread_id = ${threadId})`
   return orm
-    .select({ field: emailThreadSegments.field, data: emailThreadSegments.data })
+    .select({
+      field: emailThreadSegments.field,
+      position: emailThreadSegments.position,
+      bytes: sql<number>`octet_length(data)`.as('bytes'),
+      data: sql<
+        string | null
+      >`CASE WHEN ${storedBytes} <= ${sql.raw(String(READ_AT_ONCE_BYTES))} THEN ${emailThreadSegments.data} END`.as(
+        'd',
+      ),
+    })
     .from(emailThreadSegments)
     .where(sql`thread_id = ${threadId} AND ${condition}`)
     .orderBy(emailThreadSegments.field, emailThreadSegments.position)
-}
-
-/** The columns of every write, and those of the texts and times that were sent. */
-function columnsOf(p: Write) {
-  const { mailThreadId, subject, snippet, mailHistoryId, firstMessageAt, lastMessageAt } = p
-  const { messageCount, lastSyncedAt, now: updatedAt } = p
-  const texts = { mailThreadId, subject, snippet, mailHistoryId }
-  return { ...texts, firstMessageAt, lastMessageAt, messageCount, lastSyncedAt, updatedAt, deleted: sql`0` }
-}
-
-/** What {@link columnsOf} and the conditions stand for. */
-function valuesOf({ companyId, now }: RequestContext, key: ThreadKey, input: ThreadInput, contentHash: string) {
-  const { mail_thread_id, subject, snippet, mail_history_id } = input.texts
-  const { first_message_at, last_message_at, last_synced_at } = input.times
-  return {
-    companyId,
-    ...key,
-    now,
-    contentHash,
-    messageCount: input.content.messages.count,
-    lastSyncedAt: last_synced_at ?? now,
-    mailThreadId: inlineText(mail_thread_id),
-    subject: inlineText(subject),
-    snippet: inlineText(snippet),
-    mailHistoryId: inlineText(mail_history_id),
-    firstMessageAt: first_message_at,
-    lastMessageAt: last_message_at,
-  }
-}
-
-function inlineText(text: Uint8Array | null | undefined): string | null | undefined {
-  if (!text) return text
-  return isLarge(text) ? IN_SEGMENTS : decoder.decode(text)
-}
-
-function isLarge(text: Uint8Array | null | undefined): text is Uint8Array {
-  return !!text && text.length > INLINE_BYTES
 }

@@ -13,17 +13,20 @@ export function mountThreads(app: Hono<AppEnv>): void {
   mount(
     app,
     contract.putEmailThread,
-    async ({ params, body }, context) => putThread(context, params.legacyThreadId, body),
+    ({ params, body }, context, lease) => putThread(context, params.legacyThreadId, body, lease),
     (params, context, announcedBytes) => readVersionsAhead(context, params.legacyThreadId, announcedBytes),
   )
 
-  mount(app, contract.readEmailThread, async ({ params, query }, { db, companyId, ifNoneMatch }) => {
+  mount(app, contract.readEmailThread, async ({ params, query }, context, lease) => {
+    const { db, companyId, ifNoneMatch } = context
     const key = { legacyThreadId: params.legacyThreadId, accountEmail: query.account_email }
     const found = await findThread(db, companyId, key, etagsOf(ifNoneMatch))
     if (!found) throw notFound('There is no such email thread.')
     const { row, segments, isKnown } = found
     remember(companyId, params.legacyThreadId, [row])
     const headers = { ETag: row.etag, 'Cache-Control': 'private, no-store' }
-    return isKnown ? new Response(null, { status: 304, headers }) : presentStored(row, segments, headers)
+    return isKnown
+      ? new Response(null, { status: 304, headers })
+      : presentStored(context, row, segments, lease, headers)
   })
 }

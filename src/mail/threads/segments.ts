@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
-import { joinBytes } from '../bytes.ts'
+import { joinBytes, releaseBytes } from '../bytes.ts'
 
 /**
  * Bytes of text in one segment. Text that cannot be compressed grows by some bytes, then by a third in base64: under
@@ -11,18 +11,28 @@ export const SEGMENT_BYTES = 1_400_000
 /** The quickest: HTML mail shrinks to a sixth at about 300 MB a second, and the next levels gain little. */
 const QUALITY = 1
 
-const OPTIONS = { params: { [constants.BROTLI_PARAM_QUALITY]: QUALITY } }
+const PARAMS = { [constants.BROTLI_PARAM_QUALITY]: QUALITY }
+
+/** What is made in one buffer need not be copied from several, which would all be garbage. */
+const SPARE_BYTES = 16_384
 
 /** Text as what one row each may hold. Cuts anywhere, even inside a character: only all of them together are text. */
 export function* toSegments(pieces: readonly Uint8Array[]): Generator<string> {
-  for (const part of cut(pieces, SEGMENT_BYTES)) yield brotliCompressSync(part, OPTIONS).toBase64()
+  for (const part of cut(pieces, SEGMENT_BYTES)) {
+    const compressed = brotliCompressSync(part, { params: PARAMS, chunkSize: part.length + SPARE_BYTES })
+    yield compressed.toBase64()
+    releaseBytes(compressed)
+  }
 }
 
-/** What {@link toSegments} was given, as many pieces as there are segments; each is made when it is asked for. */
-export function* fromSegments(segments: Iterable<string>): Generator<Uint8Array> {
-  for (const segment of segments) {
-    yield brotliDecompressSync(Uint8Array.fromBase64(segment), { maxOutputLength: SEGMENT_BYTES })
-  }
+/** The part of the text that one of {@link toSegments} holds. */
+export function fromSegment(segment: string): Uint8Array {
+  const compressed = Uint8Array.fromBase64(segment)
+  // Mail grows to the sixfold.
+  const chunkSize = Math.min(SEGMENT_BYTES, 8 * compressed.length) + SPARE_BYTES
+  const text = brotliDecompressSync(compressed, { maxOutputLength: SEGMENT_BYTES, chunkSize })
+  releaseBytes(compressed)
+  return text
 }
 
 /** SHA-256 of the pieces as one, lower-case hex. */
