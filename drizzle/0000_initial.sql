@@ -180,13 +180,13 @@ CREATE TABLE `email_thread_segments` (
 );
 --> statement-breakpoint
 CREATE TABLE `email_thread_uploads` (
-	`id` text NOT NULL,
 	`company_id` integer NOT NULL,
+	`id` text NOT NULL,
 	`field` text NOT NULL,
 	`position` integer NOT NULL,
 	`data` text NOT NULL,
 	`created_at` integer NOT NULL,
-	PRIMARY KEY(`id`, `field`, `position`),
+	PRIMARY KEY(`company_id`, `id`, `field`, `position`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint

@@ -117,5 +117,3 @@ WHEN old.search_text <> new.search_text OR old.deleted <> new.deleted BEGIN
       FROM json_each('[' || rtrim(replace(hex(zeroblob(length(new.search_text))), '00', '0,'), ',') || ']'))
     FROM companies WHERE id = new.company_id AND new.deleted = 0;
 END;
---> statement-breakpoint
-PRAGMA optimize;

@@ -1,5 +1,4 @@
 -- Written by hand. Triggers that count a company's stored bytes of email threads: segments, and texts in the row.
--- BEGIN and END in capitals and no CASE in triggers: the remote splitter needs both.
 CREATE TRIGGER email_thread_segments_insert AFTER INSERT ON email_thread_segments BEGIN
   UPDATE companies SET mail_bytes = mail_bytes + octet_length(new.data)
     WHERE id = (SELECT company_id FROM email_threads WHERE id = new.thread_id);
@@ -33,3 +32,5 @@ CREATE TRIGGER companies_mail_quota BEFORE UPDATE OF mail_bytes_checked ON compa
 WHEN new.mail_bytes > new.mail_quota_bytes AND new.mail_bytes > old.mail_bytes_checked BEGIN
   SELECT RAISE(ABORT, 'mail quota exceeded');
 END;
+--> statement-breakpoint
+PRAGMA optimize;

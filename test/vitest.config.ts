@@ -13,7 +13,7 @@ export default defineConfig({
     // A worker for each core, where Vitest would leave one free: halves the time on two.
     maxWorkers: '100%',
     include: ['test/**/*.test.ts'],
-    exclude: ['test/node/**', '**/node_modules/**'],
+    exclude: ['test/node/**', 'test/slow/**', '**/node_modules/**'],
     globalSetup: ['./test/global-setup.ts'],
   },
 })

@@ -433,14 +433,17 @@ export const emailThreadSegments = sqliteTable(
 export const emailThreadUploads = sqliteTable(
   'email_thread_uploads',
   {
-    id: text('id').notNull(),
     companyId: companyId(),
+    id: text('id').notNull(),
     field: text('field').notNull(),
     position: integer('position').notNull(),
     data: text('data').notNull(),
     createdAt: integer('created_at').notNull(),
   },
-  (t) => [primaryKey({ columns: [t.id, t.field, t.position] }), index('email_thread_uploads_created').on(t.createdAt)],
+  (t) => [
+    primaryKey({ columns: [t.companyId, t.id, t.field, t.position] }),
+    index('email_thread_uploads_created').on(t.createdAt),
+  ],
 )
 
 export const integrations = sqliteTable(

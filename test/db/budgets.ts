@@ -41,7 +41,7 @@ const WITH_EVENT: More = { objectCalls: 2 }
 const ROWS: Record<string, Row[]> = {
   listClients: [
     ['first page', 30, 0, '/clients'],
-    ['100 a page', 150, 0, '/clients?per_page=100'],
+    ['100 a page', 110, 0, '/clients?per_page=100'],
     ['last page', 150, 0, '/clients?page=200'],
     ['a page far past the end', 25, 0, '/clients?page=1000000'],
     ['search, one hit', 25, 0, '/clients?q=club%204321'],
@@ -66,11 +66,11 @@ const ROWS: Record<string, Row[]> = {
   ],
   listOrders: [
     ['first page', 30, 0, '/orders'],
-    ['last page', 200, 0, '/orders?page=200'],
-    ['a page far past the end', 60, 0, '/orders?page=1000000'],
+    ['last page', 130, 0, '/orders?page=200'],
+    ['a page far past the end', 20, 0, '/orders?page=1000000'],
     ['of a client with 1 order', 8, 0, '/orders?client_id=4321'],
     ['of a client with 3,000', 37, 0, '/orders?client_id=1'],
-    ['of that client, last page', 3200, 0, '/orders?client_id=1&page=120'],
+    ['of that client, last page', 150, 0, '/orders?client_id=1&page=120'],
     ['of that client with a status', 30, 0, '/orders?client_id=1&status=2'],
     ['of that client with a status that none has', 1, 0, '/orders?client_id=1&status=9'],
     ['of that client in 300 days (600 orders)', 700, 0, '/orders?client_id=1&from=2020-01-01&to=2020-10-26'],
@@ -117,12 +117,12 @@ const ROWS: Record<string, Row[]> = {
     ['unknown', 1, 0, '/mail/threads/unknown', NOT_FOUND],
   ],
   putEmailThread: [
-    ['new, 150 KB', 12, 8, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
+    ['new, 150 KB', 16, 11, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
     ['the same again', 3, 1, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
-    ['changed, 3 MB', 23, 11, '/mail/email-threads/new', threadOf('y'.repeat(3_000_000))],
+    ['changed, 3 MB', 34, 16, '/mail/email-threads/new', threadOf('y'.repeat(3_000_000))],
   ],
   readEmailThread: [
-    ['3 MB', 11, 0, `/mail/email-threads/new?account_email=${MAILBOX}`],
+    ['3 MB', 14, 0, `/mail/email-threads/new?account_email=${MAILBOX}`],
     ['unknown', 1, 0, `/mail/email-threads/unknown?account_email=${MAILBOX}`, NOT_FOUND],
   ],
   presignUpload: [['file', 2, 0, '/orders/4321/files/presign', { body: FILE, status: [200, 409] }]],

@@ -134,6 +134,8 @@ export async function bodyOf(response: Response): Promise<Answer> {
 async function fetchWith(sent: Request, bindings: Env): Promise<Response> {
   const context = createExecutionContext()
   const response = await app.fetch(sent, bindings, context)
+  // A streamed response goes on behind its beginning, and must be read for that.
+  const whole = response.body ? new Response(await response.arrayBuffer(), response) : response
   await waitOnExecutionContext(context)
-  return response
+  return whole
 }

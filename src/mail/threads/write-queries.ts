@@ -1,7 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { type Actor, actorOf, auditEntry } from '../../db/audit.ts'
 import { databaseMessage, orm, type Placeholders, prepare } from '../../db/client.ts'
-import { given } from '../../db/columns.ts'
+import { given, insertRow } from '../../db/columns.ts'
 import { companies, emailThreadSegments, emailThreads, emailThreadUploads } from '../../db/schema.ts'
 import type { RequestContext } from '../../http/context.ts'
 import { ApiError } from '../../http/errors.ts'
@@ -184,40 +184,62 @@ export const storedBytes = (segments: readonly Segment[]): number => segments.re
 /** Of segments in one batch, which takes as much again as JSON: more are uploaded before. */
 export const BATCH_BYTES = 4_000_000
 
+/**
+ * Segments that uploads of one company may have at once, about 240 MB: requests that are aborted on the way leave theirs
+ * to the sweep, outside the quota.
+ */
+const UPLOADS_MAX = 128
+
+/** Seconds after which a refused upload may be tried again. */
+const UPLOAD_RETRY_SECONDS = 60
+
 const upload = prepare((p: Placeholders<'companyId' | 'newId' | 'field' | 'position' | 'data' | 'now'>) =>
-  orm
-    .insert(emailThreadUploads)
-    .values({
-      id: p.newId,
-      companyId: p.companyId,
-      field: p.field,
-      position: p.position,
-      data: p.data,
-      createdAt: p.now,
+  insertRow(
+    emailThreadUploads,
+    { companyId: p.companyId, id: p.newId, field: p.field, position: p.position, data: p.data, createdAt: p.now },
+    sql`WHERE (SELECT count(*) FROM email_thread_uploads WHERE company_id = ${p.companyId}) < ${sql.raw(`${UPLOADS_MAX}`)}`,
+  )
+    // Repeated after a passing failure it may be there already, and must still be returned.
+    .onConflictDoUpdate({
+      target: [
+        emailThreadUploads.companyId,
+        emailThreadUploads.id,
+        emailThreadUploads.field,
+        emailThreadUploads.position,
+      ],
+      set: { data: sql`excluded.data` },
     })
-    .onConflictDoNothing(),
+    .returning({ position: emailThreadUploads.position }),
 )
 
 const moveUpload = prepare((p: Placeholders<Key | 'newId'>) =>
   orm.insert(emailThreadSegments).select(
     sql`SELECT t.id, u.field, u.position, u.data FROM email_thread_uploads AS u, email_threads AS t
-      WHERE u.id = ${p.newId} AND u.company_id = ${p.companyId} AND t.company_id = ${p.companyId}
+      WHERE u.company_id = ${p.companyId} AND u.id = ${p.newId} AND t.company_id = ${p.companyId}
         AND t.legacy_thread_id = ${p.legacyThreadId} AND t.account_email = ${p.accountEmail}
         AND (u.field <> 'content' OR t.content_revision = t.revision)`,
   ),
 )
 
 const dropUpload = prepare((p: Placeholders<'companyId' | 'newId'>) =>
-  orm.delete(emailThreadUploads).where(sql`id = ${p.newId} AND company_id = ${p.companyId}`),
+  orm.delete(emailThreadUploads).where(sql`company_id = ${p.companyId} AND id = ${p.newId}`),
 )
 
-/** Puts segments where the last batch finds them; their data is dropped here. */
+/**
+ * Puts segments where the last batch finds them; their data is dropped here.
+ *
+ * @throws ApiError 503 while the company has too many uploads under way
+ */
 async function uploadSegments(context: RequestContext, newId: string, segments: readonly Segment[]): Promise<void> {
   const { companyId, now, db } = context
   const [first, ...rest] = segments.map(({ field, position, data }) =>
     upload({ companyId, newId, field, position, data, now }),
   )
-  if (first) await db.writeRepeatably([first, ...rest])
+  const uploaded = first ? await db.writeRepeatably([first, ...rest]) : []
+  if (uploaded.some((rows) => rows.length === 0)) {
+    await db.write([dropUpload({ companyId, newId })])
+    throw new ApiError('unavailable', { headers: { 'Retry-After': String(UPLOAD_RETRY_SECONDS) } })
+  }
   for (const segment of segments) segment.data = null
 }
 
