@@ -267,7 +267,7 @@ describe('a run that fails', () => {
 })
 
 async function sweep(): Promise<void> {
-  // The busy company rests: its thousands of orders are none of the business of these tests.
+  // Without its integration, the company with the backlog is left out.
   await sql('UPDATE integrations SET enabled = 0 WHERE company_id = ?', busy.company.id)
   await worker.scheduled(createScheduledController({ scheduledTime: Date.now() }), env)
   await sql('UPDATE integrations SET enabled = 1 WHERE company_id = ?', busy.company.id)

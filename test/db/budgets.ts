@@ -26,7 +26,7 @@ type Row = [name: string, rowsRead: number, rowsWritten: number, path: string, m
 const MAILBOX = 'box@x.example'
 const FIELDS = { first_name: 'A', last_name: 'B', email: 'n@x.example', phone: '5', tax_exempt: true }
 const ALL_OF_ORDER = { client_id: 1, status_id: 4, tax_id: 2, deadline: '2027-01-01', discount_amount: 5 }
-const UNTOLD = { accounting_sync_enabled: false }
+const WITHOUT_EVENT = { accounting_sync_enabled: false }
 const FILE = { fileName: 'a.png', size: 1, legacyThreadId: 't' }
 const NINETY_LETTERS = Array.from({ length: 90 }, (_, index) => 'abcdefghijklmnopqrstuvwxyz'[index % 26]).join('%20')
 
@@ -85,11 +85,11 @@ const ROWS: Record<string, Row[]> = {
   ],
   createOrder: [
     ['with an event', 76, 23, '/orders', { ...WITH_EVENT, body: { title: 'New', ...ALL_OF_ORDER } }],
-    ['with the default status', 52, 19, '/orders', { body: { title: 'New', client_id: 1, ...UNTOLD } }],
+    ['with the default status', 52, 19, '/orders', { body: { title: 'New', client_id: 1, ...WITHOUT_EVENT } }],
     ['of an unknown client', 37, 0, '/orders', { body: { title: 'New', client_id: 99999 }, status: [400] }],
   ],
   updateOrder: [
-    ['title', 23, 4, '/orders/201', { body: { title: 'Changed', ...UNTOLD } }],
+    ['title', 23, 4, '/orders/201', { body: { title: 'Changed', ...WITHOUT_EVENT } }],
     ['all fields, with an event', 60, 20, '/orders/202', { ...WITH_EVENT, body: ALL_OF_ORDER }],
     ['10 lines, 5 payments, 500 events', 43, 8, '/orders/1', { ...WITH_EVENT, body: { title: 'Changed' } }],
     ['unknown', 12, 0, '/orders/99999', { ...NOT_FOUND, body: { title: 'Changed' } }],
