@@ -3,10 +3,7 @@
  * address (RFC 4291 section 2.2), and the IPv4 address of an IPv4-mapped one. Other text is returned as it is, cut.
  */
 export function networkOf(address: string): string {
-  const text = address
-    .slice(0, 64)
-    .toLowerCase()
-    .replace(/^\[|(%.*)?\]?$/g, '')
+  const [text = ''] = address.slice(0, 64).toLowerCase().replace('[', '').split(/[%\]]/)
   const ipv4 = parseIpv4(text)
   if (ipv4) return ipv4.join('.')
   const groups = parseIpv6(text)

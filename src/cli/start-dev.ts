@@ -9,7 +9,6 @@ import { fileURLToPath } from 'node:url'
 const DEV = fileURLToPath(new URL('./dev.ts', import.meta.url))
 const ADDRESS = /Address\s+(http:\S+?)\/api\/v1/
 const TOKEN = /Token\s+([0-9a-f]{64})/
-const LAST_LINE = /curl.*\n/
 const READY_MS = 120_000
 const STOP_MS = 15_000
 
@@ -91,6 +90,11 @@ function collectOutput(child: ChildProcess): RunningDev['output'] {
   return output
 }
 
+/** Whether the last line of the announcement, an example, has come to its end. */
+function isWhole(announcement: string): boolean {
+  return announcement.lastIndexOf('\n') > announcement.lastIndexOf('curl') && announcement.includes('curl')
+}
+
 function waitForAnnouncement(
   child: ChildProcess,
   output: RunningDev['output'],
@@ -105,7 +109,7 @@ function waitForAnnouncement(
     const read = () => {
       const [, url] = ADDRESS.exec(output.stdout) ?? []
       const [, token] = TOKEN.exec(output.stdout) ?? []
-      if (url === undefined || token === undefined || !LAST_LINE.test(output.stdout)) return
+      if (url === undefined || token === undefined || !isWhole(output.stdout)) return
       clearTimeout(timer)
       child.stdout?.off('data', read)
       resolve([url, token])

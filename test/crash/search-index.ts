@@ -1,11 +1,27 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { select } from './read-books.ts'
 
+/** A row for each character of `text`: `key` counts them from 0. */
+const charactersOf = (text: string) =>
+  `json_each('[' || rtrim(replace(hex(zeroblob(length(${text}))), '00', '0,'), ',') || ']')`
+
+const SPACED = `(SELECT char(30) || group_concat(substr(search_text, key + 1, 1), char(30)) || char(30)
+  FROM ${charactersOf('search_text')})`
+
+const GRAM_TEXT = '(search_text || char(31) || phone_digits)'
+const gram = (length: number) =>
+  `slot || 'x' || hex(substr(${GRAM_TEXT}, key + 1, ${length})) || printf('x%013d ', t.id >> 12)`
+
 /** Where the text of each full-text table comes from. */
 const SOURCES = {
   clients_fts: { columns: 'text, digits', source: 'search_text, phone_digits', table: 'clients' },
-  catalog_items_fts: { columns: 'text', source: 'search_text', table: 'catalog_items' },
-  invoice_items_fts: { columns: 'text', source: 'search_text', table: 'invoice_items' },
+  clients_grams: {
+    columns: 'grams',
+    source: `(SELECT group_concat(${gram(1)} || ${gram(2)}, '') FROM ${charactersOf(GRAM_TEXT)})`,
+    table: 'clients',
+  },
+  catalog_items_fts: { columns: 'text, spaced', source: `search_text, ${SPACED}`, table: 'catalog_items' },
+  invoice_items_fts: { columns: 'text, spaced', source: `search_text, ${SPACED}`, table: 'invoice_items' },
 }
 
 /** Builds each full-text table anew from its rows and compares what the two hold, trigram by trigram. */
