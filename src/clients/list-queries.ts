@@ -100,7 +100,6 @@ type Search = Placeholders<'companyId' | 'slot' | 'search' | 'limit' | 'offset'>
  */
 const pageOfMatch = prepare((p: Search & Placeholders<'match' | 'gathered'>) => {
   const found = sql`FROM clients_fts WHERE clients_fts MATCH ${p.match} AND rowid`
-  const isMany = sql`(SELECT is_many FROM gathered)`
   const isCached = sql`EXISTS (SELECT 1 FROM ${clientSearchCounts} WHERE company_id = ${p.companyId} AND search = ${p.search})`
   const rowids = sql`BETWEEN (${rowidOf(p, sql`block`)}) AND (${rowidOf(p, sql`block`)} | 4095)`
   const inSpan = sql`BETWEEN ${rowidOf(p, sql`(SELECT low FROM span)`)} AND (${rowidOf(p, sql`(SELECT high FROM span)`)} | 4095)`
@@ -108,14 +107,13 @@ const pageOfMatch = prepare((p: Search & Placeholders<'match' | 'gathered'>) => 
     gathering: sql`hits AS MATERIALIZED (
         SELECT ${idOf(sql`rowid`)} AS hit ${found} ${inSlot(p.slot)} ORDER BY rowid DESC LIMIT iif(${isCached}, 0, ${p.gathered})),
       gathered AS MATERIALIZED (SELECT count(*) AS number, ${isCached} OR count(*) >= ${p.gathered} AS is_many FROM hits),
-      ${knownBlocks(p, isMany)},
+      ${knownBlocks(p)},
       recounted AS MATERIALIZED (
         SELECT block, (SELECT count(*) ${found} ${rowids}) AS number FROM blocks WHERE number IS NULL)`,
     counting: spanOfPage(p.limit, p.offset),
-    total: sql`CASE WHEN ${isMany} THEN ${totalOfCounted} ELSE (SELECT number FROM gathered) END`,
     companyId: p.companyId,
     ids: sql`SELECT hit FROM (
-        SELECT hit FROM hits WHERE NOT ${isMany} ORDER BY hit DESC LIMIT ${p.limit} OFFSET ${p.offset})
+        SELECT hit FROM gathered CROSS JOIN hits WHERE NOT is_many ORDER BY hit DESC LIMIT ${p.limit} OFFSET ${p.offset})
       UNION ALL SELECT hit FROM (SELECT ${idOf(sql`rowid`)} AS hit ${found} ${inSpan} ORDER BY rowid DESC
         LIMIT ${takenIf(sql`NOT ${IS_NEAR_END}`)} OFFSET (SELECT skipped FROM span))
       UNION ALL SELECT hit FROM (SELECT ${idOf(sql`rowid`)} AS hit ${found} ${inSpan} ORDER BY rowid
@@ -127,13 +125,13 @@ const pageOfMatch = prepare((p: Search & Placeholders<'match' | 'gathered'>) => 
 const pageOfGram = prepare((p: Search & Placeholders<'prefix'>) => {
   const token = (block: SQL) => sql`${p.prefix} || ${gramBlock(block)}`
   return searchPage({
-    gathering: sql`${knownBlocks(p, sql`1`)},
+    gathering: sql`gathered AS (SELECT NULL AS number, 1 AS is_many),
+      ${knownBlocks(p)},
       recounted AS MATERIALIZED (
         SELECT ${blockOfGram(sql`term`)} AS block, doc AS number FROM clients_grams_counts
         WHERE term BETWEEN (SELECT ${token(sql`min(block)`)} FROM blocks WHERE number IS NULL)
           AND (SELECT ${token(sql`max(block)`)} FROM blocks WHERE number IS NULL))`,
     counting: spanOfPage(p.limit, p.offset),
-    total: totalOfCounted,
     companyId: p.companyId,
     ids: sql`SELECT hit FROM (
         SELECT ${idOf(sql`clients_grams.rowid`)} AS hit FROM placed CROSS JOIN clients_grams
@@ -147,22 +145,22 @@ const pageOfGram = prepare((p: Search & Placeholders<'prefix'>) => {
  * The company's blocks of ids, each with the number of hits that is cached for its version. Grouped instead of joined:
  * without statistics the join would compare every block with every cached one.
  */
-function knownBlocks({ companyId, search }: Search, condition: SQL): SQL {
+function knownBlocks({ companyId, search }: Search): SQL {
   return sql`blocks AS MATERIALIZED (
       SELECT block, version, iif(counted_version = version, number, NULL) AS number
       FROM (
         SELECT block, max(version) AS version, max(counted_version) AS counted_version, max(number) AS number
         FROM (
           SELECT block, version, NULL AS counted_version, NULL AS number
-          FROM ${clientBlocks} WHERE company_id = ${companyId} AND live > 0 AND ${condition}
+          FROM gathered CROSS JOIN ${clientBlocks} WHERE is_many AND company_id = ${companyId} AND live > 0
           UNION ALL SELECT value ->> 0, NULL, value ->> 1, value ->> 2
           FROM ${clientSearchCounts}, json_each(${clientSearchCounts.counts})
-          WHERE company_id = ${companyId} AND search = ${search} AND ${condition})
+          WHERE company_id = ${companyId} AND search = ${search})
         GROUP BY block)
       WHERE version IS NOT NULL)`
 }
 
-function searchPage(parts: Record<'gathering' | 'counting' | 'total' | 'ids', SQL> & Pick<Search, 'companyId'>) {
+function searchPage(parts: Record<'gathering' | 'counting' | 'ids', SQL> & Pick<Search, 'companyId'>) {
   const worthCaching = sql`coalesce(sum(number) FILTER (WHERE is_new), 0) > ${sql.raw(`${BLOCK_SIZE}`)}
     AND count(*) <= ${sql.raw(`${BLOCKS_CACHED}`)}`
   return orm
@@ -178,9 +176,9 @@ function searchPage(parts: Record<'gathering' | 'counting' | 'total' | 'ids', SQ
           blocks.number IS NULL AS is_new
         FROM blocks LEFT JOIN recounted ON recounted.block = blocks.block),
       ${parts.counting}
-      SELECT ${parts.total} AS total, ${client.rowOrNull} AS client,
+      SELECT iif(is_many, ${totalOfCounted}, gathered.number) AS total, ${client.rowOrNull} AS client,
         (SELECT CASE WHEN ${worthCaching} THEN json_group_array(json_array(part, version, number)) END FROM counted) AS counts
-      FROM span LEFT JOIN ${clients} ON ${clients.companyId} = ${parts.companyId} AND ${clients.id} IN (${parts.ids})
+      FROM span CROSS JOIN gathered LEFT JOIN ${clients} ON ${clients.companyId} = ${parts.companyId} AND ${clients.id} IN (${parts.ids})
       ORDER BY ${clients.id} DESC)`,
     )
 }

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { bodyBudgetMs, DeadlineError, withDeadline } from './deadline.ts'
 import { ApiError, invalid } from './errors.ts'
-import { type Lease, SMALL_BODY_BYTES } from './memory.ts'
+import { type Lease, releaseBytes, SMALL_BODY_BYTES } from './memory.ts'
 
 /** The limit of a JSON body where a contract names none. */
 export const BODY_LIMIT_BYTES = 1_048_576
@@ -62,8 +62,11 @@ async function readBytes(
   const chunks = await readChunks(request.body, limitBytes, lease)
   const length = lengthOf(chunks)
   // Once more as a whole; and whoever reads it needs as much again.
-  if (length > SMALL_BODY_BYTES) await lease.resize(2 * length)
-  return joinChunks(chunks)
+  if (length <= SMALL_BODY_BYTES) return joinChunks(chunks)
+  await lease.resize(2 * length)
+  const whole = joinChunks(chunks)
+  lease.own(whole)
+  return whole
 }
 
 /** The body in pieces. The lease grows with it. */
@@ -121,7 +124,7 @@ function joinChunks(chunks: readonly Uint8Array<ArrayBuffer>[]): Uint8Array<Arra
   for (const chunk of chunks) {
     whole.set(chunk, at)
     at += chunk.length
-    chunk.buffer.transfer(0)
+    releaseBytes(chunk)
   }
   return whole
 }

@@ -102,6 +102,7 @@ export class Lease {
   /** The response still needs it: whoever sends the response releases it. */
   isStreaming = false
   #isReleased = false
+  #owned: Uint8Array[] = []
 
   constructor(budget: MemoryBudget, turn: number) {
     this.#budget = budget
@@ -124,14 +125,25 @@ export class Lease {
     }
   }
 
+  /** Takes bytes that are needed no longer than the lease: they are released with it. */
+  own(bytes: Uint8Array): void {
+    this.#owned.push(bytes)
+  }
+
   release(): void {
     this.#budget.tryResize(this, 0)
     this.#isReleased = true
+    for (const bytes of this.#owned.splice(0)) releaseBytes(bytes)
   }
 }
 
 function busy(): ApiError {
   return new ApiError('unavailable', { headers: { 'Retry-After': String(RETRY_AFTER_SECONDS) } })
+}
+
+/** Gives back the memory behind these bytes now, not when garbage is collected. They are empty from then on. */
+export function releaseBytes({ buffer }: Uint8Array): void {
+  if (buffer instanceof ArrayBuffer && !buffer.detached) buffer.transfer(0)
 }
 
 /** All requests of this isolate share its memory. */

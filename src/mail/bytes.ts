@@ -10,8 +10,3 @@ export function joinBytes(pieces: readonly Uint8Array[]): Uint8Array {
   }
   return whole
 }
-
-/** Gives back the memory behind these bytes now, not when garbage is collected. They are empty from then on. */
-export function releaseBytes({ buffer }: Uint8Array): void {
-  if (buffer instanceof ArrayBuffer) buffer.transfer(0)
-}

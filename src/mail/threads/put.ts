@@ -1,6 +1,5 @@
 import type { RequestContext } from '../../http/context.ts'
-import { type Lease, SMALL_BODY_BYTES } from '../../http/memory.ts'
-import { releaseBytes } from '../bytes.ts'
+import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../http/memory.ts'
 import { type Content, contentText, parseThread } from './input.ts'
 import { keepContent, keptContent, knownHash, knowsThread, remember } from './known-content.ts'
 import { presentStored, presentWritten } from './present.ts'

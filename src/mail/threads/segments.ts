@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
-import { joinBytes, releaseBytes } from '../bytes.ts'
+import { releaseBytes } from '../../http/memory.ts'
+import { joinBytes } from '../bytes.ts'
 
 /**
  * Bytes of text in one segment. Text that cannot be compressed grows by some bytes, then by a third in base64: under
