@@ -4,12 +4,16 @@ import { clientColumns, jsonRow } from '../db/columns.ts'
 import { IS_NEAR_END, OFFSET_MAX, spanOfPage, takenIf, totalOfCounted } from '../db/paging.ts'
 import { clientBlocks, clientSearchCounts, clients, companies } from '../db/schema.ts'
 import { blockOfGram, type ClientSearch, clientSearch, gramBlock, gramPrefix, idOf, inSlot } from '../db/search.ts'
+import { LruCache } from '../http/cache.ts'
 import type { RequestContext } from '../http/context.ts'
 import { offsetOf, type Page } from '../http/pagination.ts'
 import type { ClientRow } from './present.ts'
 
-/** Up to so many hits a search gathers all; more are counted by block. */
+/** Up to so many hits are gathered by one search; where there are more, a second one counts them by block. */
 const GATHERED = 1_000
+
+/** Searches that had more hits, by company and text: this isolate counts them by block at once. Only a hint. */
+const manyHits = new LruCache<string, true>({ maxWeight: 10_000 })
 
 /** Counts are cached where more hits had to be counted than one block holds. */
 const BLOCK_SIZE = 4_096
@@ -75,18 +79,29 @@ function idsOfSpan({ companyId }: List): SQL {
 }
 
 async function searchClients(context: RequestContext, search: ClientSearch, limit: number, offset: number) {
-  const { db, companyId, now } = context
+  const { db, companyId } = context
   const { companySlot: slot } = context.token
   const { folded, match } = search
   const values = { companyId, slot, search: folded, limit, offset }
-  const [found] = await db.read([
-    match === null
-      ? pageOfGram({ ...values, prefix: gramPrefix(slot, folded) })
-      : pageOfMatch({ ...values, match, gathered: GATHERED }),
-  ])
+  if (match === null) return readCounted(context, folded, pageOfGram({ ...values, prefix: gramPrefix(slot, folded) }))
+
+  const key = `${companyId}/${folded}`
+  if (!manyHits.get(key)) {
+    const [found] = await db.read([pageOfHits({ ...values, match, gathered: GATHERED })])
+    const total = found[0]?.total ?? 0
+    if (total < GATHERED) return { rows: found.flatMap((row) => row.client ?? []), total }
+    manyHits.set(key, true)
+  }
+  return readCounted(context, folded, pageOfMatch({ ...values, match }))
+}
+
+/** Reads a page by counts, and caches what it had to count. */
+async function readCounted(context: RequestContext, search: string, query: ReturnType<typeof pageOfMatch>) {
+  const { db, companyId, now } = context
+  const [found] = await db.read([query])
   const counts = found[0]?.counts
   if (counts) {
-    const write = [cacheCounts({ companyId, search: folded, counts, now }), trimCachedCounts({ companyId })] as const
+    const write = [cacheCounts({ companyId, search, counts, now }), trimCachedCounts({ companyId })] as const
     context.later(db.writeRepeatably(write).catch(() => undefined))
   }
   return { rows: found.flatMap((row) => row.client ?? []), total: found[0]?.total ?? 0 }
@@ -94,29 +109,30 @@ async function searchClients(context: RequestContext, search: ClientSearch, limi
 
 type Search = Placeholders<'companyId' | 'slot' | 'search' | 'limit' | 'offset'>
 
-/**
- * A page of the hits of `clients_fts`, and their total. A row without a client where the page is empty. Few hits are
- * gathered once for both; of many, the page is found by the counts of each block of ids.
- */
-const pageOfMatch = prepare((p: Search & Placeholders<'match' | 'gathered'>) => {
-  const found = sql`FROM clients_fts WHERE clients_fts MATCH ${p.match} AND rowid`
-  const isCached = sql`EXISTS (SELECT 1 FROM ${clientSearchCounts} WHERE company_id = ${p.companyId} AND search = ${p.search})`
+const hitsOf = ({ match }: Placeholders<'match'>) => sql`FROM clients_fts WHERE clients_fts MATCH ${match} AND rowid`
+
+/** A page of the newest hits of `clients_fts`, and how many were gathered. A row without a client where it is empty. */
+const pageOfHits = prepare((p: Search & Placeholders<'match' | 'gathered'>) =>
+  orm.select({ total: sql<number>`total`.as('the_total'), client: clientOfPage }).from(
+    sql`(WITH hits AS MATERIALIZED (
+        SELECT ${idOf(sql`rowid`)} AS hit ${hitsOf(p)} ${inSlot(p.slot)} ORDER BY rowid DESC LIMIT ${p.gathered})
+      SELECT gathered.number AS total, ${client.rowOrNull} AS client
+      FROM (SELECT count(*) AS number FROM hits) AS gathered
+      LEFT JOIN ${clients} ON ${clients.companyId} = ${p.companyId}
+        AND ${clients.id} IN (SELECT hit FROM hits ORDER BY hit DESC LIMIT ${p.limit} OFFSET ${p.offset})
+      ORDER BY ${clients.id} DESC)`,
+  ),
+)
+
+/** The same of many hits: the page is found by the counts of each block of ids, the total is their sum. */
+const pageOfMatch = prepare((p: Search & Placeholders<'match'>) => {
   const rowids = sql`BETWEEN (${rowidOf(p, sql`block`)}) AND (${rowidOf(p, sql`block`)} | 4095)`
   const inSpan = sql`BETWEEN ${rowidOf(p, sql`(SELECT low FROM span)`)} AND (${rowidOf(p, sql`(SELECT high FROM span)`)} | 4095)`
-  return searchPage({
-    gathering: sql`hits AS MATERIALIZED (
-        SELECT ${idOf(sql`rowid`)} AS hit ${found} ${inSlot(p.slot)} ORDER BY rowid DESC LIMIT iif(${isCached}, 0, ${p.gathered})),
-      gathered AS MATERIALIZED (SELECT count(*) AS number, ${isCached} OR count(*) >= ${p.gathered} AS is_many FROM hits),
-      ${knownBlocks(p)},
-      recounted AS MATERIALIZED (
-        SELECT block, (SELECT count(*) ${found} ${rowids}) AS number FROM blocks WHERE number IS NULL)`,
-    counting: spanOfPage(p.limit, p.offset),
-    companyId: p.companyId,
-    ids: sql`SELECT hit FROM (
-        SELECT hit FROM gathered CROSS JOIN hits WHERE NOT is_many ORDER BY hit DESC LIMIT ${p.limit} OFFSET ${p.offset})
-      UNION ALL SELECT hit FROM (SELECT ${idOf(sql`rowid`)} AS hit ${found} ${inSpan} ORDER BY rowid DESC
+  return searchPage(p, {
+    recounted: sql`SELECT block, (SELECT count(*) ${hitsOf(p)} ${rowids}) AS number FROM blocks WHERE number IS NULL`,
+    ids: sql`SELECT hit FROM (SELECT ${idOf(sql`rowid`)} AS hit ${hitsOf(p)} ${inSpan} ORDER BY rowid DESC
         LIMIT ${takenIf(sql`NOT ${IS_NEAR_END}`)} OFFSET (SELECT skipped FROM span))
-      UNION ALL SELECT hit FROM (SELECT ${idOf(sql`rowid`)} AS hit ${found} ${inSpan} ORDER BY rowid
+      UNION ALL SELECT hit FROM (SELECT ${idOf(sql`rowid`)} AS hit ${hitsOf(p)} ${inSpan} ORDER BY rowid
         LIMIT ${takenIf(IS_NEAR_END)} OFFSET (SELECT available - skipped - taken FROM span))`,
   })
 })
@@ -124,15 +140,10 @@ const pageOfMatch = prepare((p: Search & Placeholders<'match' | 'gathered'>) => 
 /** The same for one or two characters: how many clients of a block hold them is a row of the grams' vocabulary. */
 const pageOfGram = prepare((p: Search & Placeholders<'prefix'>) => {
   const token = (block: SQL) => sql`${p.prefix} || ${gramBlock(block)}`
-  return searchPage({
-    gathering: sql`gathered AS (SELECT NULL AS number, 1 AS is_many),
-      ${knownBlocks(p)},
-      recounted AS MATERIALIZED (
-        SELECT ${blockOfGram(sql`term`)} AS block, doc AS number FROM clients_grams_counts
+  return searchPage(p, {
+    recounted: sql`SELECT ${blockOfGram(sql`term`)} AS block, doc AS number FROM clients_grams_counts
         WHERE term BETWEEN (SELECT ${token(sql`min(block)`)} FROM blocks WHERE number IS NULL)
-          AND (SELECT ${token(sql`max(block)`)} FROM blocks WHERE number IS NULL))`,
-    counting: spanOfPage(p.limit, p.offset),
-    companyId: p.companyId,
+          AND (SELECT ${token(sql`max(block)`)} FROM blocks WHERE number IS NULL)`,
     ids: sql`SELECT hit FROM (
         SELECT ${idOf(sql`clients_grams.rowid`)} AS hit FROM placed CROSS JOIN clients_grams
         WHERE placed.part BETWEEN (SELECT low FROM span) AND (SELECT high FROM span)
@@ -152,7 +163,7 @@ function knownBlocks({ companyId, search }: Search): SQL {
         SELECT block, max(version) AS version, max(counted_version) AS counted_version, max(number) AS number
         FROM (
           SELECT block, version, NULL AS counted_version, NULL AS number
-          FROM gathered CROSS JOIN ${clientBlocks} WHERE is_many AND company_id = ${companyId} AND live > 0
+          FROM ${clientBlocks} WHERE company_id = ${companyId} AND live > 0
           UNION ALL SELECT value ->> 0, NULL, value ->> 1, value ->> 2
           FROM ${clientSearchCounts}, json_each(${clientSearchCounts.counts})
           WHERE company_id = ${companyId} AND search = ${search})
@@ -160,7 +171,8 @@ function knownBlocks({ companyId, search }: Search): SQL {
       WHERE version IS NOT NULL)`
 }
 
-function searchPage(parts: Record<'gathering' | 'counting' | 'ids', SQL> & Pick<Search, 'companyId'>) {
+/** @param parts the counts of blocks whose count is not known, and the ids of the page */
+function searchPage(p: Search, parts: Record<'recounted' | 'ids', SQL>) {
   const worthCaching = sql`coalesce(sum(number) FILTER (WHERE is_new), 0) > ${sql.raw(`${BLOCK_SIZE}`)}
     AND count(*) <= ${sql.raw(`${BLOCKS_CACHED}`)}`
   return orm
@@ -170,15 +182,16 @@ function searchPage(parts: Record<'gathering' | 'counting' | 'ids', SQL> & Pick<
       counts: sql<string | null>`counts`.as('the_counts'),
     })
     .from(
-      sql`(WITH ${parts.gathering},
+      sql`(WITH ${knownBlocks(p)},
+      recounted AS MATERIALIZED (${parts.recounted}),
       counted AS MATERIALIZED (
         SELECT blocks.block AS part, version, coalesce(blocks.number, recounted.number, 0) AS number,
           blocks.number IS NULL AS is_new
         FROM blocks LEFT JOIN recounted ON recounted.block = blocks.block),
-      ${parts.counting}
-      SELECT iif(is_many, ${totalOfCounted}, gathered.number) AS total, ${client.rowOrNull} AS client,
+      ${spanOfPage(p.limit, p.offset)}
+      SELECT ${totalOfCounted} AS total, ${client.rowOrNull} AS client,
         (SELECT CASE WHEN ${worthCaching} THEN json_group_array(json_array(part, version, number)) END FROM counted) AS counts
-      FROM span CROSS JOIN gathered LEFT JOIN ${clients} ON ${clients.companyId} = ${parts.companyId} AND ${clients.id} IN (${parts.ids})
+      FROM span LEFT JOIN ${clients} ON ${clients.companyId} = ${p.companyId} AND ${clients.id} IN (${parts.ids})
       ORDER BY ${clients.id} DESC)`,
     )
 }
