@@ -2,6 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Env } from '../../src/env.ts'
 import { call, migrate, mintCompany, mintToken, request, send, sql, type TestCompany } from '../support/app.ts'
+import { measureHops } from '../support/hops.ts'
 
 /*
  * Lists of thousands: a later page is found by counts of blocks of ids, and the counts of a search with many hits are
@@ -182,6 +183,17 @@ describe('a list of thousands', () => {
     for (const q of ['a', 'on', '5', 'zz', 'qq']) {
       expect(await rowsReadBy(company, `/clients?q=${q}`), q).toBeLessThan(4_500)
     }
+  })
+
+  it('waits once more for the first search with many hits in an isolate, and never again', async () => {
+    const token = await mintToken(company.id)
+    const depthOf = async (q: string) => {
+      const { response, depth } = await measureHops(request(token, 'GET', `/clients?q=${q}`))
+      expect(response.status).toBe(200)
+      return depth
+    }
+    await measureHops(request(token, 'GET', '/clients'))
+    expect([await depthOf('shop.exampl'), await depthOf('shop.exampl'), await depthOf('zebra')]).toEqual([2, 1, 1])
   })
 
   it('does not make the searches of a small neighbour cost more', async () => {
