@@ -44,7 +44,7 @@ export interface Connection {
 }
 
 /** What of an integration decides about the connection. */
-export function versionOf({ baseUrl, settings: words, credentials: sealed }: IntegrationRow): string {
+export function versionOf({ base_url: baseUrl, settings: words, credentials: sealed }: IntegrationRow): string {
   return JSON.stringify([baseUrl, words, sealed])
 }
 
@@ -60,10 +60,10 @@ export async function openConnection(
   integration: IntegrationRow,
   row: ConnectionRow | null,
 ): Promise<Connection | null> {
-  const { companyId, baseUrl } = integration
+  const { company_id: companyId, base_url: baseUrl } = integration
   const read = await readCredentials(keys, integration)
   if (typeof read === 'string') {
-    await stopCompany(db, companyId, integration.updatedAt, read)
+    await stopCompany(db, companyId, integration.updated_at, read)
     return null
   }
   const { own, tokenUrl } = read
@@ -92,7 +92,7 @@ export async function openConnection(
 /** The credentials and the token address, or why there are none: a sentence without secrets. */
 async function readCredentials(keys: string, row: IntegrationRow) {
   try {
-    const opened = await decryptCredentials(keys, row.companyId, 'accounting_sync', row.credentials)
+    const opened = await decryptCredentials(keys, row.company_id, 'accounting_sync', row.credentials)
     const own = credentials.safeParse(opened)
     if (!own.success) return 'The stored credentials are not complete.'
     const { token_url: tokenUrl = null } = settings.parse(JSON.parse(row.settings))

@@ -40,7 +40,7 @@ export interface Delivery {
 /** `again`: there may be more to tell of this order; `idle`: not now; `halt`: nothing of this company. */
 export type StepResult = 'again' | 'idle' | 'halt'
 
-const CLEARED = { requestId: null, requestBody: null } as const
+const CLEARED = { request_id: null, request_body: null } as const
 const OWN_FAILURE = 'The delivery failed in this service.'
 
 /**
@@ -57,7 +57,7 @@ export async function deliverNext(delivery: Delivery, orderId: number): Promise<
   const { next, dropped } = planOrder(notices.flatMap(toNotice), getRemote(link))
   if (dropped.length > 0) await dropNotices(db, companyId, dropped, nowMs())
   const notice = notices.find((row) => row.id === next?.id)
-  if (!next || !notice || notice.nextAttemptAt > nowMs()) return 'idle'
+  if (!next || !notice || notice.next_attempt_at > nowMs()) return 'idle'
   return new Step(delivery, notice, link, rows, next.operation).run()
 }
 
@@ -106,8 +106,8 @@ class Step {
     const notice = {
       state: 'sent',
       operation: this.operation,
-      requestId: crypto.randomUUID(),
-      requestBody: JSON.stringify(call),
+      request_id: crypto.randomUUID(),
+      request_body: JSON.stringify(call),
     } as const
     await this.record({ ...known, notice })
     this.notice = { ...this.notice, ...notice }
@@ -117,7 +117,7 @@ class Step {
   private async makeCall(operation: Operation): Promise<(Omit<Effects, 'notice'> & { call: InvoiceCall }) | null> {
     const { adapter, itemId, taxCodeId, deleteMode } = this.delivery.connection
     let key = toKey(this.link)
-    if (key && this.notice.staleAttempts > 0) {
+    if (key && this.notice.stale_attempts > 0) {
       const { Id, SyncToken } = await adapter.readInvoice(key.Id)
       key = { Id, SyncToken }
     }
@@ -125,35 +125,35 @@ class Step {
     if (!this.rows) return null
 
     const source = toInvoiceSource(this.rows)
-    const { id: clientId, accountingCustomerId } = this.rows.client
+    const { id: clientId, accounting_customer_id: accountingCustomerId } = this.rows.client
     const customerId = accountingCustomerId ?? (await this.findCustomer(this.rows))
     const customer = accountingCustomerId === null ? { clientId, customerId } : undefined
     if (!key && this.link) {
       const wanted = { DocNumber: formatDocNumber(source.number), TxnDate: source.created_date }
-      key = await this.findOurs({ ...wanted, CustomerRef: { value: this.link.customerId ?? customerId } })
+      key = await this.findOurs({ ...wanted, CustomerRef: { value: this.link.customer_id ?? customerId } })
       if (key && operation === 'delete') return { call: buildRemoveCall(key, deleteMode), customer, link: toLink(key) }
       if (!key && operation === 'delete') return null
     }
     const references = { customerId, itemId, taxCodeId }
     if (key) {
       const call = buildUpdateCall(source, references, key)
-      return { call, customer, link: { ...toLink(key), customerId } }
+      return { call, customer, link: { ...toLink(key), customer_id: customerId } }
     }
     const call = buildCreateCall(source, references)
-    return { call, customer, link: { externalId: null, syncToken: null, customerId } }
+    return { call, customer, link: { external_id: null, sync_token: null, customer_id: customerId } }
   }
 
   private async send(): Promise<void> {
-    const call: InvoiceCall = JSON.parse(this.notice.requestBody ?? '')
-    const sent = await this.delivery.connection.adapter.sendInvoice(call, this.notice.requestId ?? '')
+    const call: InvoiceCall = JSON.parse(this.notice.request_body ?? '')
+    const sent = await this.delivery.connection.adapter.sendInvoice(call, this.notice.request_id ?? '')
     if (!('expected' in call)) return this.record({ notice: DONE, link: null })
     const lastError = describeDifference(sent, call.expected)
     if (lastError === null) {
-      return this.record({ notice: DONE, link: { ...toLink(sent), syncedAt: this.delivery.nowMs() } })
+      return this.record({ notice: DONE, link: { ...toLink(sent), synced_at: this.delivery.nowMs() } })
     }
     // The invoice is there: it is linked, so that the next change of the order corrects it.
     const attempts = this.notice.attempts + 1
-    await this.record({ notice: { ...CLEARED, state: 'parked', attempts, lastError }, link: toLink(sent) })
+    await this.record({ notice: { ...CLEARED, state: 'parked', attempts, last_error: lastError }, link: toLink(sent) })
   }
 
   /** Does what the table says for a call that failed. */
@@ -162,7 +162,7 @@ class Step {
     if (!(error instanceof AccountingError)) return this.recoverFromOurs(error)
     const failure = classify(error.failure)
     const attempts = notice.attempts + 1
-    const staleAttempts = notice.staleAttempts + Number(failure === 'stale')
+    const staleAttempts = notice.stale_attempts + Number(failure === 'stale')
     const lastError = error.message
     const situation = { operation, attempts, staleAttempts }
     const decision = decide(failure, { ...situation, nowMs: delivery.nowMs(), random: delivery.random() })
@@ -171,22 +171,24 @@ class Step {
         await this.record({ notice: DONE, link: null })
         return 'again'
       case 'retry':
-        await this.record({ notice: { attempts, nextAttemptAt: decision.atMs, lastError } })
+        await this.record({ notice: { attempts, next_attempt_at: decision.atMs, last_error: lastError } })
         return 'idle'
       case 'pause_company':
         await this.record({
-          notice: { lastError },
-          connection: { pausedUntil: decision.untilMs, reason: lastError },
+          notice: { last_error: lastError },
+          connection: { paused_until: decision.untilMs, reason: lastError },
         })
         return 'halt'
       case 'stop_company':
         await this.record({
-          notice: { lastError },
-          connection: { stoppedFor: delivery.integrationVersion, reason: lastError },
+          notice: { last_error: lastError },
+          connection: { stopped_for: delivery.integrationVersion, reason: lastError },
         })
         return 'halt'
       case 'merge':
-        await this.record({ notice: { ...CLEARED, state: 'pending', attempts: 0, staleAttempts, lastError } })
+        await this.record({
+          notice: { ...CLEARED, state: 'pending', attempts: 0, stale_attempts: staleAttempts, last_error: lastError },
+        })
         return 'again'
       case 'adopt':
         return this.adopt(error)
@@ -200,10 +202,10 @@ class Step {
   /** The number is taken: by the invoice of a create whose answer never came, or by another. */
   private async adopt(duplicate: AccountingError): Promise<StepResult> {
     try {
-      const call: InvoiceCall = JSON.parse(this.notice.requestBody ?? '')
+      const call: InvoiceCall = JSON.parse(this.notice.request_body ?? '')
       const key = call.operation === 'create' ? await this.findOurs(call.body) : null
       if (key) {
-        const notice = { ...CLEARED, state: 'pending', attempts: 0, lastError: duplicate.message } as const
+        const notice = { ...CLEARED, state: 'pending', attempts: 0, last_error: duplicate.message } as const
         await this.record({ notice, link: toLink(key) })
       } else {
         await this.giveUp('parked', duplicate)
@@ -217,7 +219,7 @@ class Step {
 
   private async giveUp(state: 'parked' | 'dead', error: AccountingError): Promise<void> {
     const attempts = this.notice.attempts + 1
-    const notice = { ...CLEARED, state, attempts, lastError: error.message }
+    const notice = { ...CLEARED, state, attempts, last_error: error.message }
     // The customer may be gone there: it is looked for again when this is sent again.
     const isUnknownReference = error.failure.kind === 'answered' && error.failure.codes.includes('2500')
     const clientId = isUnknownReference ? this.rows?.client.id : undefined
@@ -227,19 +229,19 @@ class Step {
   /** A fault of ours must not be repeated for ever, nor keep the other orders waiting. */
   private async recoverFromOurs(error: unknown): Promise<StepResult> {
     const { companyId, nowMs, random } = this.delivery
-    const { orderId, id } = this.notice
+    const { order_id: orderId, id } = this.notice
     log('accounting_failed', { company_id: companyId, order_id: orderId, notice_id: id, error: nameOf(error) })
     const attempts = this.notice.attempts + 1
     const situation = { operation: 'update', attempts, staleAttempts: 0 } as const
     const decision = decide('transient', { ...situation, nowMs: nowMs(), random: random() })
     const notice =
-      decision.action === 'retry' ? { nextAttemptAt: decision.atMs } : { ...CLEARED, state: 'dead' as const }
-    await this.record({ notice: { ...notice, attempts, lastError: OWN_FAILURE } })
+      decision.action === 'retry' ? { next_attempt_at: decision.atMs } : { ...CLEARED, state: 'dead' as const }
+    await this.record({ notice: { ...notice, attempts, last_error: OWN_FAILURE } })
     return 'idle'
   }
 
   private findCustomer({ client }: InvoiceRows): Promise<string> {
-    const displayName = toDisplayName(client.companyName) || `Client ${client.id}`
+    const displayName = toDisplayName(client.company_name) || `Client ${client.id}`
     const customer = { displayName, email: client.email }
     return this.delivery.connection.adapter.findOrCreateCustomer(customer, crypto.randomUUID())
   }
@@ -258,7 +260,7 @@ class Step {
 
 function getRemote(link: LinkRow | null): Remote {
   if (!link) return 'absent'
-  return link.externalId === null ? 'unknown' : 'linked'
+  return link.external_id === null ? 'unknown' : 'linked'
 }
 
 function toNotice({ id, operation, state }: NoticeRow): Notice[] {
@@ -270,11 +272,11 @@ function toOperation({ operation }: InvoiceCall): Operation {
 }
 
 function toKey(link: LinkRow | null): InvoiceKey | null {
-  return link?.externalId && link.syncToken !== null ? { Id: link.externalId, SyncToken: link.syncToken } : null
+  return link?.external_id && link.sync_token !== null ? { Id: link.external_id, SyncToken: link.sync_token } : null
 }
 
 function toLink({ Id, SyncToken }: InvoiceKey) {
-  return { externalId: Id, syncToken: SyncToken }
+  return { external_id: Id, sync_token: SyncToken }
 }
 
 function nameOf(error: unknown): string {

@@ -72,7 +72,7 @@ export class AccountingDelivery extends DurableObject<Env> {
       db,
       companyId,
       connection,
-      integrationVersion: integration.updatedAt,
+      integrationVersion: integration.updated_at,
       nowMs: () => Date.now(),
       random: () => Math.random(),
     }
@@ -97,7 +97,7 @@ export class AccountingDelivery extends DurableObject<Env> {
   private async open(integration: IntegrationRow, { connection }: Standing): Promise<Connection | null> {
     if (this.connection?.version !== versionOf(integration)) {
       const { DB, CREDENTIALS_KEY } = this.env
-      const db = databaseFor(DB, integration.companyId)
+      const db = databaseFor(DB, integration.company_id)
       this.connection = await openConnection(db, CREDENTIALS_KEY, integration, connection)
     }
     return this.connection

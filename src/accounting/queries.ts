@@ -40,12 +40,12 @@ export async function loadStanding(db: Database, companyId: number): Promise<Sta
       .from(integrations)
       .where(
         and(
-          eq(integrations.companyId, companyId),
+          eq(integrations.company_id, companyId),
           eq(integrations.kind, 'accounting_sync'),
           sql`${integrations.enabled} = 1`,
         ),
       ),
-    orm.select().from(accountingConnections).where(eq(accountingConnections.companyId, companyId)),
+    orm.select().from(accountingConnections).where(eq(accountingConnections.company_id, companyId)),
   ])
   return {
     isSuspended: company?.suspended ?? true,
@@ -74,13 +74,13 @@ export async function loadQueue(db: Database, companyId: number, nowMs: number, 
   const inTurn = sql`next_attempt_at, id`
   const [due, [next]] = await db.read([
     orm
-      .select({ orderId: accountingOutbox.orderId })
+      .select({ orderId: accountingOutbox.order_id })
       .from(accountingOutbox)
       .where(sql`${isOfCompany} AND next_attempt_at <= ${nowMs}`)
       .orderBy(inTurn)
       .limit(limit * NOTICES_PER_ORDER),
     orm
-      .select({ at: accountingOutbox.nextAttemptAt })
+      .select({ at: accountingOutbox.next_attempt_at })
       .from(accountingOutbox)
       .where(sql`${isOfCompany} AND next_attempt_at > ${nowMs}`)
       .orderBy(inTurn)
@@ -129,7 +129,7 @@ async function coverAndLoad(db: Database, companyId: number, orderId: number, no
   const [covered, notices, [link], [core], items] = await db.writeRepeatably([
     orm
       .update(accountingOutbox)
-      .set({ ...DONE, updatedAt: nowMs })
+      .set({ ...DONE, updated_at: nowMs })
       .where(
         sql`id IN (SELECT id FROM accounting_outbox WHERE ${isOfOrder} AND state = 'pending' AND id > (${first})
           AND operation = 'update' ORDER BY id LIMIT ${COVERED_AT_ONCE})`,
@@ -150,12 +150,12 @@ async function coverAndLoad(db: Database, companyId: number, orderId: number, no
         tax: jsonRow(getTableColumns(taxes)).rowOrNull.as('tax'),
       })
       .from(orders)
-      .innerJoin(clients, and(eq(clients.companyId, orders.companyId), eq(clients.id, orders.clientId)))
-      .innerJoin(invoices, and(eq(invoices.companyId, orders.companyId), eq(invoices.orderId, orders.id)))
-      .leftJoin(taxes, and(eq(taxes.companyId, invoices.companyId), eq(taxes.id, invoices.taxId)))
+      .innerJoin(clients, and(eq(clients.company_id, orders.company_id), eq(clients.id, orders.client_id)))
+      .innerJoin(invoices, and(eq(invoices.company_id, orders.company_id), eq(invoices.order_id, orders.id)))
+      .leftJoin(taxes, and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id)))
       .where(
         and(
-          eq(orders.companyId, companyId),
+          eq(orders.company_id, companyId),
           eq(orders.id, orderId),
           sql`(${invoices.deleted} = 0 OR ${orders.deleted} = 1)`,
         ),
@@ -178,7 +178,7 @@ export async function dropNotices(db: Database, companyId: number, ids: number[]
   await db.write([
     orm
       .update(accountingOutbox)
-      .set({ ...DONE, updatedAt: nowMs })
+      .set({ ...DONE, updated_at: nowMs })
       .where(
         sql`company_id = ${companyId} AND id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND state <> 'sent'`,
       ),
@@ -186,7 +186,7 @@ export async function dropNotices(db: Database, companyId: number, ids: number[]
 }
 
 /** What a delivered or covered notice keeps. */
-export const DONE = { state: 'done', requestId: null, requestBody: null, lastError: null } as const
+export const DONE = { state: 'done', request_id: null, request_body: null, last_error: null } as const
 
 /** Everything that one step of a delivery changes. */
 export interface Effects {
@@ -205,43 +205,43 @@ export interface Effects {
 export async function recordStep(
   db: Database,
   companyId: number,
-  { id, orderId, requestId }: NoticeRow,
+  { id, order_id: orderId, request_id: requestId }: NoticeRow,
   { notice, link, customer, connection }: Effects,
   nowMs: number,
 ): Promise<void> {
-  const nextAttemptAt = notice.nextAttemptAt ?? nowMs
+  const nextAttemptAt = notice.next_attempt_at ?? nowMs
   await db.write([
     // What was written since waits for the same moment: a due notice is one that can be delivered.
     orm
       .update(accountingOutbox)
-      .set({ nextAttemptAt })
+      .set({ next_attempt_at: nextAttemptAt })
       .where(
         sql`company_id = ${companyId} AND order_id = ${orderId} AND ${IS_NOT_DONE} AND state = 'pending' AND id <> ${id}
           AND next_attempt_at <> ${nextAttemptAt}`,
       ),
     orm
       .update(accountingOutbox)
-      .set({ ...notice, updatedAt: nowMs })
+      .set({ ...notice, updated_at: nowMs })
       .where(sql`company_id = ${companyId} AND id = ${id} AND request_id IS ${requestId} AND ${IS_OPEN}`),
     ...(link === null ? [orm.delete(accountingLinks).where(isLinkOf(companyId, orderId))] : []),
     ...(link
       ? [
           orm
             .insert(accountingLinks)
-            .values({ companyId, orderId, ...link })
-            .onConflictDoUpdate({ target: [accountingLinks.companyId, accountingLinks.orderId], set: link }),
+            .values({ company_id: companyId, order_id: orderId, ...link })
+            .onConflictDoUpdate({ target: [accountingLinks.company_id, accountingLinks.order_id], set: link }),
         ]
       : []),
     ...(customer
       ? [
           orm
             .update(clients)
-            .set({ accountingCustomerId: customer.customerId })
+            .set({ accounting_customer_id: customer.customerId })
             .where(sql`company_id = ${companyId} AND id = ${customer.clientId} AND accounting_customer_linked = 0`),
         ]
       : []),
     ...(connection
-      ? [orm.update(accountingConnections).set(connection).where(eq(accountingConnections.companyId, companyId))]
+      ? [orm.update(accountingConnections).set(connection).where(eq(accountingConnections.company_id, companyId))]
       : []),
   ])
 }
@@ -258,44 +258,44 @@ export async function connectBooks(
   books: string,
   before: string | undefined,
 ): Promise<void> {
-  const connect = upsertConnection(companyId, { books, pausedUntil: 0, stoppedFor: null, reason: null })
+  const connect = upsertConnection(companyId, { books, paused_until: 0, stopped_for: null, reason: null })
   if (!before) return void (await db.write([connect]))
   await db.write([
     connect,
     orm
       .update(accountingLinks)
-      .set({ externalId: null, syncToken: null, customerId: null, syncedAt: null })
-      .where(eq(accountingLinks.companyId, companyId)),
+      .set({ external_id: null, sync_token: null, customer_id: null, synced_at: null })
+      .where(eq(accountingLinks.company_id, companyId)),
     orm
       .update(clients)
-      .set({ accountingCustomerId: null, accountingCustomerLinked: false })
-      .where(and(eq(clients.companyId, companyId), isNotNull(clients.accountingCustomerId))),
+      .set({ accounting_customer_id: null, accounting_customer_linked: false })
+      .where(and(eq(clients.company_id, companyId), isNotNull(clients.accounting_customer_id))),
     orm
       .update(accountingOutbox)
-      .set({ state: 'pending', requestId: null, requestBody: null })
+      .set({ state: 'pending', request_id: null, request_body: null })
       .where(sql`company_id = ${companyId} AND state IN ('pending', 'sent') AND state = 'sent'`),
   ])
 }
 
 /** Makes no call until the integration is changed. */
 export async function stopCompany(db: Database, companyId: number, stoppedFor: number, reason: string): Promise<void> {
-  await db.write([upsertConnection(companyId, { stoppedFor, reason })])
+  await db.write([upsertConnection(companyId, { stopped_for: stoppedFor, reason })])
 }
 
 /** @param tokens encrypted */
 export async function saveTokens(db: Database, companyId: number, tokens: string): Promise<void> {
   await db.write([
-    orm.update(accountingConnections).set({ tokens }).where(eq(accountingConnections.companyId, companyId)),
+    orm.update(accountingConnections).set({ tokens }).where(eq(accountingConnections.company_id, companyId)),
   ])
 }
 
 function upsertConnection(companyId: number, set: Partial<ConnectionRow>) {
   return orm
     .insert(accountingConnections)
-    .values({ companyId, books: '', ...set })
-    .onConflictDoUpdate({ target: accountingConnections.companyId, set })
+    .values({ company_id: companyId, books: '', ...set })
+    .onConflictDoUpdate({ target: accountingConnections.company_id, set })
 }
 
 function isLinkOf(companyId: number, orderId: number): SQL | undefined {
-  return and(eq(accountingLinks.companyId, companyId), eq(accountingLinks.orderId, orderId))
+  return and(eq(accountingLinks.company_id, companyId), eq(accountingLinks.order_id, orderId))
 }

@@ -5,8 +5,8 @@ import type { Standing } from './queries.ts'
  * for not before somebody changes the integration or ends the company's suspension.
  */
 export function getOpenTime({ isSuspended, integration, connection }: Standing): number | null {
-  if (isSuspended || !integration || connection?.stoppedFor === integration.updatedAt) return null
-  return connection?.pausedUntil ?? 0
+  if (isSuspended || !integration || connection?.stopped_for === integration.updated_at) return null
+  return connection?.paused_until ?? 0
 }
 
 const FIRST_RETRY_MS = 30_000

@@ -60,17 +60,17 @@ export async function loadToken(binding: D1Database, hash: string, now: number):
   const query = drizzle(binding)
     .select({
       id: apiTokens.id,
-      companyId: apiTokens.companyId,
+      companyId: apiTokens.company_id,
       companySlot: companies.slot,
       suspended: companies.suspended,
       permissions: apiTokens.permissions,
-      expiresAt: apiTokens.expiresAt,
-      lastUsedAt: apiTokens.lastUsedAt,
-      revokedAt: apiTokens.revokedAt,
+      expiresAt: apiTokens.expires_at,
+      lastUsedAt: apiTokens.last_used_at,
+      revokedAt: apiTokens.revoked_at,
     })
     .from(apiTokens)
-    .innerJoin(companies, eq(companies.id, apiTokens.companyId))
-    .where(eq(apiTokens.tokenHash, hash))
+    .innerJoin(companies, eq(companies.id, apiTokens.company_id))
+    .where(eq(apiTokens.token_hash, hash))
   const [row] = await askDatabase(async () => query, true)
   if (!row) {
     cache.delete(hash)
@@ -93,11 +93,11 @@ export async function touchToken(binding: D1Database, token: Token, now: number)
   if (entry) entry.lastUsedWrittenAt = now
   const query = drizzle(binding)
     .update(apiTokens)
-    .set({ lastUsedAt: now })
+    .set({ last_used_at: now })
     .where(
       and(
         eq(apiTokens.id, token.id),
-        or(isNull(apiTokens.lastUsedAt), lt(apiTokens.lastUsedAt, now - LAST_USED_EVERY_MS + 1)),
+        or(isNull(apiTokens.last_used_at), lt(apiTokens.last_used_at, now - LAST_USED_EVERY_MS + 1)),
       ),
     )
   const { meta } = await askDatabase(async () => query, true)

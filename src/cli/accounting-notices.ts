@@ -18,7 +18,7 @@ export async function listNotices({ orm }: CommandDatabase, { state, companyId }
   const condition = and(
     sql`state <> 'done'`,
     state === null ? undefined : sql`CASE state WHEN 'sent' THEN 'pending' ELSE state END = ${state}`,
-    companyId === null ? undefined : eq(accountingOutbox.companyId, companyId),
+    companyId === null ? undefined : eq(accountingOutbox.company_id, companyId),
   )
   const rows = await orm
     .select()
@@ -35,27 +35,27 @@ export type HeldCompany = Awaited<ReturnType<typeof listHeldCompanies>>[number]
 
 /** Companies whose accounting system is not called now: stopped until connected again, or paused for a while. */
 export async function listHeldCompanies({ orm }: CommandDatabase, companyId: number | null, now: number) {
-  const isStopped = sql<number>`${accountingConnections.stoppedFor} = ${integrations.updatedAt}`
-  const isPaused = sql`${accountingConnections.pausedUntil} > ${now}`
+  const isStopped = sql<number>`${accountingConnections.stopped_for} = ${integrations.updated_at}`
+  const isPaused = sql`${accountingConnections.paused_until} > ${now}`
   return orm
     .select({
-      companyId: accountingConnections.companyId,
+      companyId: accountingConnections.company_id,
       isStopped: sql<number>`coalesce(${isStopped}, 0)`,
-      pausedUntil: accountingConnections.pausedUntil,
+      pausedUntil: accountingConnections.paused_until,
       reason: accountingConnections.reason,
     })
     .from(accountingConnections)
     .innerJoin(
       integrations,
-      and(eq(integrations.companyId, accountingConnections.companyId), eq(integrations.kind, 'accounting_sync')),
+      and(eq(integrations.company_id, accountingConnections.company_id), eq(integrations.kind, 'accounting_sync')),
     )
     .where(
       and(
         sql`(${isStopped} OR ${isPaused})`,
-        companyId === null ? undefined : eq(accountingConnections.companyId, companyId),
+        companyId === null ? undefined : eq(accountingConnections.company_id, companyId),
       ),
     )
-    .orderBy(asc(accountingConnections.companyId))
+    .orderBy(asc(accountingConnections.company_id))
 }
 
 /**
@@ -103,16 +103,16 @@ async function retry({ orm, write }: CommandDatabase, condition: SQL, now: numbe
   await write([
     orm
       .update(accountingConnections)
-      .set({ stoppedFor: null, pausedUntil: 0, reason: null })
+      .set({ stopped_for: null, paused_until: 0, reason: null })
       .where(sql`company_id IN (SELECT company_id FROM accounting_outbox WHERE ${condition})`),
     orm
       .update(accountingOutbox)
       .set({
         state: sql`CASE state WHEN 'sent' THEN 'sent' ELSE 'pending' END`,
         attempts: 0,
-        staleAttempts: 0,
-        nextAttemptAt: now,
-        updatedAt: now,
+        stale_attempts: 0,
+        next_attempt_at: now,
+        updated_at: now,
       })
       .where(condition),
   ])

@@ -14,21 +14,21 @@ export function formatNotices(rows: NoticeRow[], total: number, held: HeldCompan
 function toCells(row: NoticeRow, held: HeldCompany[], now: number): string[] {
   return [
     String(row.id),
-    String(row.companyId),
-    String(row.orderId),
+    String(row.company_id),
+    String(row.order_id),
     row.operation,
     row.state === 'sent' ? 'pending' : row.state,
     String(row.attempts),
     describeNextTry(row, held, now),
-    row.lastError?.replaceAll(/\s+/g, ' ') ?? '-',
+    row.last_error?.replaceAll(/\s+/g, ' ') ?? '-',
   ]
 }
 
 function describeNextTry(row: NoticeRow, held: HeldCompany[], now: number): string {
   if (row.state === 'parked' || row.state === 'dead') return '-'
-  const company = held.find((each) => each.companyId === row.companyId)
+  const company = held.find((each) => each.companyId === row.company_id)
   if (company?.isStopped) return 'stopped'
-  const at = Math.max(row.nextAttemptAt, company?.pausedUntil ?? 0)
+  const at = Math.max(row.next_attempt_at, company?.pausedUntil ?? 0)
   return at <= now ? 'now' : formatTime(at)
 }
 

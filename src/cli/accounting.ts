@@ -96,7 +96,7 @@ async function list(database: CommandDatabase, filter: NoticeFilter, now: number
 }
 
 async function sendOne(database: CommandDatabase, id: number, now: number): Promise<string> {
-  const { orderId, companyId } = await retryNotice(database, id, now)
+  const { order_id: orderId, company_id: companyId } = await retryNotice(database, id, now)
   return `Notice ${id} (order ${orderId} of company ${companyId}) is sent again`
 }
 

@@ -40,12 +40,12 @@ export async function linkCustomer(
 ): Promise<{ text: string; count: number }> {
   const companyId = await findCompany(database, given)
   const isClient = sql`company_id = ${companyId} AND id = ${clientId}`
-  const [client] = await database.orm.select({ name: clients.companyName }).from(clients).where(isClient)
+  const [client] = await database.orm.select({ name: clients.company_name }).from(clients).where(isClient)
   if (!client) throw new CommandError(`Company ${companyId} has no client ${clientId}.`)
   await database.write([
     database.orm
       .update(clients)
-      .set({ accountingCustomerId: customerId, accountingCustomerLinked: true })
+      .set({ accounting_customer_id: customerId, accounting_customer_linked: true })
       .where(isClient),
   ])
   const count = await retryOrdersOf(database, companyId, clientId, now)

@@ -28,16 +28,16 @@ export async function planIntegrations(
   const wanted = listWanted(file)
   if (wanted.length === 0) return []
   if (keys === null) throw new CommandError('CREDENTIALS_KEY is not set: integrations cannot be encrypted.')
-  const stored = await orm.select().from(integrations).where(eq(integrations.companyId, companyId))
+  const stored = await orm.select().from(integrations).where(eq(integrations.company_id, companyId))
   const rows: Row[] = []
   for (const { credentials, ...rest } of wanted) {
     const before = stored.find((row) => row.kind === rest.kind)
     const isCurrent = before !== undefined && (await holds(keys, companyId, rest.kind, before.credentials, credentials))
     const kept = isCurrent ? before.credentials : await encrypt(keys, companyId, rest.kind, credentials)
-    const row = { companyId, ...rest, credentials: kept, updatedAt: now }
-    if (!before || !isDeepStrictEqual({ ...row, updatedAt: before.updatedAt }, before)) rows.push(row)
+    const row = { company_id: companyId, ...rest, credentials: kept, updated_at: now }
+    if (!before || !isDeepStrictEqual({ ...row, updated_at: before.updated_at }, before)) rows.push(row)
   }
-  return insertOrReplace(orm, integrations, [integrations.companyId, integrations.kind], rows)
+  return insertOrReplace(orm, integrations, [integrations.company_id, integrations.kind], rows)
 }
 
 function listWanted(file: IntegrationsFile) {
@@ -45,7 +45,7 @@ function listWanted(file: IntegrationsFile) {
   const list: {
     kind: IntegrationKind
     enabled: boolean
-    baseUrl: string
+    base_url: string
     settings: string
     credentials: Record<string, string>
   }[] = []
@@ -67,10 +67,10 @@ function listWanted(file: IntegrationsFile) {
 
 function common(
   { enabled, credentials }: { enabled: boolean; credentials: Record<string, string> },
-  baseUrl: string,
+  base_url: string,
   settings: object,
 ) {
-  return { enabled, baseUrl, settings: JSON.stringify(settings), credentials }
+  return { enabled, base_url, settings: JSON.stringify(settings), credentials }
 }
 
 async function encrypt(keys: string, companyId: number, kind: IntegrationKind, credentials: Record<string, string>) {

@@ -59,20 +59,24 @@ async function planSeed(orm: Orm, file: SeedFile, keys: string | null, now: numb
     ...insertOrReplace(
       orm,
       taxes,
-      [taxes.companyId, taxes.id],
-      file.taxes.map(({ tax_code_id: accountingTaxCodeId, ...tax }) => ({ companyId, ...tax, accountingTaxCodeId })),
+      [taxes.company_id, taxes.id],
+      file.taxes.map(({ tax_code_id, ...tax }) => ({
+        company_id: companyId,
+        ...tax,
+        accounting_tax_code_id: tax_code_id,
+      })),
     ),
     ...insertAbsent(
       orm,
       clients,
-      [clients.companyId, clients.id],
+      [clients.company_id, clients.id],
       file.clients.map((client) => toClientRow(companyId, client, now)),
     ),
     ...(await planOrders(orm, file, now)),
     ...insertOrReplace(
       orm,
       catalogItems,
-      [catalogItems.companyId, catalogItems.id],
+      [catalogItems.company_id, catalogItems.id],
       file.catalog_items.map((item) => toCatalogRow(companyId, item)),
     ),
     ...(await planThreadContexts(orm, file, now)),
@@ -84,11 +88,11 @@ function planCompany(orm: Orm, company: SeedFile['company'], now: number): Query
   const { id, name } = company
   const { accounting_sync_enabled: accountingSyncEnabled, suspended, mail_quota_bytes: mailQuotaBytes } = company
   const values = { name, accountingSyncEnabled, suspended, mailQuotaBytes }
-  const differs = sql`(${companies.name} <> ${name} OR ${companies.accountingSyncEnabled} <> ${sql.param(accountingSyncEnabled, companies.accountingSyncEnabled)} OR ${companies.suspended} <> ${sql.param(suspended, companies.suspended)} OR ${companies.mailQuotaBytes} <> ${mailQuotaBytes})`
+  const differs = sql`(${companies.name} <> ${name} OR ${companies.accounting_sync_enabled} <> ${sql.param(accountingSyncEnabled, companies.accounting_sync_enabled)} OR ${companies.suspended} <> ${sql.param(suspended, companies.suspended)} OR ${companies.mail_quota_bytes} <> ${mailQuotaBytes})`
   return [
     orm
       .update(companies)
-      .set({ ...values, updatedAt: now })
+      .set({ ...values, updated_at: now })
       .where(and(eq(companies.id, id), differs)),
     orm.insert(companies).select(
       selectRow(
@@ -97,11 +101,11 @@ function planCompany(orm: Orm, company: SeedFile['company'], now: number): Query
           id,
           slot: sql`coalesce(max(slot) + 1, 0)`,
           name,
-          accountingSyncEnabled: sql.param(accountingSyncEnabled, companies.accountingSyncEnabled).getSQL(),
+          accounting_sync_enabled: sql.param(accountingSyncEnabled, companies.accounting_sync_enabled).getSQL(),
           suspended: sql.param(suspended, companies.suspended).getSQL(),
-          mailQuotaBytes,
-          createdAt: now,
-          updatedAt: now,
+          mail_quota_bytes: mailQuotaBytes,
+          created_at: now,
+          updated_at: now,
         },
         sql`FROM ${companies} HAVING NOT EXISTS (SELECT 1 FROM ${companies} WHERE id = ${id})`,
       ),
@@ -112,22 +116,22 @@ function planCompany(orm: Orm, company: SeedFile['company'], now: number): Query
 function planStatuses(orm: Orm, file: SeedFile): Query[] {
   const companyId = file.company.id
   const rows = file.order_statuses.map((status, index) => ({
-    companyId,
+    company_id: companyId,
     id: status.id,
     title: status.title,
     color: status.color,
-    workflowKey: status.workflow_key,
+    workflow_key: status.workflow_key,
     position: status.position ?? index + 1,
-    isDefault: status.is_default,
+    is_default: status.is_default,
     deleted: status.deleted,
   }))
-  const chosen = rows.find((row) => row.isDefault)
+  const chosen = rows.find((row) => row.is_default)
   const ofOthers =
     chosen &&
-    and(eq(orderStatuses.companyId, companyId), ne(orderStatuses.id, chosen.id), eq(orderStatuses.isDefault, true))
+    and(eq(orderStatuses.company_id, companyId), ne(orderStatuses.id, chosen.id), eq(orderStatuses.is_default, true))
   return [
-    ...(ofOthers ? [orm.update(orderStatuses).set({ isDefault: false }).where(ofOthers)] : []),
-    ...insertOrReplace(orm, orderStatuses, [orderStatuses.companyId, orderStatuses.id], rows),
+    ...(ofOthers ? [orm.update(orderStatuses).set({ is_default: false }).where(ofOthers)] : []),
+    ...insertOrReplace(orm, orderStatuses, [orderStatuses.company_id, orderStatuses.id], rows),
   ]
 }
 
@@ -140,29 +144,29 @@ async function planOrders(orm: Orm, file: SeedFile, now: number): Promise<Query[
     return invoice && row ? [toInvoiceRows(row, invoice, invoice.number ?? numberOf())] : []
   })
   return [
-    ...insertAbsent(orm, orders, [orders.companyId, orders.id], rows),
+    ...insertAbsent(orm, orders, [orders.company_id, orders.id], rows),
     ...insertAbsent(
       orm,
       artworks,
-      [artworks.companyId, artworks.id],
+      [artworks.company_id, artworks.id],
       file.orders.flatMap((order) => toArtworkRows(companyId, order)),
     ),
     ...insertAbsent(
       orm,
       invoices,
-      [invoices.companyId, invoices.id],
+      [invoices.company_id, invoices.id],
       billed.map(({ invoice }) => invoice),
     ),
     ...insertAbsent(
       orm,
       invoiceItems,
-      [invoiceItems.companyId, invoiceItems.id],
+      [invoiceItems.company_id, invoiceItems.id],
       billed.flatMap(({ items }) => items),
     ),
     ...insertAbsent(
       orm,
       payments,
-      [payments.companyId, payments.id],
+      [payments.company_id, payments.id],
       billed.flatMap((rows) => rows.payments),
     ),
   ]
@@ -172,7 +176,7 @@ async function planOrders(orm: Orm, file: SeedFile, now: number): Promise<Query[
 async function startNumbering(orm: Orm, file: SeedFile): Promise<() => string> {
   if (!file.orders.some(({ invoice }) => invoice && invoice.number === undefined)) return () => ''
   const [company] = await orm
-    .select({ last: companies.lastInvoiceNumber })
+    .select({ last: companies.last_invoice_number })
     .from(companies)
     .where(eq(companies.id, file.company.id))
   let last = company?.last ?? 1000
@@ -192,30 +196,30 @@ async function planThreadContexts(orm: Orm, file: SeedFile, now: number): Promis
   const ids = file.thread_contexts.map((context) => context.thread_id)
   const stored = new Map<string, typeof threadContexts.$inferSelect>()
   for (const chunk of chunkJson(ids)) {
-    const isAsked = and(eq(threadContexts.companyId, companyId), isIn(threadContexts.threadId.getSQL(), chunk))
-    for (const row of await orm.select().from(threadContexts).where(isAsked)) stored.set(row.threadId, row)
+    const isAsked = and(eq(threadContexts.company_id, companyId), isIn(threadContexts.thread_id.getSQL(), chunk))
+    for (const row of await orm.select().from(threadContexts).where(isAsked)) stored.set(row.thread_id, row)
   }
   const json = (value: unknown) => (value === undefined || value === null ? null : JSON.stringify(value))
   const rows = file.thread_contexts.map((context) => {
     const before = stored.get(context.thread_id)
     const row = {
-      companyId,
-      threadId: context.thread_id,
-      legacyThreadId: context.legacy_thread_id,
-      senderEmail: context.sender_email,
-      clientId: context.client_id,
-      clientData: json(context.client_data),
-      clientsData: json(context.clients_data),
-      ordersData: json(context.orders_data),
-      selectedOrderId: context.selected_order_id,
-      participantEmails: json(context.participant_emails),
-      participantsData: json(context.participants_data),
-      fetchedAt: context.fetched_at ?? before?.fetchedAt ?? now,
+      company_id: companyId,
+      thread_id: context.thread_id,
+      legacy_thread_id: context.legacy_thread_id,
+      sender_email: context.sender_email,
+      client_id: context.client_id,
+      client_data: json(context.client_data),
+      clients_data: json(context.clients_data),
+      orders_data: json(context.orders_data),
+      selected_order_id: context.selected_order_id,
+      participant_emails: json(context.participant_emails),
+      participants_data: json(context.participants_data),
+      fetched_at: context.fetched_at ?? before?.fetched_at ?? now,
     }
-    const isSame = before && JSON.stringify({ ...row, updatedAt: before.updatedAt }) === JSON.stringify(before)
-    return { ...row, updatedAt: context.updated_at ?? (isSame ? before.updatedAt : now) }
+    const isSame = before && JSON.stringify({ ...row, updated_at: before.updated_at }) === JSON.stringify(before)
+    return { ...row, updated_at: context.updated_at ?? (isSame ? before.updated_at : now) }
   })
-  return insertOrReplace(orm, threadContexts, [threadContexts.companyId, threadContexts.threadId], rows)
+  return insertOrReplace(orm, threadContexts, [threadContexts.company_id, threadContexts.thread_id], rows)
 }
 
 function isIn(column: SQL, chunk: string): SQL {

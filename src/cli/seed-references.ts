@@ -80,7 +80,7 @@ export async function findBadReferences(orm: SqliteRemoteDatabase, file: SeedFil
       const rows = await orm
         .select({ id: table.id })
         .from(table)
-        .where(and(eq(table.companyId, companyId), sql`${table.id} IN ${listed(chunk)}`))
+        .where(and(eq(table.company_id, companyId), sql`${table.id} IN ${listed(chunk)}`))
       for (const { id } of rows) ids.add(id)
     }
     for (const { id, path } of asked) {
@@ -98,9 +98,9 @@ async function findForeignInvoices(orm: SqliteRemoteDatabase, file: SeedFile): P
   const issues: SeedIssue[] = []
   for (const chunk of chunkJson(places.keys())) {
     const rows = await orm
-      .select({ id: invoices.id, orderId: invoices.orderId })
+      .select({ id: invoices.id, orderId: invoices.order_id })
       .from(invoices)
-      .where(and(eq(invoices.companyId, file.company.id), sql`${invoices.id} IN ${listed(chunk)}`))
+      .where(and(eq(invoices.company_id, file.company.id), sql`${invoices.id} IN ${listed(chunk)}`))
     for (const { id, orderId } of rows) {
       const place = places.get(id)
       if (place && place.orderId !== orderId) {

@@ -14,28 +14,28 @@ export function toClientRow(
   now: number,
 ): typeof clients.$inferInsert {
   return {
-    companyId,
+    company_id: companyId,
     id: client.id,
-    companyName: client.company_name,
-    firstName: client.first_name,
-    lastName: client.last_name,
+    company_name: client.company_name,
+    first_name: client.first_name,
+    last_name: client.last_name,
     email: client.email,
     website: client.website,
     phone: client.phone,
-    companyNameKey: fold(client.company_name),
-    firstNameKey: foldOrNull(client.first_name),
-    lastNameKey: foldOrNull(client.last_name),
-    emailKey: foldOrNull(client.email),
-    phoneKey: foldOrNull(client.phone),
-    phoneDigits: digitsOf(client.phone ?? ''),
-    accountingSyncEnabled: client.accounting_sync_enabled,
-    taxExempt: client.tax_exempt,
-    taxExemptReason: client.tax_exempt_reason,
-    accountingCustomerId: client.accounting_customer_id,
-    accountingCustomerLinked: client.accounting_customer_id !== null,
+    company_name_key: fold(client.company_name),
+    first_name_key: foldOrNull(client.first_name),
+    last_name_key: foldOrNull(client.last_name),
+    email_key: foldOrNull(client.email),
+    phone_key: foldOrNull(client.phone),
+    phone_digits: digitsOf(client.phone ?? ''),
+    accounting_sync_enabled: client.accounting_sync_enabled,
+    tax_exempt: client.tax_exempt,
+    tax_exempt_reason: client.tax_exempt_reason,
+    accounting_customer_id: client.accounting_customer_id,
+    accounting_customer_linked: client.accounting_customer_id !== null,
     deleted: client.deleted,
-    createdAt: client.created_at ?? now,
-    updatedAt: client.updated_at ?? client.created_at ?? now,
+    created_at: client.created_at ?? now,
+    updated_at: client.updated_at ?? client.created_at ?? now,
   }
 }
 
@@ -43,32 +43,32 @@ export function toClientRow(
 export function toOrderRow(companyId: number, order: SeedOrder, now: number): typeof orders.$inferInsert {
   const createdAt = order.created_at ?? (order.created_date === undefined ? now : Date.parse(order.created_date))
   return {
-    companyId,
+    company_id: companyId,
     id: order.id,
     title: order.title,
-    clientId: order.client_id,
+    client_id: order.client_id,
     description: order.description,
-    startDate: order.start_date,
+    start_date: order.start_date,
     deadline: order.deadline,
-    orderStatusId: order.order_status_id,
-    clientNotes: order.client_notes,
-    createdDate: order.created_date ?? isoDate(createdAt),
-    createdAt,
-    updatedAt: order.updated_at ?? createdAt,
+    order_status_id: order.order_status_id,
+    client_notes: order.client_notes,
+    created_date: order.created_date ?? isoDate(createdAt),
+    created_at: createdAt,
+    updated_at: order.updated_at ?? createdAt,
     deleted: order.deleted,
   }
 }
 
 export function toArtworkRows(companyId: number, order: SeedOrder): (typeof artworks.$inferInsert)[] {
   return order.artworks.map((artwork) => ({
-    companyId,
+    company_id: companyId,
     id: artwork.id,
-    orderId: order.id,
+    order_id: order.id,
     name: artwork.name,
-    printMethod: artwork.print_method,
+    print_method: artwork.print_method,
     placements: JSON.stringify(artwork.placements),
     colors: JSON.stringify(artwork.colors),
-    previewUrl: artwork.preview_url,
+    preview_url: artwork.preview_url,
     status: artwork.status,
   }))
 }
@@ -83,33 +83,33 @@ export function toInvoiceRows(
   items: (typeof invoiceItems.$inferInsert)[]
   payments: (typeof payments.$inferInsert)[]
 } {
-  const { companyId } = order
+  const { company_id: companyId } = order
   const invoiceId = invoice.id
   return {
     invoice: {
-      companyId,
+      company_id: companyId,
       id: invoiceId,
-      orderId: order.id,
+      order_id: order.id,
       number,
-      dueDate: invoice.due_date,
-      taxId: invoice.tax_id || null,
-      taxExempt: invoice.tax_exempt,
-      taxExemptReason: invoice.tax_exempt_reason,
-      discountHundredths: hundredths(invoice.discount_amount),
-      discountAmountType: invoice.discount_amount_type,
-      discountType: invoice.discount_type,
+      due_date: invoice.due_date,
+      tax_id: invoice.tax_id || null,
+      tax_exempt: invoice.tax_exempt,
+      tax_exempt_reason: invoice.tax_exempt_reason,
+      discount_hundredths: hundredths(invoice.discount_amount),
+      discount_amount_type: invoice.discount_amount_type,
+      discount_type: invoice.discount_type,
       deleted: invoice.deleted,
-      createdAt: order.createdAt,
-      updatedAt: order.updatedAt,
+      created_at: order.created_at,
+      updated_at: order.updated_at,
     },
     items: invoice.items.map((item, index) => ({
-      companyId,
+      company_id: companyId,
       id: item.id,
-      invoiceId,
+      invoice_id: invoiceId,
       title: item.title,
       description: item.description,
       quantity: item.quantity,
-      unitPriceCents: hundredths(item.unit_price),
+      unit_price_cents: hundredths(item.unit_price),
       taxable: item.taxable,
       supplier: item.supplier,
       style: item.style,
@@ -118,15 +118,15 @@ export function toInvoiceRows(
       sku: item.sku,
       position: item.position ?? index + 1,
       deleted: item.deleted,
-      searchText: searchText([item.title, item.description]),
+      search_text: searchText([item.title, item.description]),
     })),
     payments: invoice.payments.map((payment) => ({
-      companyId,
+      company_id: companyId,
       id: payment.id,
-      invoiceId,
-      amountCents: hundredths(payment.amount),
+      invoice_id: invoiceId,
+      amount_cents: hundredths(payment.amount),
       method: payment.method,
-      paidAt: payment.paid_at,
+      paid_at: payment.paid_at,
       note: payment.note,
     })),
   }
@@ -137,12 +137,12 @@ export function toCatalogRow(
   item: SeedFile['catalog_items'][number],
 ): typeof catalogItems.$inferInsert {
   return {
-    companyId,
+    company_id: companyId,
     id: item.id,
     title: item.title,
     description: item.description,
-    priceCents: item.price === null ? null : hundredths(item.price),
+    price_cents: item.price === null ? null : hundredths(item.price),
     deleted: item.deleted,
-    searchText: searchText([item.title]),
+    search_text: searchText([item.title]),
   }
 }

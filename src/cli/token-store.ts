@@ -30,7 +30,14 @@ export async function createToken(database: CommandDatabase, wanted: NewToken, n
   await database.write([
     orm
       .insert(apiTokens)
-      .values({ ...wanted, tokenHash: hashToken(token), createdAt: now })
+      .values({
+        company_id: wanted.companyId,
+        name: wanted.name,
+        permissions: wanted.permissions,
+        expires_at: wanted.expiresAt,
+        token_hash: hashToken(token),
+        created_at: now,
+      })
       .onConflictDoNothing(),
   ])
   return token
@@ -40,11 +47,19 @@ export type TokenRow = Awaited<ReturnType<typeof listTokens>>[number]
 
 /** Everything about tokens but what they are, of one company or of all. */
 export async function listTokens({ orm }: CommandDatabase, companyId: number | null) {
-  const { id, name, permissions, createdAt, lastUsedAt, expiresAt, revokedAt } = apiTokens
+  const {
+    id,
+    name,
+    permissions,
+    created_at: createdAt,
+    last_used_at: lastUsedAt,
+    expires_at: expiresAt,
+    revoked_at: revokedAt,
+  } = apiTokens
   return orm
-    .select({ id, companyId: apiTokens.companyId, name, permissions, createdAt, lastUsedAt, expiresAt, revokedAt })
+    .select({ id, companyId: apiTokens.company_id, name, permissions, createdAt, lastUsedAt, expiresAt, revokedAt })
     .from(apiTokens)
-    .where(companyId === null ? undefined : eq(apiTokens.companyId, companyId))
+    .where(companyId === null ? undefined : eq(apiTokens.company_id, companyId))
     .orderBy(asc(id))
 }
 
@@ -52,7 +67,7 @@ export async function listTokens({ orm }: CommandDatabase, companyId: number | n
 export async function revokeToken(database: CommandDatabase, id: number, now: number): Promise<string> {
   const { orm } = database
   const [token] = await orm
-    .select({ name: apiTokens.name, revokedAt: apiTokens.revokedAt })
+    .select({ name: apiTokens.name, revokedAt: apiTokens.revoked_at })
     .from(apiTokens)
     .where(eq(apiTokens.id, id))
   if (!token) throw new CommandError(`There is no token ${id}.`)
@@ -60,14 +75,14 @@ export async function revokeToken(database: CommandDatabase, id: number, now: nu
   await database.write([
     orm
       .update(apiTokens)
-      .set({ revokedAt: now })
-      .where(and(eq(apiTokens.id, id), isNull(apiTokens.revokedAt))),
+      .set({ revoked_at: now })
+      .where(and(eq(apiTokens.id, id), isNull(apiTokens.revoked_at))),
   ])
   return `Revoked token ${id} (${token.name}).`
 }
 
 /** Removes tokens of this name that were made before a time. */
 export async function removeTokens(database: CommandDatabase, name: string, madeBefore: number): Promise<void> {
-  const isOld = and(eq(apiTokens.name, name), lt(apiTokens.createdAt, madeBefore))
+  const isOld = and(eq(apiTokens.name, name), lt(apiTokens.created_at, madeBefore))
   await database.write([database.orm.delete(apiTokens).where(sql`${isOld}`)])
 }

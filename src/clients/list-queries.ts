@@ -48,7 +48,7 @@ const pageOfAll = prepare((p: List) =>
 )
 
 const countOfAll = prepare((p: Placeholders<'companyId'>) =>
-  orm.select({ total: companies.clientCount }).from(companies).where(eq(companies.id, p.companyId)),
+  orm.select({ total: companies.client_count }).from(companies).where(eq(companies.id, p.companyId)),
 )
 
 const deepPageOfAll = prepare((p: List) =>
@@ -69,7 +69,7 @@ const deepPageOfAll = prepare((p: List) =>
 const clientOfPage = sql`client`.mapWith(client.decode).as('the_client')
 
 function isLive({ companyId }: Placeholders<'companyId'>): SQL {
-  return sql`${clients.companyId} = ${companyId} AND ${clients.deleted} = 0`
+  return sql`${clients.company_id} = ${companyId} AND ${clients.deleted} = 0`
 }
 
 /** The clients of the blocks that hold the page. */
@@ -118,7 +118,7 @@ const pageOfHits = prepare((p: Search & Placeholders<'match' | 'gathered'>) =>
         SELECT ${idOf(sql`rowid`)} AS hit ${hitsOf(p)} ${inSlot(p.slot)} ORDER BY rowid DESC LIMIT ${p.gathered})
       SELECT gathered.number AS total, ${client.rowOrNull} AS client
       FROM (SELECT count(*) AS number FROM hits) AS gathered
-      LEFT JOIN ${clients} ON ${clients.companyId} = ${p.companyId}
+      LEFT JOIN ${clients} ON ${clients.company_id} = ${p.companyId}
         AND ${clients.id} IN (SELECT hit FROM hits ORDER BY hit DESC LIMIT ${p.limit} OFFSET ${p.offset})
       ORDER BY ${clients.id} DESC)`,
   ),
@@ -191,7 +191,7 @@ function searchPage(p: Search, parts: Record<'recounted' | 'ids', SQL>) {
       ${spanOfPage(p.limit, p.offset)}
       SELECT ${totalOfCounted} AS total, ${client.rowOrNull} AS client,
         (SELECT CASE WHEN ${worthCaching} THEN json_group_array(json_array(part, version, number)) END FROM counted) AS counts
-      FROM span LEFT JOIN ${clients} ON ${clients.companyId} = ${p.companyId} AND ${clients.id} IN (${parts.ids})
+      FROM span LEFT JOIN ${clients} ON ${clients.company_id} = ${p.companyId} AND ${clients.id} IN (${parts.ids})
       ORDER BY ${clients.id} DESC)`,
     )
 }
@@ -205,14 +205,14 @@ const cacheCounts = prepare((p: Placeholders<'companyId' | 'search' | 'counts' |
   orm
     .insert(clientSearchCounts)
     .values({
-      companyId: sql`${p.companyId}`,
+      company_id: sql`${p.companyId}`,
       search: sql`${p.search}`,
       counts: sql`${p.counts}`,
-      countedAt: sql`${p.now}`,
+      counted_at: sql`${p.now}`,
     })
     .onConflictDoUpdate({
-      target: [clientSearchCounts.companyId, clientSearchCounts.search],
-      set: { counts: sql`excluded.counts`, countedAt: sql`excluded.counted_at` },
+      target: [clientSearchCounts.company_id, clientSearchCounts.search],
+      set: { counts: sql`excluded.counts`, counted_at: sql`excluded.counted_at` },
     }),
 )
 

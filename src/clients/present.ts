@@ -8,17 +8,17 @@ export type ClientRow = RowOf<typeof clientColumns>
 export function presentClient(row: ClientRow) {
   return {
     id: row.id,
-    company_name: row.companyName,
-    first_name: row.firstName,
-    last_name: row.lastName,
+    company_name: row.company_name,
+    first_name: row.first_name,
+    last_name: row.last_name,
     email: row.email,
     website: row.website,
     phone: row.phone,
-    accounting_sync_enabled: row.accountingSyncEnabled,
-    tax_exempt: row.taxExempt,
-    tax_exempt_reason: row.taxExemptReason,
+    accounting_sync_enabled: row.accounting_sync_enabled,
+    tax_exempt: row.tax_exempt,
+    tax_exempt_reason: row.tax_exempt_reason,
     deleted: row.deleted,
-    created_at: isoTime(row.createdAt),
-    updated_at: isoTime(row.updatedAt),
+    created_at: isoTime(row.created_at),
+    updated_at: isoTime(row.updated_at),
   }
 }

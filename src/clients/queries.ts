@@ -15,13 +15,13 @@ const clientById = prepare((p: Placeholders<'companyId' | 'id'>) =>
   orm.select(clientColumns).from(clients).where(isClient(p.companyId, p)),
 )
 
-const clientByEmail = prepare((p: Placeholders<'companyId' | 'emailKey'>) =>
+const clientByEmail = prepare((p: Placeholders<'companyId' | 'email_key'>) =>
   orm.select(clientColumns).from(clients).where(isClient(p.companyId, p)),
 )
 
 export async function findClient(db: Database, companyId: number, key: ClientKey): Promise<ClientRow | undefined> {
   const [[row]] = await db.read([
-    'id' in key ? clientById({ companyId, id: key.id }) : clientByEmail({ companyId, emailKey: fold(key.email) }),
+    'id' in key ? clientById({ companyId, id: key.id }) : clientByEmail({ companyId, email_key: fold(key.email) }),
   ])
   return row
 }
@@ -35,12 +35,12 @@ const creation = {
       .insert(clients)
       .values({
         ...given(columns),
-        companyName: sql`${columns.companyName}`,
-        companyNameKey: sql`${columns.companyNameKey}`,
-        companyId,
+        company_name: sql`${columns.company_name}`,
+        company_name_key: sql`${columns.company_name_key}`,
+        company_id: companyId,
         id: sql`(SELECT last_client_id + 1 FROM companies WHERE id = ${companyId})`,
-        createdAt: now,
-        updatedAt: now,
+        created_at: now,
+        updated_at: now,
       })
       .returning(clientColumns),
   ),
@@ -72,7 +72,7 @@ const change = {
     const { companyId, tokenId, requestId, now, ofId, ofEmail, ...columns } = p
     return orm
       .update(clients)
-      .set(given({ ...columns, updatedAt: now }))
+      .set(given({ ...columns, updated_at: now }))
       .where(isChanged(p))
       .returning(clientColumns)
   }),
@@ -90,35 +90,35 @@ export async function updateClient(context: RequestContext, key: ClientKey, fiel
 }
 
 function isChanged({ companyId, ofId, ofEmail }: Change): SQL {
-  return isClient(companyId, ofId ? { id: ofId } : { emailKey: ofEmail })
+  return isClient(companyId, ofId ? { id: ofId } : { email_key: ofEmail })
 }
 
 /** Of several clients with one email: one that is not deleted, then the lowest id. */
-function isClient(companyId: Placeholder, key: { id: unknown } | { emailKey: unknown }): SQL {
-  if ('id' in key) return sql`${clients.companyId} = ${companyId} AND ${clients.id} = ${key.id}`
-  return sql`${clients.companyId} = ${companyId} AND ${clients.id} = (
-    SELECT id FROM clients WHERE company_id = ${companyId} AND email_key = ${key.emailKey} ORDER BY deleted, id LIMIT 1)`
+function isClient(companyId: Placeholder, key: { id: unknown } | { email_key: unknown }): SQL {
+  if ('id' in key) return sql`${clients.company_id} = ${companyId} AND ${clients.id} = ${key.id}`
+  return sql`${clients.company_id} = ${companyId} AND ${clients.id} = (
+    SELECT id FROM clients WHERE company_id = ${companyId} AND email_key = ${key.email_key} ORDER BY deleted, id LIMIT 1)`
 }
 
 /** The columns of the fields that are sent, some with their folded twin. */
 function valuesOf(fields: ClientFields) {
   const { company_name, first_name, last_name, email, phone } = fields
   return {
-    companyName: company_name,
-    companyNameKey: foldSent(company_name),
-    firstName: first_name,
-    firstNameKey: foldSent(first_name),
-    lastName: last_name,
-    lastNameKey: foldSent(last_name),
+    company_name: company_name,
+    company_name_key: foldSent(company_name),
+    first_name: first_name,
+    first_name_key: foldSent(first_name),
+    last_name: last_name,
+    last_name_key: foldSent(last_name),
     email,
-    emailKey: foldSent(email),
+    email_key: foldSent(email),
     phone,
-    phoneKey: foldSent(phone),
-    phoneDigits: phone === undefined ? undefined : digitsOf(phone ?? ''),
+    phone_key: foldSent(phone),
+    phone_digits: phone === undefined ? undefined : digitsOf(phone ?? ''),
     website: fields.website,
-    accountingSyncEnabled: fields.accounting_sync_enabled,
-    taxExempt: fields.tax_exempt,
-    taxExemptReason: fields.tax_exempt_reason,
+    accounting_sync_enabled: fields.accounting_sync_enabled,
+    tax_exempt: fields.tax_exempt,
+    tax_exempt_reason: fields.tax_exempt_reason,
     deleted: fields.deleted,
   }
 }

@@ -31,7 +31,7 @@ export function auditEntry(
     AND action = ${action} AND token_id = ${tokenId} AND at > ${now} - ${sql.raw(String(AUDIT_INTERVAL_MS))})`
   return insertRow(
     auditLog,
-    { companyId, tokenId, requestId, action, entityId: sql`entity.id`, at: now },
+    { company_id: companyId, token_id: tokenId, request_id: requestId, action, entity_id: sql`entity.id`, at: now },
     sql`FROM ${entity} WHERE ${when} AND NOT ${isRecorded}`,
   )
 }

@@ -20,26 +20,26 @@ export type RowOf<T extends Record<string, SQLiteColumn>> = {
 /** A client as answers show it. */
 export const clientColumns = columnsBut(
   clients,
-  'companyId',
-  'companyNameKey',
-  'firstNameKey',
-  'lastNameKey',
-  'emailKey',
-  'phoneKey',
-  'phoneDigits',
-  'searchText',
-  'accountingCustomerId',
-  'accountingCustomerLinked',
+  'company_id',
+  'company_name_key',
+  'first_name_key',
+  'last_name_key',
+  'email_key',
+  'phone_key',
+  'phone_digits',
+  'search_text',
+  'accounting_customer_id',
+  'accounting_customer_linked',
 )
 
 /** The parts of an order as answers show them. */
-export const projectColumns = columnsBut(orders, 'companyId')
-export const invoiceColumns = columnsBut(invoices, 'companyId', 'createdAt', 'updatedAt')
-export const itemColumns = columnsBut(invoiceItems, 'companyId', 'searchText')
-export const paymentColumns = columnsBut(payments, 'companyId')
-export const artworkColumns = columnsBut(artworks, 'companyId')
-export const taxColumns = columnsBut(taxes, 'companyId', 'deleted', 'accountingTaxCodeId')
-export const statusColumns = columnsBut(orderStatuses, 'companyId', 'deleted')
+export const projectColumns = columnsBut(orders, 'company_id')
+export const invoiceColumns = columnsBut(invoices, 'company_id', 'created_at', 'updated_at')
+export const itemColumns = columnsBut(invoiceItems, 'company_id', 'search_text')
+export const paymentColumns = columnsBut(payments, 'company_id')
+export const artworkColumns = columnsBut(artworks, 'company_id')
+export const taxColumns = columnsBut(taxes, 'company_id', 'deleted', 'accounting_tax_code_id')
+export const statusColumns = columnsBut(orderStatuses, 'company_id', 'deleted')
 
 /**
  * Columns of a row as one JSON array: for many columns of several tables this is cheaper than a value each, and needs no

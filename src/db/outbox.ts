@@ -22,7 +22,14 @@ export function accountingNotice(
     AND state <> 'done' AND state = 'sent'), 0)`
   return insertRow(
     accountingOutbox,
-    { companyId, orderId, operation, nextAttemptAt: sql`max(${now}, ${sentUntil})`, createdAt: now, updatedAt: now },
+    {
+      company_id: companyId,
+      order_id: orderId,
+      operation,
+      next_attempt_at: sql`max(${now}, ${sentUntil})`,
+      created_at: now,
+      updated_at: now,
+    },
     sql`WHERE ${wanted} AND ${when} AND EXISTS (
       SELECT 1 FROM integrations WHERE company_id = ${companyId} AND kind = 'accounting_sync' AND enabled = 1)`,
   ).returning({ id: accountingOutbox.id })

@@ -24,37 +24,37 @@ import {
  * and the triggers that keep both are in the migrations: Drizzle has no words for them.
  */
 
-const bool = (name: string) => integer(name, { mode: 'boolean' })
-const flag = (name: string) => bool(name).notNull().default(false)
+const bool = () => integer({ mode: 'boolean' })
+const flag = () => bool().notNull().default(false)
 const companyId = () =>
-  integer('company_id')
+  integer()
     .notNull()
     .references(() => companies.id)
 
 export const companies = sqliteTable(
   'companies',
   {
-    id: integer('id').primaryKey(),
+    id: integer().primaryKey(),
     /** Small dense number: the high bits of this company's rowids in the full-text tables (`slot << 53 | id`). */
-    slot: integer('slot').notNull().unique(),
-    name: text('name').notNull(),
-    accountingSyncEnabled: flag('accounting_sync_enabled'),
-    suspended: flag('suspended'),
+    slot: integer().notNull().unique(),
+    name: text().notNull(),
+    accounting_sync_enabled: flag(),
+    suspended: flag(),
     /** Kept by triggers: rows that are not deleted, so that a list's total costs one row. */
-    clientCount: integer('client_count').notNull().default(0),
-    orderCount: integer('order_count').notNull().default(0),
+    client_count: integer().notNull().default(0),
+    order_count: integer().notNull().default(0),
     /** The highest ids so far, raised by triggers: those that a seed brings are skipped. */
-    lastClientId: integer('last_client_id').notNull().default(0),
-    lastOrderId: integer('last_order_id').notNull().default(0),
-    lastInvoiceId: integer('last_invoice_id').notNull().default(0),
-    lastInvoiceNumber: integer('last_invoice_number').notNull().default(1000),
+    last_client_id: integer().notNull().default(0),
+    last_order_id: integer().notNull().default(0),
+    last_invoice_id: integer().notNull().default(0),
+    last_invoice_number: integer().notNull().default(1000),
     /** Stored bytes of email threads, counted by triggers, and how many they may be. */
-    mailBytes: integer('mail_bytes').notNull().default(0),
-    mailQuotaBytes: integer('mail_quota_bytes').notNull().default(2_147_483_648),
+    mail_bytes: integer().notNull().default(0),
+    mail_quota_bytes: integer().notNull().default(2_147_483_648),
     /** `mail_bytes` when the quota was last checked: a write that does not raise it is never refused. */
-    mailBytesChecked: integer('mail_bytes_checked').notNull().default(0),
-    createdAt: integer('created_at').notNull(),
-    updatedAt: integer('updated_at').notNull(),
+    mail_bytes_checked: integer().notNull().default(0),
+    created_at: integer().notNull(),
+    updated_at: integer().notNull(),
   },
   (t) => [check('companies_slot', sql`${t.slot} BETWEEN 0 AND 1023`)],
 )
@@ -62,93 +62,93 @@ export const companies = sqliteTable(
 export const apiTokens = sqliteTable(
   'api_tokens',
   {
-    id: integer('id').primaryKey({ autoIncrement: true }),
-    companyId: companyId(),
+    id: integer().primaryKey({ autoIncrement: true }),
+    company_id: companyId(),
     /** SHA-256 of the token, lower-case hex. The token itself is nowhere. */
-    tokenHash: text('token_hash').notNull().unique(),
-    name: text('name').notNull(),
+    token_hash: text().notNull().unique(),
+    name: text().notNull(),
     /** JSON array of permissions. */
-    permissions: text('permissions', { mode: 'json' }).$type<string[]>().notNull(),
-    createdAt: integer('created_at').notNull(),
-    lastUsedAt: integer('last_used_at'),
-    expiresAt: integer('expires_at'),
-    revokedAt: integer('revoked_at'),
+    permissions: text({ mode: 'json' }).$type<string[]>().notNull(),
+    created_at: integer().notNull(),
+    last_used_at: integer(),
+    expires_at: integer(),
+    revoked_at: integer(),
   },
-  (t) => [index('api_tokens_company').on(t.companyId, t.id)],
+  (t) => [index('api_tokens_company').on(t.company_id, t.id)],
 )
 
 export const orderStatuses = sqliteTable(
   'order_statuses',
   {
-    companyId: companyId(),
-    id: integer('id').notNull(),
-    title: text('title').notNull(),
-    color: text('color'),
-    workflowKey: text('workflow_key'),
-    position: integer('position').notNull().default(0),
-    isDefault: flag('is_default'),
-    deleted: flag('deleted'),
+    company_id: companyId(),
+    id: integer().notNull(),
+    title: text().notNull(),
+    color: text(),
+    workflow_key: text(),
+    position: integer().notNull().default(0),
+    is_default: flag(),
+    deleted: flag(),
   },
   (t) => [
-    primaryKey({ columns: [t.companyId, t.id] }),
+    primaryKey({ columns: [t.company_id, t.id] }),
     index('order_statuses_default')
-      .on(t.companyId, t.position, t.id)
-      .where(sql`${t.isDefault} = 1 AND ${t.deleted} = 0`),
+      .on(t.company_id, t.position, t.id)
+      .where(sql`${t.is_default} = 1 AND ${t.deleted} = 0`),
   ],
 )
 
 export const taxes = sqliteTable(
   'taxes',
   {
-    companyId: companyId(),
-    id: integer('id').notNull(),
-    name: text('name').notNull(),
+    company_id: companyId(),
+    id: integer().notNull(),
+    name: text().notNull(),
     /** Percent, at most 4 decimals. */
-    rate: real('rate').notNull(),
+    rate: real().notNull(),
     /** The accounting system's tax code for it. */
-    accountingTaxCodeId: text('accounting_tax_code_id'),
-    deleted: flag('deleted'),
+    accounting_tax_code_id: text(),
+    deleted: flag(),
   },
-  (t) => [primaryKey({ columns: [t.companyId, t.id] })],
+  (t) => [primaryKey({ columns: [t.company_id, t.id] })],
 )
 
 export const clients = sqliteTable(
   'clients',
   {
-    companyId: companyId(),
-    id: integer('id').notNull(),
-    companyName: text('company_name').notNull(),
-    firstName: text('first_name'),
-    lastName: text('last_name'),
-    email: text('email'),
-    website: text('website'),
-    phone: text('phone'),
+    company_id: companyId(),
+    id: integer().notNull(),
+    company_name: text().notNull(),
+    first_name: text(),
+    last_name: text(),
+    email: text(),
+    website: text(),
+    phone: text(),
     /** The fields that a search or lookup reads, folded (see `db/search.ts`): one each, so that a partial update sets its own. */
-    companyNameKey: text('company_name_key').notNull(),
-    firstNameKey: text('first_name_key'),
-    lastNameKey: text('last_name_key'),
-    emailKey: text('email_key'),
-    phoneKey: text('phone_key'),
-    phoneDigits: text('phone_digits').notNull().default(''),
+    company_name_key: text().notNull(),
+    first_name_key: text(),
+    last_name_key: text(),
+    email_key: text(),
+    phone_key: text(),
+    phone_digits: text().notNull().default(''),
     /** Fields apart by U+001F, which no folded text holds: a match never crosses two of them. */
-    searchText: text('search_text').generatedAlwaysAs(
+    search_text: text().generatedAlwaysAs(
       sql`company_name_key || coalesce(char(31) || coalesce(first_name_key || ' ' || last_name_key, first_name_key, last_name_key), '') || coalesce(char(31) || email_key, '') || coalesce(char(31) || phone_key, '')`,
     ),
-    accountingSyncEnabled: flag('accounting_sync_enabled'),
-    taxExempt: flag('tax_exempt'),
-    taxExemptReason: text('tax_exempt_reason'),
-    deleted: flag('deleted'),
+    accounting_sync_enabled: flag(),
+    tax_exempt: flag(),
+    tax_exempt_reason: text(),
+    deleted: flag(),
     /** The customer's id in the accounting system, once known. */
-    accountingCustomerId: text('accounting_customer_id'),
+    accounting_customer_id: text(),
     /** Whether somebody chose it: then it is never replaced by another. */
-    accountingCustomerLinked: flag('accounting_customer_linked'),
-    createdAt: integer('created_at').notNull(),
-    updatedAt: integer('updated_at').notNull(),
+    accounting_customer_linked: flag(),
+    created_at: integer().notNull(),
+    updated_at: integer().notNull(),
   },
   (t) => [
-    primaryKey({ columns: [t.companyId, t.id] }),
-    index('clients_email').on(t.companyId, t.emailKey, t.deleted, t.id),
-    index('clients_live').on(t.companyId, t.id).where(sql`${t.deleted} = 0`),
+    primaryKey({ columns: [t.company_id, t.id] }),
+    index('clients_email').on(t.company_id, t.email_key, t.deleted, t.id),
+    index('clients_live').on(t.company_id, t.id).where(sql`${t.deleted} = 0`),
   ],
 )
 
@@ -159,54 +159,54 @@ export const clients = sqliteTable(
 export const clientBlocks = sqliteTable(
   'client_blocks',
   {
-    companyId: companyId(),
-    block: integer('block').notNull(),
-    live: integer('live').notNull(),
-    version: integer('version').notNull(),
+    company_id: companyId(),
+    block: integer().notNull(),
+    live: integer().notNull(),
+    version: integer().notNull(),
   },
-  (t) => [primaryKey({ columns: [t.companyId, t.block] })],
+  (t) => [primaryKey({ columns: [t.company_id, t.block] })],
 )
 
 /** Cached counts of searches with many hits: JSON `[[block, version, hits], …]`. A count of another version is not read. */
 export const clientSearchCounts = sqliteTable(
   'client_search_counts',
   {
-    companyId: companyId(),
+    company_id: companyId(),
     /** The folded search text. */
-    search: text('search').notNull(),
-    counts: text('counts').notNull(),
-    countedAt: integer('counted_at').notNull(),
+    search: text().notNull(),
+    counts: text().notNull(),
+    counted_at: integer().notNull(),
   },
-  (t) => [primaryKey({ columns: [t.companyId, t.search] })],
+  (t) => [primaryKey({ columns: [t.company_id, t.search] })],
 )
 
 export const orders = sqliteTable(
   'orders',
   {
-    companyId: companyId(),
-    id: integer('id').notNull(),
-    title: text('title').notNull(),
-    clientId: integer('client_id').notNull(),
-    description: text('description'),
-    startDate: text('start_date'),
-    deadline: text('deadline'),
-    orderStatusId: integer('order_status_id'),
-    clientNotes: text('client_notes'),
-    createdDate: text('created_date').notNull(),
-    createdAt: integer('created_at').notNull(),
-    updatedAt: integer('updated_at').notNull(),
-    deleted: flag('deleted'),
+    company_id: companyId(),
+    id: integer().notNull(),
+    title: text().notNull(),
+    client_id: integer().notNull(),
+    description: text(),
+    start_date: text(),
+    deadline: text(),
+    order_status_id: integer(),
+    client_notes: text(),
+    created_date: text().notNull(),
+    created_at: integer().notNull(),
+    updated_at: integer().notNull(),
+    deleted: flag(),
   },
   (t) => [
-    primaryKey({ columns: [t.companyId, t.id] }),
-    belongsTo([t.companyId, t.clientId], [clients.companyId, clients.id]),
-    belongsTo([t.companyId, t.orderStatusId], [orderStatuses.companyId, orderStatuses.id]),
-    index('orders_live').on(t.companyId, t.createdDate, t.id).where(sql`${t.deleted} = 0`),
-    index('orders_of_client').on(t.companyId, t.clientId, t.createdDate, t.id).where(sql`${t.deleted} = 0`),
+    primaryKey({ columns: [t.company_id, t.id] }),
+    belongsTo([t.company_id, t.client_id], [clients.company_id, clients.id]),
+    belongsTo([t.company_id, t.order_status_id], [orderStatuses.company_id, orderStatuses.id]),
+    index('orders_live').on(t.company_id, t.created_date, t.id).where(sql`${t.deleted} = 0`),
+    index('orders_of_client').on(t.company_id, t.client_id, t.created_date, t.id).where(sql`${t.deleted} = 0`),
     index('orders_of_client_status')
-      .on(t.companyId, t.clientId, t.orderStatusId, t.createdDate, t.id)
+      .on(t.company_id, t.client_id, t.order_status_id, t.created_date, t.id)
       .where(sql`${t.deleted} = 0`),
-    index('orders_of_status').on(t.companyId, t.orderStatusId, t.createdDate, t.id).where(sql`${t.deleted} = 0`),
+    index('orders_of_status').on(t.company_id, t.order_status_id, t.created_date, t.id).where(sql`${t.deleted} = 0`),
   ],
 )
 
@@ -217,116 +217,116 @@ export const orders = sqliteTable(
 export const orderCounts = sqliteTable(
   'order_counts',
   {
-    companyId: companyId(),
-    clientId: integer('client_id').notNull(),
-    statusId: integer('status_id').notNull(),
-    createdDate: text('created_date').notNull(),
-    count: integer('count').notNull(),
+    company_id: companyId(),
+    client_id: integer().notNull(),
+    status_id: integer().notNull(),
+    created_date: text().notNull(),
+    count: integer().notNull(),
   },
   (t) => [
-    primaryKey({ columns: [t.companyId, t.clientId, t.statusId, t.createdDate] }),
-    index('order_counts_by_day').on(t.companyId, t.createdDate, t.count).where(sql`${t.createdDate} > ''`),
+    primaryKey({ columns: [t.company_id, t.client_id, t.status_id, t.created_date] }),
+    index('order_counts_by_day').on(t.company_id, t.created_date, t.count).where(sql`${t.created_date} > ''`),
   ],
 )
 
 export const invoices = sqliteTable(
   'invoices',
   {
-    companyId: companyId(),
-    id: integer('id').notNull(),
-    orderId: integer('order_id').notNull(),
-    number: text('number').notNull(),
-    dueDate: text('due_date'),
-    taxId: integer('tax_id'),
-    taxExempt: flag('tax_exempt'),
-    taxExemptReason: text('tax_exempt_reason'),
+    company_id: companyId(),
+    id: integer().notNull(),
+    order_id: integer().notNull(),
+    number: text().notNull(),
+    due_date: text(),
+    tax_id: integer(),
+    tax_exempt: flag(),
+    tax_exempt_reason: text(),
     /** Percent or currency units as `discountAmountType` says, in hundredths. */
-    discountHundredths: integer('discount_hundredths').notNull().default(0),
-    discountAmountType: text('discount_amount_type', { enum: ['percentage', 'fixed_amount'] })
+    discount_hundredths: integer().notNull().default(0),
+    discount_amount_type: text({ enum: ['percentage', 'fixed_amount'] })
       .notNull()
       .default('percentage'),
-    discountType: text('discount_type', { enum: ['before_tax', 'after_tax'] })
+    discount_type: text({ enum: ['before_tax', 'after_tax'] })
       .notNull()
       .default('before_tax'),
-    deleted: flag('deleted'),
-    createdAt: integer('created_at').notNull(),
-    updatedAt: integer('updated_at').notNull(),
+    deleted: flag(),
+    created_at: integer().notNull(),
+    updated_at: integer().notNull(),
   },
   (t) => [
-    primaryKey({ columns: [t.companyId, t.id] }),
-    belongsTo([t.companyId, t.orderId], [orders.companyId, orders.id]),
-    belongsTo([t.companyId, t.taxId], [taxes.companyId, taxes.id]),
-    uniqueIndex('invoices_of_order').on(t.companyId, t.orderId),
-    uniqueIndex('invoices_number').on(t.companyId, t.number),
-    check('invoices_discount', sql`${t.discountHundredths} >= 0`),
-    check('invoices_discount_amount_type', sql`${t.discountAmountType} IN ('percentage', 'fixed_amount')`),
-    check('invoices_discount_type', sql`${t.discountType} IN ('before_tax', 'after_tax')`),
+    primaryKey({ columns: [t.company_id, t.id] }),
+    belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id]),
+    belongsTo([t.company_id, t.tax_id], [taxes.company_id, taxes.id]),
+    uniqueIndex('invoices_of_order').on(t.company_id, t.order_id),
+    uniqueIndex('invoices_number').on(t.company_id, t.number),
+    check('invoices_discount', sql`${t.discount_hundredths} >= 0`),
+    check('invoices_discount_amount_type', sql`${t.discount_amount_type} IN ('percentage', 'fixed_amount')`),
+    check('invoices_discount_type', sql`${t.discount_type} IN ('before_tax', 'after_tax')`),
   ],
 )
 
 export const invoiceItems = sqliteTable(
   'invoice_items',
   {
-    companyId: companyId(),
-    id: integer('id').notNull(),
-    invoiceId: integer('invoice_id').notNull(),
-    title: text('title').notNull(),
-    description: text('description'),
-    quantity: real('quantity').notNull(),
-    unitPriceCents: integer('unit_price_cents').notNull(),
-    taxable: bool('taxable').notNull().default(true),
-    supplier: text('supplier'),
-    style: text('style'),
-    color: text('color'),
-    size: text('size'),
-    sku: text('sku'),
-    position: integer('position').notNull().default(0),
-    deleted: flag('deleted'),
-    searchText: text('search_text').notNull(),
+    company_id: companyId(),
+    id: integer().notNull(),
+    invoice_id: integer().notNull(),
+    title: text().notNull(),
+    description: text(),
+    quantity: real().notNull(),
+    unit_price_cents: integer().notNull(),
+    taxable: bool().notNull().default(true),
+    supplier: text(),
+    style: text(),
+    color: text(),
+    size: text(),
+    sku: text(),
+    position: integer().notNull().default(0),
+    deleted: flag(),
+    search_text: text().notNull(),
   },
   (t) => [
-    primaryKey({ columns: [t.companyId, t.id] }),
-    belongsTo([t.companyId, t.invoiceId], [invoices.companyId, invoices.id]),
-    index('invoice_items_of_invoice').on(t.companyId, t.invoiceId, t.position, t.id),
+    primaryKey({ columns: [t.company_id, t.id] }),
+    belongsTo([t.company_id, t.invoice_id], [invoices.company_id, invoices.id]),
+    index('invoice_items_of_invoice').on(t.company_id, t.invoice_id, t.position, t.id),
   ],
 )
 
 export const payments = sqliteTable(
   'payments',
   {
-    companyId: companyId(),
-    id: integer('id').notNull(),
-    invoiceId: integer('invoice_id').notNull(),
-    amountCents: integer('amount_cents').notNull(),
-    method: text('method'),
-    paidAt: text('paid_at'),
-    note: text('note'),
+    company_id: companyId(),
+    id: integer().notNull(),
+    invoice_id: integer().notNull(),
+    amount_cents: integer().notNull(),
+    method: text(),
+    paid_at: text(),
+    note: text(),
   },
   (t) => [
-    primaryKey({ columns: [t.companyId, t.invoiceId, t.id] }),
-    belongsTo([t.companyId, t.invoiceId], [invoices.companyId, invoices.id]),
-    uniqueIndex('payments_id').on(t.companyId, t.id),
+    primaryKey({ columns: [t.company_id, t.invoice_id, t.id] }),
+    belongsTo([t.company_id, t.invoice_id], [invoices.company_id, invoices.id]),
+    uniqueIndex('payments_id').on(t.company_id, t.id),
   ],
 )
 
 export const artworks = sqliteTable(
   'artworks',
   {
-    companyId: companyId(),
-    id: integer('id').notNull(),
-    orderId: integer('order_id').notNull(),
-    name: text('name').notNull(),
-    printMethod: text('print_method'),
+    company_id: companyId(),
+    id: integer().notNull(),
+    order_id: integer().notNull(),
+    name: text().notNull(),
+    print_method: text(),
     /** JSON arrays, as the seed gave them. */
-    placements: text('placements').notNull().default('[]'),
-    colors: text('colors').notNull().default('[]'),
-    previewUrl: text('preview_url'),
-    status: text('status'),
+    placements: text().notNull().default('[]'),
+    colors: text().notNull().default('[]'),
+    preview_url: text(),
+    status: text(),
   },
   (t) => [
-    primaryKey({ columns: [t.companyId, t.id] }),
-    belongsTo([t.companyId, t.orderId], [orders.companyId, orders.id]),
-    index('artworks_of_order').on(t.companyId, t.orderId, t.id),
+    primaryKey({ columns: [t.company_id, t.id] }),
+    belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id]),
+    index('artworks_of_order').on(t.company_id, t.order_id, t.id),
     check('artworks_json', sql`json_valid(${t.placements}) AND json_valid(${t.colors})`),
   ],
 )
@@ -334,41 +334,41 @@ export const artworks = sqliteTable(
 export const catalogItems = sqliteTable(
   'catalog_items',
   {
-    companyId: companyId(),
-    id: integer('id').notNull(),
-    title: text('title').notNull(),
-    description: text('description'),
-    priceCents: integer('price_cents'),
-    deleted: flag('deleted'),
-    searchText: text('search_text').notNull(),
+    company_id: companyId(),
+    id: integer().notNull(),
+    title: text().notNull(),
+    description: text(),
+    price_cents: integer(),
+    deleted: flag(),
+    search_text: text().notNull(),
   },
-  (t) => [primaryKey({ columns: [t.companyId, t.id] })],
+  (t) => [primaryKey({ columns: [t.company_id, t.id] })],
 )
 
 /** Cached links between mail threads and the CRM. Only a seed writes them: they belong to its company. */
 export const threadContexts = sqliteTable(
   'thread_contexts',
   {
-    companyId: companyId(),
-    threadId: text('thread_id').notNull(),
-    legacyThreadId: text('legacy_thread_id'),
-    senderEmail: text('sender_email'),
-    clientId: text('client_id'),
-    clientData: text('client_data'),
-    clientsData: text('clients_data'),
-    ordersData: text('orders_data'),
-    selectedOrderId: text('selected_order_id'),
-    participantEmails: text('participant_emails'),
-    participantsData: text('participants_data'),
-    fetchedAt: integer('fetched_at').notNull(),
-    updatedAt: integer('updated_at').notNull(),
+    company_id: companyId(),
+    thread_id: text().notNull(),
+    legacy_thread_id: text(),
+    sender_email: text(),
+    client_id: text(),
+    client_data: text(),
+    clients_data: text(),
+    orders_data: text(),
+    selected_order_id: text(),
+    participant_emails: text(),
+    participants_data: text(),
+    fetched_at: integer().notNull(),
+    updated_at: integer().notNull(),
   },
   (t) => [
-    primaryKey({ columns: [t.companyId, t.threadId] }),
-    index('thread_contexts_legacy').on(t.companyId, t.legacyThreadId, t.updatedAt),
+    primaryKey({ columns: [t.company_id, t.thread_id] }),
+    index('thread_contexts_legacy').on(t.company_id, t.legacy_thread_id, t.updated_at),
     check(
       'thread_contexts_json',
-      sql`json_valid(${t.clientData}) AND json_valid(${t.clientsData}) AND json_valid(${t.ordersData}) AND json_valid(${t.participantEmails}) AND json_valid(${t.participantsData}) AND json_type(${t.clientData}) = 'object'`,
+      sql`json_valid(${t.client_data}) AND json_valid(${t.clients_data}) AND json_valid(${t.orders_data}) AND json_valid(${t.participant_emails}) AND json_valid(${t.participants_data}) AND json_type(${t.client_data}) = 'object'`,
     ),
   ],
 )
@@ -381,34 +381,34 @@ export const emailThreads = sqliteTable(
   'email_threads',
   {
     /** UUID. */
-    id: text('id').primaryKey(),
-    companyId: companyId(),
-    accountEmail: text('account_email').notNull(),
-    legacyThreadId: text('legacy_thread_id').notNull(),
-    mailThreadId: text('mail_thread_id'),
-    subject: text('subject'),
-    snippet: text('snippet'),
-    mailHistoryId: text('mail_history_id'),
+    id: text().primaryKey(),
+    company_id: companyId(),
+    account_email: text().notNull(),
+    legacy_thread_id: text().notNull(),
+    mail_thread_id: text(),
+    subject: text(),
+    snippet: text(),
+    mail_history_id: text(),
     /** Bytes of the four texts in this row. */
-    textBytes: integer('text_bytes').generatedAlwaysAs(
+    text_bytes: integer().generatedAlwaysAs(
       sql`octet_length(coalesce(mail_thread_id, '')) + octet_length(coalesce(subject, '')) + octet_length(coalesce(snippet, '')) + octet_length(coalesce(mail_history_id, ''))`,
     ),
-    messageCount: integer('message_count').notNull(),
-    firstMessageAt: integer('first_message_at'),
-    lastMessageAt: integer('last_message_at'),
-    lastSyncedAt: integer('last_synced_at').notNull(),
+    message_count: integer().notNull(),
+    first_message_at: integer(),
+    last_message_at: integer(),
+    last_synced_at: integer().notNull(),
     /** SHA-256 of the three arrays as they were sent, hex: equal content is not written again. */
-    contentHash: text('content_hash').notNull(),
+    content_hash: text().notNull(),
     /** Bytes of the three arrays as they were sent. */
-    contentBytes: integer('content_bytes').notNull().default(0),
+    content_bytes: integer().notNull().default(0),
     /** Raised by every write; `contentRevision` is the one that wrote the content. */
-    revision: integer('revision').notNull(),
-    contentRevision: integer('content_revision').notNull(),
-    createdAt: integer('created_at').notNull(),
-    updatedAt: integer('updated_at').notNull(),
-    deleted: flag('deleted'),
+    revision: integer().notNull(),
+    content_revision: integer().notNull(),
+    created_at: integer().notNull(),
+    updated_at: integer().notNull(),
+    deleted: flag(),
   },
-  (t) => [uniqueIndex('email_threads_identity').on(t.companyId, t.legacyThreadId, t.accountEmail)],
+  (t) => [uniqueIndex('email_threads_identity').on(t.company_id, t.legacy_thread_id, t.account_email)],
 )
 
 /**
@@ -419,51 +419,51 @@ export const emailThreads = sqliteTable(
 export const emailThreadSegments = sqliteTable(
   'email_thread_segments',
   {
-    threadId: text('thread_id')
+    thread_id: text()
       .notNull()
       .references(() => emailThreads.id),
-    field: text('field').notNull(),
-    position: integer('position').notNull(),
-    data: text('data').notNull(),
+    field: text().notNull(),
+    position: integer().notNull(),
+    data: text().notNull(),
   },
-  (t) => [primaryKey({ columns: [t.threadId, t.field, t.position] })],
+  (t) => [primaryKey({ columns: [t.thread_id, t.field, t.position] })],
 )
 
 /** Segments of a large PUT on their way: its last batch moves them, the sweep removes what was left behind. */
 export const emailThreadUploads = sqliteTable(
   'email_thread_uploads',
   {
-    companyId: companyId(),
-    id: text('id').notNull(),
-    field: text('field').notNull(),
-    position: integer('position').notNull(),
-    data: text('data').notNull(),
-    createdAt: integer('created_at').notNull(),
+    company_id: companyId(),
+    id: text().notNull(),
+    field: text().notNull(),
+    position: integer().notNull(),
+    data: text().notNull(),
+    created_at: integer().notNull(),
   },
   (t) => [
-    primaryKey({ columns: [t.companyId, t.id, t.field, t.position] }),
-    index('email_thread_uploads_created').on(t.createdAt),
+    primaryKey({ columns: [t.company_id, t.id, t.field, t.position] }),
+    index('email_thread_uploads_created').on(t.created_at),
   ],
 )
 
 export const integrations = sqliteTable(
   'integrations',
   {
-    companyId: companyId(),
-    kind: text('kind', { enum: ['supplier_a', 'supplier_b', 'accounting_sync', 'storage'] }).notNull(),
-    enabled: flag('enabled'),
+    company_id: companyId(),
+    kind: text({ enum: ['supplier_a', 'supplier_b', 'accounting_sync', 'storage'] }).notNull(),
+    enabled: flag(),
     /** Base address; the endpoint for `storage`. */
-    baseUrl: text('base_url').notNull(),
+    base_url: text().notNull(),
     /** JSON object of what is not secret: bucket and region of `storage`. */
-    settings: text('settings').notNull().default('{}'),
+    settings: text().notNull().default('{}'),
     /** AES-GCM, bound to company and kind: see `auth/credentials.ts`. */
-    credentials: text('credentials').notNull(),
-    updatedAt: integer('updated_at').notNull(),
+    credentials: text().notNull(),
+    updated_at: integer().notNull(),
   },
   (t) => [
-    primaryKey({ columns: [t.companyId, t.kind] }),
+    primaryKey({ columns: [t.company_id, t.kind] }),
     index('integrations_accounting')
-      .on(t.companyId, t.updatedAt)
+      .on(t.company_id, t.updated_at)
       .where(sql`${t.kind} = 'accounting_sync' AND ${t.enabled} = 1`),
     check('integrations_kind', sql`${t.kind} IN ('supplier_a', 'supplier_b', 'accounting_sync', 'storage')`),
   ],
@@ -471,19 +471,19 @@ export const integrations = sqliteTable(
 
 /** How a company stands with its accounting system. Made by the first delivery. */
 export const accountingConnections = sqliteTable('accounting_connections', {
-  companyId: integer('company_id')
+  company_id: integer()
     .primaryKey()
     .references(() => companies.id),
   /** Address and realm that the links and customer ids belong to. */
-  books: text('books').notNull(),
+  books: text().notNull(),
   /** The tokens of now, encrypted as credentials are; null before the first refresh. */
-  tokens: text('tokens'),
+  tokens: text(),
   /** No call before. */
-  pausedUntil: integer('paused_until').notNull().default(0),
+  paused_until: integer().notNull().default(0),
   /** `updated_at` of the integration that cannot go on: a changed integration is tried again. */
-  stoppedFor: integer('stopped_for'),
+  stopped_for: integer(),
   /** Why it is paused or stopped. */
-  reason: text('reason'),
+  reason: text(),
 })
 
 /**
@@ -494,32 +494,32 @@ export const accountingConnections = sqliteTable('accounting_connections', {
 export const accountingOutbox = sqliteTable(
   'accounting_outbox',
   {
-    id: integer('id').primaryKey({ autoIncrement: true }),
-    companyId: companyId(),
-    orderId: integer('order_id').notNull(),
+    id: integer().primaryKey({ autoIncrement: true }),
+    company_id: companyId(),
+    order_id: integer().notNull(),
     /** What the change asked; once it was sent, what its body asks. */
-    operation: text('operation', { enum: ['create', 'update', 'delete'] }).notNull(),
-    state: text('state', { enum: ['pending', 'sent', 'parked', 'dead', 'done'] })
+    operation: text({ enum: ['create', 'update', 'delete'] }).notNull(),
+    state: text({ enum: ['pending', 'sent', 'parked', 'dead', 'done'] })
       .notNull()
       .default('pending'),
     /** Tries so far, and those answered as stale. */
-    attempts: integer('attempts').notNull().default(0),
-    staleAttempts: integer('stale_attempts').notNull().default(0),
-    nextAttemptAt: integer('next_attempt_at').notNull(),
+    attempts: integer().notNull().default(0),
+    stale_attempts: integer().notNull().default(0),
+    next_attempt_at: integer().notNull(),
     /** The id and the call (JSON) as they were first sent: a retry repeats both to the letter. Only of `sent` rows. */
-    requestId: text('request_id'),
-    requestBody: text('request_body'),
-    lastError: text('last_error'),
-    createdAt: integer('created_at').notNull(),
-    updatedAt: integer('updated_at').notNull(),
+    request_id: text(),
+    request_body: text(),
+    last_error: text(),
+    created_at: integer().notNull(),
+    updated_at: integer().notNull(),
   },
   (t) => [
-    belongsTo([t.companyId, t.orderId], [orders.companyId, orders.id]),
+    belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id]),
     index('accounting_outbox_due')
-      .on(t.companyId, t.nextAttemptAt, t.id, t.orderId)
+      .on(t.company_id, t.next_attempt_at, t.id, t.order_id)
       .where(sql`${t.state} IN ('pending', 'sent')`),
-    index('accounting_outbox_of_order').on(t.companyId, t.orderId, t.state, t.id).where(sql`${t.state} <> 'done'`),
-    index('accounting_outbox_done').on(t.updatedAt).where(sql`${t.state} = 'done'`),
+    index('accounting_outbox_of_order').on(t.company_id, t.order_id, t.state, t.id).where(sql`${t.state} <> 'done'`),
+    index('accounting_outbox_done').on(t.updated_at).where(sql`${t.state} = 'done'`),
     check('accounting_outbox_operation', sql`${t.operation} IN ('create', 'update', 'delete')`),
     check('accounting_outbox_state', sql`${t.state} IN ('pending', 'sent', 'parked', 'dead', 'done')`),
   ],
@@ -529,18 +529,18 @@ export const accountingOutbox = sqliteTable(
 export const accountingLinks = sqliteTable(
   'accounting_links',
   {
-    companyId: companyId(),
-    orderId: integer('order_id').notNull(),
-    externalId: text('external_id'),
-    syncToken: text('sync_token'),
+    company_id: companyId(),
+    order_id: integer().notNull(),
+    external_id: text(),
+    sync_token: text(),
     /** The customer it was made for: by this, its number and its date it is known again. */
-    customerId: text('customer_id'),
+    customer_id: text(),
     /** When a notice last arrived. */
-    syncedAt: integer('synced_at'),
+    synced_at: integer(),
   },
   (t) => [
-    primaryKey({ columns: [t.companyId, t.orderId] }),
-    belongsTo([t.companyId, t.orderId], [orders.companyId, orders.id]),
+    primaryKey({ columns: [t.company_id, t.order_id] }),
+    belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id]),
   ],
 )
 
@@ -551,16 +551,16 @@ export const accountingLinks = sqliteTable(
 export const auditLog = sqliteTable(
   'audit_log',
   {
-    id: integer('id').primaryKey(),
-    companyId: companyId(),
-    tokenId: integer('token_id').notNull(),
-    requestId: text('request_id').notNull(),
-    action: text('action').notNull(),
-    entityId: text('entity_id').notNull(),
-    at: integer('at').notNull(),
+    id: integer().primaryKey(),
+    company_id: companyId(),
+    token_id: integer().notNull(),
+    request_id: text().notNull(),
+    action: text().notNull(),
+    entity_id: text().notNull(),
+    at: integer().notNull(),
   },
   (t) => [
-    index('audit_log_of_entity').on(t.companyId, t.entityId, t.action, t.tokenId, t.at),
+    index('audit_log_of_entity').on(t.company_id, t.entity_id, t.action, t.token_id, t.at),
     index('audit_log_at').on(t.at),
   ],
 )

@@ -29,15 +29,15 @@ const SWEEP_INTERVAL_MS = 5 * 60_000
 /** Companies with a notice for the accounting system that is due and could be delivered. */
 export async function listCompaniesToWake(binding: D1Database, nowMs: number): Promise<number[]> {
   const rows = await drizzle(binding)
-    .select({ companyId: integrations.companyId })
+    .select({ companyId: integrations.company_id })
     .from(integrations)
     .where(
       sql`${integrations.kind} = 'accounting_sync' AND ${integrations.enabled} = 1
-        AND EXISTS (SELECT 1 FROM accounting_outbox AS o WHERE o.company_id = ${integrations.companyId}
+        AND EXISTS (SELECT 1 FROM accounting_outbox AS o WHERE o.company_id = ${integrations.company_id}
           AND o.state IN ('pending', 'sent') AND o.next_attempt_at <= ${nowMs})
-        AND EXISTS (SELECT 1 FROM companies AS c WHERE c.id = ${integrations.companyId} AND c.suspended = 0)
-        AND NOT EXISTS (SELECT 1 FROM accounting_connections AS c WHERE c.company_id = ${integrations.companyId}
-          AND (c.stopped_for = ${integrations.updatedAt} OR c.paused_until > ${nowMs}))`,
+        AND EXISTS (SELECT 1 FROM companies AS c WHERE c.id = ${integrations.company_id} AND c.suspended = 0)
+        AND NOT EXISTS (SELECT 1 FROM accounting_connections AS c WHERE c.company_id = ${integrations.company_id}
+          AND (c.stopped_for = ${integrations.updated_at} OR c.paused_until > ${nowMs}))`,
     )
   return rows.map((row) => row.companyId)
 }

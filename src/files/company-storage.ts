@@ -33,7 +33,7 @@ export async function openStorage(
   const keys = credentials.parse(await decryptCredentials(credentialsKey, companyId, 'storage', row.credentials))
   return s3Storage(
     {
-      endpoint: row.baseUrl,
+      endpoint: row.base_url,
       name: bucket,
       region,
       addressing,

@@ -103,5 +103,5 @@ function remember(companyId: number, row: StorageRow | null): void {
 }
 
 function isSame(a: StorageRow | null, b: StorageRow | null): boolean {
-  return a?.baseUrl === b?.baseUrl && a?.settings === b?.settings && a?.credentials === b?.credentials
+  return a?.base_url === b?.base_url && a?.settings === b?.settings && a?.credentials === b?.credentials
 }

@@ -3,7 +3,7 @@ import { type Database, orm } from '../db/client.ts'
 import { integrations, orders } from '../db/schema.ts'
 
 /** A company's own storage as it is stored: the credentials are encrypted. */
-export type StorageRow = Pick<typeof integrations.$inferSelect, 'baseUrl' | 'settings' | 'credentials'>
+export type StorageRow = Pick<typeof integrations.$inferSelect, 'base_url' | 'settings' | 'credentials'>
 
 /** Whether the company has this order and it is not deleted, and the storage of its own, where that is switched on. */
 export async function findOrderAndStorage(
@@ -15,16 +15,16 @@ export async function findOrderAndStorage(
     orm
       .select({ id: orders.id })
       .from(orders)
-      .where(and(eq(orders.companyId, companyId), eq(orders.id, orderId), sql`${orders.deleted} = 0`)),
+      .where(and(eq(orders.company_id, companyId), eq(orders.id, orderId), sql`${orders.deleted} = 0`)),
     orm
       .select({
-        baseUrl: integrations.baseUrl,
+        base_url: integrations.base_url,
         settings: integrations.settings,
         credentials: integrations.credentials,
       })
       .from(integrations)
       .where(
-        and(eq(integrations.companyId, companyId), eq(integrations.kind, 'storage'), sql`${integrations.enabled} = 1`),
+        and(eq(integrations.company_id, companyId), eq(integrations.kind, 'storage'), sql`${integrations.enabled} = 1`),
       ),
   ])
   return { hasOrder: order !== undefined, storage: storage ?? null }

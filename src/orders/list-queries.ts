@@ -19,7 +19,7 @@ const pageOfOrders = prepare((p: Filter & Placeholders<'limit' | 'offset'>) =>
     .select(projectColumns)
     .from(orders)
     .where(isListed(p))
-    .orderBy(desc(orders.createdDate), desc(orders.id))
+    .orderBy(desc(orders.created_date), desc(orders.id))
     .limit(p.limit)
     .offset(p.offset),
 )
@@ -36,7 +36,7 @@ const deepPageOfOrders = prepare((p: Filter & Placeholders<'limit' | 'offset'>) 
     .select(projectColumns)
     .from(orders)
     .where(
-      sql`${orders.companyId} = ${p.companyId} AND ${orders.id} IN (
+      sql`${orders.company_id} = ${p.companyId} AND ${orders.id} IN (
         WITH whole AS MATERIALIZED (SELECT (${totalOf(p)}) AS number),
         counted AS MATERIALIZED (
           SELECT '' AS part, number FROM whole WHERE NOT ${isFar}
@@ -47,7 +47,7 @@ const deepPageOfOrders = prepare((p: Filter & Placeholders<'limit' | 'offset'>) 
         UNION ALL SELECT id FROM (${ids} ORDER BY created_date, id
           LIMIT ${takenIf(IS_NEAR_END)} OFFSET (SELECT available - skipped - taken FROM span)))`,
     )
-    .orderBy(desc(orders.createdDate), desc(orders.id))
+    .orderBy(desc(orders.created_date), desc(orders.id))
 })
 
 /** How many orders each month has; a client's are counted, since no days are kept of them. */
@@ -74,20 +74,20 @@ function totalOf(p: Filter) {
   if (clientId !== undefined && !isAnyDay) return orm.select({ total: countAll }).from(orders).where(isListed(p))
   if (clientId === undefined && status === undefined && isAnyDay) {
     return orm
-      .select({ total: sql<number>`${companies.orderCount}`.as('total') })
+      .select({ total: sql<number>`${companies.order_count}`.as('total') })
       .from(companies)
       .where(eq(companies.id, companyId))
   }
   // Without a client or status, the index of the days alone holds the rows of all clients.
-  const day = sql`${orderCounts.createdDate}`
+  const day = sql`${orderCounts.created_date}`
   return orm
     .select({ total: sql<number>`coalesce(sum(${orderCounts.count}), 0)`.as('total') })
     .from(orderCounts)
     .where(
       and(
-        eq(orderCounts.companyId, companyId),
-        clientId ? eq(orderCounts.clientId, clientId) : status && sql`${orderCounts.clientId} = 0`,
-        status && eq(orderCounts.statusId, status),
+        eq(orderCounts.company_id, companyId),
+        clientId ? eq(orderCounts.client_id, clientId) : status && sql`${orderCounts.client_id} = 0`,
+        status && eq(orderCounts.status_id, status),
         // A client has rows for all days together only.
         clientId ? undefined : isAnyDay ? sql`${day} = ''` : sql`${day} > ''`,
         ...inDays(day, p),
@@ -110,10 +110,10 @@ export async function listOrders(db: Database, companyId: number, page: Page, fi
 
 function isListed(p: Filter): SQL | undefined {
   return and(
-    sql`${orders.companyId} = ${p.companyId} AND ${orders.deleted} = 0`,
-    p.clientId && eq(orders.clientId, p.clientId),
-    p.status && eq(orders.orderStatusId, p.status),
-    ...inDays(sql`${orders.createdDate}`, p),
+    sql`${orders.company_id} = ${p.companyId} AND ${orders.deleted} = 0`,
+    p.clientId && eq(orders.client_id, p.clientId),
+    p.status && eq(orders.order_status_id, p.status),
+    ...inDays(sql`${orders.created_date}`, p),
   )
 }
 

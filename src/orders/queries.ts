@@ -47,18 +47,18 @@ export function orderRows({ companyId, id, when }: Which) {
       element: sql<string>`NULL`.as('element'),
     })
     .from(orders)
-    .innerJoin(clients, and(eq(clients.companyId, orders.companyId), eq(clients.id, orders.clientId)))
+    .innerJoin(clients, and(eq(clients.company_id, orders.company_id), eq(clients.id, orders.client_id)))
     .leftJoin(
       invoices,
-      and(eq(invoices.companyId, orders.companyId), eq(invoices.orderId, orders.id), sql`${invoices.deleted} = 0`),
+      and(eq(invoices.company_id, orders.company_id), eq(invoices.order_id, orders.id), sql`${invoices.deleted} = 0`),
     )
-    .leftJoin(taxes, and(eq(taxes.companyId, invoices.companyId), eq(taxes.id, invoices.taxId)))
+    .leftJoin(taxes, and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id)))
     .leftJoin(
       orderStatuses,
-      and(eq(orderStatuses.companyId, orders.companyId), eq(orderStatuses.id, orders.orderStatusId)),
+      and(eq(orderStatuses.company_id, orders.company_id), eq(orderStatuses.id, orders.order_status_id)),
     )
     .leftJoin(accountingSource(companyId, sql`${id}`), sql`1`)
-    .where(and(eq(orders.companyId, companyId), sql`${orders.id} = ${id} AND ${orders.deleted} = 0`, when))
+    .where(and(eq(orders.company_id, companyId), sql`${orders.id} = ${id} AND ${orders.deleted} = 0`, when))
   const none = sql<never>`NULL`
   return once.unionAll(
     orm
@@ -103,17 +103,17 @@ export function totalsRow({ companyId, id }: Which, verdict?: Record<string, SQL
     .from(orders)
     .leftJoin(
       invoices,
-      and(eq(invoices.companyId, orders.companyId), eq(invoices.orderId, orders.id), isLive(invoices)),
+      and(eq(invoices.company_id, orders.company_id), eq(invoices.order_id, orders.id), isLive(invoices)),
     )
-    .leftJoin(taxes, and(eq(taxes.companyId, invoices.companyId), eq(taxes.id, invoices.taxId)))
-    .where(and(eq(orders.companyId, companyId), sql`${orders.id} = ${id}`, isLive(orders)))
+    .leftJoin(taxes, and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id)))
+    .where(and(eq(orders.company_id, companyId), sql`${orders.id} = ${id}`, isLive(orders)))
 }
 
 function toLines(json: string) {
   const lines: [string, number, number][] = JSON.parse(json)
-  return lines.map(([quantity, unitPriceCents, taxable]) => ({
+  return lines.map(([quantity, unit_price_cents, taxable]) => ({
     quantity: Number(quantity),
-    unitPriceCents,
+    unit_price_cents,
     taxable: taxable === 1,
   }))
 }

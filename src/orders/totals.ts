@@ -1,19 +1,19 @@
-/** One line of an invoice. `unitPriceCents` may be negative (a credit). */
+/** One line of an invoice. `unit_price_cents` may be negative (a credit). */
 export interface Line {
   quantity: number
-  unitPriceCents: number
+  unit_price_cents: number
   taxable: boolean
 }
 
 export interface Terms {
-  /** Percent or currency units, as `discountAmountType` says, in hundredths. */
-  discountHundredths: number
-  discountAmountType: 'percentage' | 'fixed_amount'
+  /** Percent or currency units, as `discount_amount_type` says, in hundredths. */
+  discount_hundredths: number
+  discount_amount_type: 'percentage' | 'fixed_amount'
   /** `before_tax`: tax on subtotal less discount. `after_tax`: discount on subtotal plus tax. */
-  discountType: 'before_tax' | 'after_tax'
+  discount_type: 'before_tax' | 'after_tax'
   /** Percent, at most 4 decimals; null for none. */
   taxRate: number | null
-  taxExempt: boolean
+  tax_exempt: boolean
 }
 
 /** All in integer cents. `total = subtotal − discount + tax`, `balance = total − paid`. */
@@ -30,8 +30,8 @@ const QUANTITY_SCALE = 10_000
 const RATE_SCALE = 10_000
 
 /** The total of one line in cents, rounded half up. Quantities count to 4 decimals. */
-export function lineTotal(line: Pick<Line, 'quantity' | 'unitPriceCents'>): number {
-  return divide(scaled(line.quantity, QUANTITY_SCALE) * BigInt(line.unitPriceCents), BigInt(QUANTITY_SCALE))
+export function lineTotal(line: Pick<Line, 'quantity' | 'unit_price_cents'>): number {
+  return divide(scaled(line.quantity, QUANTITY_SCALE) * BigInt(line.unit_price_cents), BigInt(QUANTITY_SCALE))
 }
 
 /**
@@ -46,12 +46,12 @@ export function computeTotals(lines: readonly Line[], terms: Terms, paymentsCent
     subtotal += cents
     if (line.taxable) taxable += cents
   }
-  const rate = terms.taxExempt || terms.taxRate === null ? 0n : scaled(terms.taxRate, RATE_SCALE)
+  const rate = terms.tax_exempt || terms.taxRate === null ? 0n : scaled(terms.taxRate, RATE_SCALE)
   const percentOfRate = BigInt(100 * RATE_SCALE)
 
   let discount: number
   let tax: number
-  if (terms.discountType === 'after_tax') {
+  if (terms.discount_type === 'after_tax') {
     tax = divide(BigInt(taxable) * rate, percentOfRate)
     discount = discountOf(subtotal + tax, terms)
   } else {
@@ -67,9 +67,9 @@ export function computeTotals(lines: readonly Line[], terms: Terms, paymentsCent
 
 function discountOf(base: number, terms: Terms): number {
   if (base <= 0) return 0
-  const { discountHundredths } = terms
-  if (terms.discountAmountType === 'fixed_amount') return Math.min(discountHundredths, base)
-  return Math.min(divide(BigInt(base) * BigInt(discountHundredths), 10_000n), base)
+  const { discount_hundredths } = terms
+  if (terms.discount_amount_type === 'fixed_amount') return Math.min(discount_hundredths, base)
+  return Math.min(divide(BigInt(base) * BigInt(discount_hundredths), 10_000n), base)
 }
 
 /** `value × scale` as an exact integer; digits beyond the scale are rounded away. */

@@ -26,12 +26,12 @@ const creation = {
       orders,
       {
         ...given(projectColumns(p)),
-        companyId: p.companyId,
+        company_id: p.companyId,
         id: sql`last_order_id + 1`,
-        orderStatusId: p.statusId ?? defaultStatus,
-        createdDate: p.today,
-        createdAt: p.now,
-        updatedAt: p.now,
+        order_status_id: p.status_id ?? defaultStatus,
+        created_date: p.today,
+        created_at: p.now,
+        updated_at: p.now,
       },
       isCreatedBy(p),
     )
@@ -39,25 +39,25 @@ const creation = {
   number: prepare((p: Creation) =>
     orm
       .update(companies)
-      .set({ lastInvoiceNumber: sql`${companies.lastInvoiceNumber} + 1` })
+      .set({ last_invoice_number: sql`${companies.last_invoice_number} + 1` })
       .where(and(eq(companies.id, p.companyId), allOf(referenceChecks(p)))),
   ),
   invoice: prepare((p: Creation) => {
     // What the request does not say of the tax is the client's; a reason of the client's belongs to its exemption.
     const ofClient = (column: SQL) =>
-      sql`(SELECT ${column} FROM clients WHERE company_id = ${p.companyId} AND id = ${p.clientId})`
+      sql`(SELECT ${column} FROM clients WHERE company_id = ${p.companyId} AND id = ${p.client_id})`
     return insertRow(
       invoices,
       {
-        taxExempt: ofClient(sql`tax_exempt`),
-        ...(!p.taxExempt && { taxExemptReason: ofClient(sql`tax_exempt_reason`) }),
+        tax_exempt: ofClient(sql`tax_exempt`),
+        ...(!p.tax_exempt && { tax_exempt_reason: ofClient(sql`tax_exempt_reason`) }),
         ...given(invoiceColumns(p)),
-        companyId: p.companyId,
+        company_id: p.companyId,
         id: sql`last_invoice_id + 1`,
-        orderId: sql`last_order_id`,
+        order_id: sql`last_order_id`,
         number: sql`CAST(last_invoice_number AS TEXT)`,
-        createdAt: p.now,
-        updatedAt: p.now,
+        created_at: p.now,
+        updated_at: p.now,
       },
       isCreatedBy(p),
     )
@@ -108,13 +108,13 @@ const update = {
   order: prepare((p: Update) =>
     orm
       .update(orders)
-      .set(given({ ...projectColumns(p), updatedAt: p.now }))
+      .set(given({ ...projectColumns(p), updated_at: p.now }))
       .where(sql`${isThis(p)} AND ${mayUpdate(p)}`),
   ),
   invoice: prepare((p: Update) =>
     orm
       .update(invoices)
-      .set(given({ ...invoiceColumns(p), updatedAt: p.now }))
+      .set(given({ ...invoiceColumns(p), updated_at: p.now }))
       .where(sql`company_id = ${p.companyId} AND order_id = ${p.id} AND deleted = 0 AND ${mayUpdate(p)}`),
   ),
   notice: prepare((p: Update) => accountingNotice(p, 'update', sql`${p.id}`, mayUpdate(p))),
@@ -155,13 +155,13 @@ const deletion = {
   invoice: prepare((p: Deletion) =>
     orm
       .update(invoices)
-      .set(given({ deleted: sql`1`, updatedAt: p.now }))
+      .set(given({ deleted: sql`1`, updated_at: p.now }))
       .where(sql`company_id = ${p.companyId} AND order_id = ${p.id} AND deleted = 0 AND ${isLive(p)}`),
   ),
   order: prepare((p: Deletion) =>
     orm
       .update(orders)
-      .set(given({ deleted: sql`1`, updatedAt: p.now }))
+      .set(given({ deleted: sql`1`, updated_at: p.now }))
       .where(isThis(p))
       .returning({ id: orders.id }),
   ),
@@ -186,18 +186,18 @@ export async function deleteOrder(context: RequestContext, id: number): Promise<
 function valuesOf(body: OrderFields) {
   return {
     title: body.title,
-    clientId: body.client_id,
+    client_id: body.client_id,
     description: body.description,
-    startDate: body.start_date,
+    start_date: body.start_date,
     deadline: body.deadline,
-    statusId: body.status_id,
-    clientNotes: body.client_notes,
-    taxId: body.tax_id === 0 ? null : body.tax_id,
-    taxExempt: numberOf(body.tax_exempt),
-    taxExemptReason: body.tax_exempt_reason,
-    discountHundredths: body.discount_amount === undefined ? undefined : toHundredths(body.discount_amount),
-    discountAmountType: body.discount_amount_type,
-    discountType: body.discount_type,
+    status_id: body.status_id,
+    client_notes: body.client_notes,
+    tax_id: body.tax_id === 0 ? null : body.tax_id,
+    tax_exempt: numberOf(body.tax_exempt),
+    tax_exempt_reason: body.tax_exempt_reason,
+    discount_hundredths: body.discount_amount === undefined ? undefined : toHundredths(body.discount_amount),
+    discount_amount_type: body.discount_amount_type,
+    discount_type: body.discount_type,
     requested: numberOf(body.accounting_sync_enabled),
   }
 }
@@ -209,24 +209,24 @@ function numberOf(flag: boolean | undefined): number | undefined {
 function projectColumns(p: ChangeOf<never>) {
   return {
     title: p.title,
-    clientId: p.clientId,
+    client_id: p.client_id,
     description: p.description,
-    startDate: p.startDate,
+    start_date: p.start_date,
     deadline: p.deadline,
-    orderStatusId: p.statusId,
-    clientNotes: p.clientNotes,
+    order_status_id: p.status_id,
+    client_notes: p.client_notes,
   }
 }
 
 function invoiceColumns<T>(p: { [Name in Field]?: T }) {
   return {
-    dueDate: p.deadline,
-    taxId: p.taxId,
-    taxExempt: p.taxExempt,
-    taxExemptReason: p.taxExemptReason,
-    discountHundredths: p.discountHundredths,
-    discountAmountType: p.discountAmountType,
-    discountType: p.discountType,
+    due_date: p.deadline,
+    tax_id: p.tax_id,
+    tax_exempt: p.tax_exempt,
+    tax_exempt_reason: p.tax_exempt_reason,
+    discount_hundredths: p.discount_hundredths,
+    discount_amount_type: p.discount_amount_type,
+    discount_type: p.discount_type,
   }
 }
 
@@ -249,18 +249,18 @@ function updateChecks(p: Update): Checks {
 }
 
 /** A condition per field that refers to another row of the company. */
-function referenceChecks({ companyId, clientId, statusId, taxId }: Placeholders<'companyId', Field>): Checks {
+function referenceChecks({ companyId, client_id, status_id, tax_id }: Placeholders<'companyId', Field>): Checks {
   const exists = (table: SQL, id: Placeholder) =>
     sql`EXISTS (SELECT 1 FROM ${table} WHERE company_id = ${companyId} AND id = ${id} AND deleted = 0)`
   return {
-    ...(clientId && { client_id: exists(sql`clients`, clientId) }),
-    ...(statusId && { status_id: exists(sql`order_statuses`, statusId) }),
-    ...(taxId && { tax_id: sql`(${taxId} IS NULL OR ${exists(sql`taxes`, taxId)})` }),
+    ...(client_id && { client_id: exists(sql`clients`, client_id) }),
+    ...(status_id && { status_id: exists(sql`order_statuses`, status_id) }),
+    ...(tax_id && { tax_id: sql`(${tax_id} IS NULL OR ${exists(sql`taxes`, tax_id)})` }),
   }
 }
 
 /** An amount or a type that is sent alone must go with the stored other. */
-function discountCheck({ companyId, id, discountHundredths: amount, discountAmountType: type }: Update): Checks {
+function discountCheck({ companyId, id, discount_hundredths: amount, discount_amount_type: type }: Update): Checks {
   if ((amount === undefined) === (type === undefined)) return {}
   return {
     [amount ? 'discount_amount' : 'discount_amount_type']: sql`NOT EXISTS (SELECT 1 FROM invoices

@@ -11,6 +11,6 @@ export function presentCatalogItem(row: CatalogItemRow) {
     id: row.id,
     title: row.title,
     description: row.description,
-    price: row.priceCents === null ? null : fromCents(row.priceCents),
+    price: row.price_cents === null ? null : fromCents(row.price_cents),
   }
 }

@@ -10,7 +10,7 @@ const SAMPLE = 20
 
 const NONE = sql`0`
 
-const { enabled, baseUrl, credentials, updatedAt } = getTableColumns(integrations)
+const { enabled, base_url: baseUrl, credentials, updated_at: updatedAt } = getTableColumns(integrations)
 const integrationColumns = {
   kind: sql<SupplierName>`${integrations.kind}`.as('supplier'),
   enabled,
@@ -54,7 +54,7 @@ export async function searchOwn(
 
 function findItems({ companyId, companySlot }: Company, q: string) {
   const match = wordsMatch(q)
-  const live = sql`${catalogItems.companyId} = ${companyId} AND ${catalogItems.deleted} = 0`
+  const live = sql`${catalogItems.company_id} = ${companyId} AND ${catalogItems.deleted} = 0`
   if (match === null) {
     return orm.select().from(catalogItems).where(live).orderBy(desc(catalogItems.id)).limit(SAMPLE)
   }
@@ -75,7 +75,7 @@ function findLines({ companyId, companySlot }: Company, q: string) {
     .from(sql`invoice_items_fts`)
     .innerJoin(invoiceItems, sql`${invoiceItems.id} = ${idOf(sql`invoice_items_fts.rowid`)}`)
     .where(
-      and(hits('invoice_items_fts', match, companySlot), sql`${invoiceItems.companyId} = ${companyId} AND ${isLive}`),
+      and(hits('invoice_items_fts', match, companySlot), sql`${invoiceItems.company_id} = ${companyId} AND ${isLive}`),
     )
     .orderBy(sql`invoice_items_fts.rowid DESC`)
     .limit(FOUND_MAX)
@@ -86,14 +86,14 @@ export async function findInvoiceItem(db: Database, companyId: number, id: numbe
     orm
       .select()
       .from(invoiceItems)
-      .where(and(eq(invoiceItems.companyId, companyId), eq(invoiceItems.id, id), isLive)),
+      .where(and(eq(invoiceItems.company_id, companyId), eq(invoiceItems.id, id), isLive)),
   ])
   return row
 }
 
 /** A line is gone when it is deleted or its invoice is. */
 const isLive = sql`${invoiceItems.deleted} = 0 AND EXISTS (SELECT 1 FROM ${invoices}
-  WHERE ${invoices.companyId} = ${invoiceItems.companyId} AND ${invoices.id} = ${invoiceItems.invoiceId} AND ${invoices.deleted} = 0)`
+  WHERE ${invoices.company_id} = ${invoiceItems.company_id} AND ${invoices.id} = ${invoiceItems.invoice_id} AND ${invoices.deleted} = 0)`
 
 function hits(table: 'catalog_items_fts' | 'invoice_items_fts', match: string, slot: number): SQL {
   const name = sql.raw(table)
@@ -104,7 +104,7 @@ function supplierIntegrations(companyId: number) {
   return orm
     .select(integrationColumns)
     .from(integrations)
-    .where(and(eq(integrations.companyId, companyId), sql`${integrations.kind} IN ('supplier_a', 'supplier_b')`))
+    .where(and(eq(integrations.company_id, companyId), sql`${integrations.kind} IN ('supplier_a', 'supplier_b')`))
 }
 
 export async function findIntegration(
@@ -116,7 +116,7 @@ export async function findIntegration(
     orm
       .select(integrationColumns)
       .from(integrations)
-      .where(and(eq(integrations.companyId, companyId), eq(integrations.kind, kind))),
+      .where(and(eq(integrations.company_id, companyId), eq(integrations.kind, kind))),
   ])
   return row
 }

@@ -125,6 +125,6 @@ describe('a step that was overtaken', () => {
     if (!sent) throw new Error('There is no notice.')
     const late = { ...sent, requestId: 'another' }
     await recordStep(db, shop.company.id, late, { notice: { state: 'dead' } }, Date.now())
-    expect(await shop.open()).toMatchObject([{ state: 'sent', request_id: sent.requestId }])
+    expect(await shop.open()).toMatchObject([{ state: 'sent', request_id: sent.request_id }])
   })
 })

@@ -116,11 +116,11 @@ async function openTransport(worker: Miniflare): Promise<Transport> {
 async function mintTokens(database: CommandDatabase, companyId: number, count: number, now: number) {
   const tokens = Array.from({ length: count }, () => randomBytes(32).toString('hex'))
   const rows = tokens.map((token, index) => ({
-    companyId,
-    tokenHash: createHash('sha256').update(token).digest('hex'),
+    company_id: companyId,
+    token_hash: createHash('sha256').update(token).digest('hex'),
     name: `fuzz ${index}`,
     permissions: [...PERMISSIONS],
-    createdAt: now,
+    created_at: now,
   }))
   await database.write(rows.map((row) => database.orm.insert(apiTokens).values(row)))
   return tokens

@@ -3,13 +3,17 @@ import { describe, expect, it } from 'vitest'
 import { computeTotals, type Line, lineTotal, type Terms, toHundredths } from '../../src/orders/totals.ts'
 
 const NONE: Terms = {
-  discountHundredths: 0,
-  discountAmountType: 'percentage',
-  discountType: 'before_tax',
+  discount_hundredths: 0,
+  discount_amount_type: 'percentage',
+  discount_type: 'before_tax',
   taxRate: 8.25,
-  taxExempt: false,
+  tax_exempt: false,
 }
-const line = (quantity: number, unitPriceCents: number, taxable = true): Line => ({ quantity, unitPriceCents, taxable })
+const line = (quantity: number, unit_price_cents: number, taxable = true): Line => ({
+  quantity,
+  unit_price_cents,
+  taxable,
+})
 const MIXED = [line(10, 999), line(3, 500, false)]
 
 describe('the totals of an invoice', () => {
@@ -19,53 +23,53 @@ describe('the totals of an invoice', () => {
     [
       'no lines, with a fixed discount',
       [],
-      { discountHundredths: 500, discountAmountType: 'fixed_amount' },
+      { discount_hundredths: 500, discount_amount_type: 'fixed_amount' },
       [0, 0, 0, 0],
     ],
     ['no discount', MIXED, {}, [11490, 0, 824, 12314]],
     ['no tax', MIXED, { taxRate: null }, [11490, 0, 0, 11490]],
-    ['exempt', MIXED, { taxExempt: true }, [11490, 0, 0, 11490]],
+    ['exempt', MIXED, { tax_exempt: true }, [11490, 0, 0, 11490]],
     ['nothing taxable', [line(3, 500, false)], {}, [1500, 0, 0, 1500]],
-    ['10 % before tax', MIXED, { discountHundredths: 1000 }, [11490, 1149, 742, 11083]],
-    ['10 % after tax', MIXED, { discountHundredths: 1000, discountType: 'after_tax' }, [11490, 1231, 824, 11083]],
-    ['10 % before tax, exempt', MIXED, { discountHundredths: 1000, taxExempt: true }, [11490, 1149, 0, 10341]],
+    ['10 % before tax', MIXED, { discount_hundredths: 1000 }, [11490, 1149, 742, 11083]],
+    ['10 % after tax', MIXED, { discount_hundredths: 1000, discount_type: 'after_tax' }, [11490, 1231, 824, 11083]],
+    ['10 % before tax, exempt', MIXED, { discount_hundredths: 1000, tax_exempt: true }, [11490, 1149, 0, 10341]],
     [
       '10 % after tax, exempt',
       MIXED,
-      { discountHundredths: 1000, discountType: 'after_tax', taxExempt: true },
+      { discount_hundredths: 1000, discount_type: 'after_tax', tax_exempt: true },
       [11490, 1149, 0, 10341],
     ],
     [
       '20.00 before tax',
       MIXED,
-      { discountHundredths: 2000, discountAmountType: 'fixed_amount' },
+      { discount_hundredths: 2000, discount_amount_type: 'fixed_amount' },
       [11490, 2000, 681, 10171],
     ],
     [
       '20.00 after tax',
       MIXED,
-      { discountHundredths: 2000, discountAmountType: 'fixed_amount', discountType: 'after_tax' },
+      { discount_hundredths: 2000, discount_amount_type: 'fixed_amount', discount_type: 'after_tax' },
       [11490, 2000, 824, 10314],
     ],
     [
       'more than everything, before tax',
       MIXED,
-      { discountHundredths: 50000, discountAmountType: 'fixed_amount' },
+      { discount_hundredths: 50000, discount_amount_type: 'fixed_amount' },
       [11490, 11490, 0, 0],
     ],
     [
       'more than everything, after tax',
       MIXED,
-      { discountHundredths: 50000, discountAmountType: 'fixed_amount', discountType: 'after_tax' },
+      { discount_hundredths: 50000, discount_amount_type: 'fixed_amount', discount_type: 'after_tax' },
       [11490, 12314, 824, 0],
     ],
-    ['100 % before tax', MIXED, { discountHundredths: 10000 }, [11490, 11490, 0, 0]],
-    ['100 % after tax', MIXED, { discountHundredths: 10000, discountType: 'after_tax' }, [11490, 12314, 824, 0]],
+    ['100 % before tax', MIXED, { discount_hundredths: 10000 }, [11490, 11490, 0, 0]],
+    ['100 % after tax', MIXED, { discount_hundredths: 10000, discount_type: 'after_tax' }, [11490, 12314, 824, 0]],
     ['a credit', [...MIXED, line(1, -2000)], {}, [9490, 0, 659, 10149]],
     [
       'credits only: no discount, a negative tax',
       [line(1, -2000)],
-      { discountHundredths: 1000 },
+      { discount_hundredths: 1000 },
       [-2000, 0, -165, -2165],
     ],
     [
@@ -77,17 +81,17 @@ describe('the totals of an invoice', () => {
     [
       'the same with a discount',
       [line(1, 10000), line(1, -10000, false)],
-      { discountHundredths: 1000 },
+      { discount_hundredths: 1000 },
       [0, 0, 825, 825],
     ],
     [
       'an untaxed credit larger than the lines',
       [line(1, 10000), line(1, -11000, false)],
-      { discountHundredths: 1000 },
+      { discount_hundredths: 1000 },
       [-1000, 0, 825, -175],
     ],
     ['a half cent of tax', [line(1, 1000)], { taxRate: 0.05 }, [1000, 0, 1, 1001]],
-    ['a half cent of discount', [line(1, 50)], { discountHundredths: 100, taxRate: null }, [50, 1, 0, 49]],
+    ['a half cent of discount', [line(1, 50)], { discount_hundredths: 100, taxRate: null }, [50, 1, 0, 49]],
     ['a rate of four decimals', [line(1, 1000000)], { taxRate: 7.1234 }, [1000000, 0, 71234, 1071234]],
     ['each line rounded by itself', [line(0.5, 1), line(0.5, 1), line(0.5, 1)], { taxRate: null }, [3, 0, 0, 3]],
   ]
@@ -119,8 +123,8 @@ describe('the totals of an invoice', () => {
     [1.5, -1, -1],
     [1.5, -3, -4],
     [1e6, 99_999_999, 99_999_999_000_000],
-  ])('a line of %d × %d cents is %d, rounded half up', (quantity, unitPriceCents, cents) => {
-    expect(lineTotal({ quantity, unitPriceCents })).toBe(cents)
+  ])('a line of %d × %d cents is %d, rounded half up', (quantity, unit_price_cents, cents) => {
+    expect(lineTotal({ quantity, unit_price_cents })).toBe(cents)
   })
 
   it.each([
@@ -157,7 +161,7 @@ describe('the totals of any invoice', () => {
   const lines = fc.array(
     fc.record({
       units: fc.integer({ min: 1, max: 10_000_000 }),
-      unitPriceCents: fc.oneof(
+      unit_price_cents: fc.oneof(
         { weight: 5, arbitrary: fc.integer({ min: 0, max: 50_000 }) },
         fc.integer({ min: -50_000, max: -1 }),
       ),
@@ -167,13 +171,13 @@ describe('the totals of any invoice', () => {
   )
   const terms = fc
     .record({
-      discountHundredths: fc.oneof(fc.integer({ min: 0, max: 10_000 }), fc.integer({ min: 0, max: 100_000_000 })),
-      discountAmountType: fc.constantFrom('percentage' as const, 'fixed_amount' as const),
-      discountType: fc.constantFrom('before_tax' as const, 'after_tax' as const),
+      discount_hundredths: fc.oneof(fc.integer({ min: 0, max: 10_000 }), fc.integer({ min: 0, max: 100_000_000 })),
+      discount_amount_type: fc.constantFrom('percentage' as const, 'fixed_amount' as const),
+      discount_type: fc.constantFrom('before_tax' as const, 'after_tax' as const),
       rate: fc.option(fc.integer({ min: 0, max: 300_000 }), { nil: null }),
-      taxExempt: fc.boolean(),
+      tax_exempt: fc.boolean(),
     })
-    .filter((each) => each.discountAmountType === 'fixed_amount' || each.discountHundredths <= 10_000)
+    .filter((each) => each.discount_amount_type === 'fixed_amount' || each.discount_hundredths <= 10_000)
   const paid = fc.array(fc.integer({ min: -10_000, max: 1_000_000 }), { maxLength: 4 })
 
   it('lose no cent: lines − discount + tax, each within half a cent of the exact value', () => {
@@ -185,9 +189,9 @@ describe('the totals of any invoice', () => {
 
         let subtotal = 0
         let taxable = 0
-        random.forEach(({ units, unitPriceCents }, index) => {
+        random.forEach(({ units, unit_price_cents }, index) => {
           const cents = lineTotal(sent[index] ?? line(0, 0))
-          expectWithin(cents, of(BigInt(units) * BigInt(unitPriceCents), 10_000), HALF, 'a line')
+          expectWithin(cents, of(BigInt(units) * BigInt(unit_price_cents), 10_000), HALF, 'a line')
           subtotal += cents
           taxable += sent[index]?.taxable ? cents : 0
         })
@@ -196,20 +200,21 @@ describe('the totals of any invoice', () => {
         const sum = payments.reduce((a, b) => a + b, 0)
         expect(totals).toMatchObject({ paid: sum, balance: totals.total - sum })
 
-        const percent = of(rest.taxExempt ? 0 : (rate ?? 0), 1_000_000)
-        const isBefore = rest.discountType === 'before_tax'
+        const percent = of(rest.tax_exempt ? 0 : (rate ?? 0), 1_000_000)
+        const isBefore = rest.discount_type === 'before_tax'
         const base = isBefore ? subtotal : subtotal + totals.tax
         const wanted =
-          rest.discountAmountType === 'percentage'
-            ? times(of(base), of(rest.discountHundredths, 10_000))
-            : of(Math.min(rest.discountHundredths, base))
+          rest.discount_amount_type === 'percentage'
+            ? times(of(base), of(rest.discount_hundredths, 10_000))
+            : of(Math.min(rest.discount_hundredths, base))
         expectWithin(totals.discount, base <= 0 ? of(0) : wanted, HALF, 'the discount')
         expect(totals.discount).toBeGreaterThanOrEqual(0)
         expect(totals.discount).toBeLessThanOrEqual(Math.max(base, 0))
 
         const share = isBefore && subtotal > 0 ? of(subtotal - totals.discount, subtotal) : of(1)
         expectWithin(totals.tax, times(times(of(taxable), share), percent), HALF, 'the tax')
-        if (random.every(({ unitPriceCents }) => unitPriceCents >= 0)) expect(totals.total).toBeGreaterThanOrEqual(0)
+        if (random.every(({ unit_price_cents }) => unit_price_cents >= 0))
+          expect(totals.total).toBeGreaterThanOrEqual(0)
       }),
       { numRuns: 2_000 },
     )

@@ -8,7 +8,7 @@ type JsonColumn = 'client_data' | 'clients_data' | 'orders_data' | 'participant_
 type Owned = 'clients' | 'orders'
 
 const newestTied = prepare((p: Placeholders<'companyId' | 'legacyThreadId'>) => {
-  const { companyId, ...columns } = getTableColumns(threadContexts)
+  const { company_id: companyId, ...columns } = getTableColumns(threadContexts)
   return orm
     .select({
       ...columns,
@@ -21,8 +21,8 @@ const newestTied = prepare((p: Placeholders<'companyId' | 'legacyThreadId'>) => 
       >`CASE WHEN ${isOwned('orders', sql`thread_contexts.selected_order_id`)} THEN selected_order_id END`,
     })
     .from(threadContexts)
-    .where(sql`${companyId} = ${p.companyId} AND ${columns.legacyThreadId} = ${p.legacyThreadId} AND ${isTied()}`)
-    .orderBy(sql`${columns.updatedAt} DESC, ${threadContexts}.rowid DESC`)
+    .where(sql`${companyId} = ${p.companyId} AND ${columns.legacy_thread_id} = ${p.legacyThreadId} AND ${isTied()}`)
+    .orderBy(sql`${columns.updated_at} DESC, ${threadContexts}.rowid DESC`)
     .limit(1)
 })
 

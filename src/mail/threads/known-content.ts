@@ -2,8 +2,8 @@ import type { Content } from './input.ts'
 
 /** What the content of a mailbox's thread hashes to. */
 export interface Version {
-  accountEmail: string
-  contentHash: string
+  account_email: string
+  content_hash: string
 }
 
 const THREADS_KEPT = 10_000
@@ -25,7 +25,7 @@ export function knownHash(companyId: number, legacyThreadId: string, accountEmai
 export function remember(companyId: number, legacyThreadId: string, versions: readonly Version[]): void {
   const key = keyOf(companyId, legacyThreadId)
   const hashes = known.get(key) ?? new Map<string, string>()
-  for (const { accountEmail, contentHash } of versions) hashes.set(accountEmail, contentHash)
+  for (const { account_email, content_hash } of versions) hashes.set(account_email, content_hash)
   if (known.size >= THREADS_KEPT) known.clear()
   known.set(key, hashes)
 }

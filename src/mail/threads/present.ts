@@ -52,7 +52,7 @@ async function respond(
   lease: Lease,
   headers: Record<string, string> = {},
 ): Promise<Response> {
-  const isSmall = row.contentBytes < SMALL_BODY_BYTES && parts.every(isSmallPart)
+  const isSmall = row.content_bytes < SMALL_BODY_BYTES && parts.every(isSmallPart)
   if (isSmall) return jsonAnswer(parts.map(textOf), headers)
 
   // A request that holds its body has room for the parts of it.
@@ -110,14 +110,14 @@ function batchFrom(parts: readonly Part[], index: number): Segment[] {
 function partsOf(row: ThreadRow, texts: Record<TextField, Part[]>, content: readonly Part[]): Part[] {
   const known = JSON.stringify({
     id: row.id,
-    account_email: row.accountEmail,
-    legacy_thread_id: row.legacyThreadId,
-    message_count: row.messageCount,
-    first_message_at: isoTimeOrNull(row.firstMessageAt),
-    last_message_at: isoTimeOrNull(row.lastMessageAt),
-    last_synced_at: isoTimeOrNull(row.lastSyncedAt),
-    created_at: isoTime(row.createdAt),
-    updated_at: isoTime(row.updatedAt),
+    account_email: row.account_email,
+    legacy_thread_id: row.legacy_thread_id,
+    message_count: row.message_count,
+    first_message_at: isoTimeOrNull(row.first_message_at),
+    last_message_at: isoTimeOrNull(row.last_message_at),
+    last_synced_at: isoTimeOrNull(row.last_synced_at),
+    created_at: isoTime(row.created_at),
+    updated_at: isoTime(row.updated_at),
     deleted: row.deleted,
   })
   const fields = TEXT_FIELDS.flatMap((field) => [`,"${field}":`, ...texts[field]])
@@ -128,10 +128,10 @@ function textsOf(row: ThreadRow, segments: readonly Segment[]): Record<TextField
   const read = (stored: string | null, field: TextField) =>
     stored === IN_SEGMENTS ? segments.filter((segment) => segment.field === field) : [stored ?? 'null']
   return {
-    mail_thread_id: read(row.mailThreadId, 'mail_thread_id'),
+    mail_thread_id: read(row.mail_thread_id, 'mail_thread_id'),
     subject: read(row.subject, 'subject'),
     snippet: read(row.snippet, 'snippet'),
-    mail_history_id: read(row.mailHistoryId, 'mail_history_id'),
+    mail_history_id: read(row.mail_history_id, 'mail_history_id'),
   }
 }
 

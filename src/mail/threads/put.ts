@@ -53,7 +53,7 @@ export async function putThread(
   await versionsAhead.get(context)
   const isStored = knownHash(companyId, legacyThreadId, accountEmail) === hash
   const key = { legacyThreadId, accountEmail }
-  const seen = () => remember(companyId, legacyThreadId, [{ accountEmail, contentHash: hash }])
+  const seen = () => remember(companyId, legacyThreadId, [{ account_email: accountEmail, content_hash: hash }])
 
   const touched = isStored ? await touchThread(context, key, input, hash) : undefined
   if (touched) {

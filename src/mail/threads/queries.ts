@@ -91,7 +91,7 @@ const dataOfRevision = prepare((p: OfRevision) =>
  */
 export async function readSegments(
   db: Database,
-  { companyId, id, revision, contentRevision }: ThreadRow,
+  { company_id: companyId, id, revision, content_revision: contentRevision }: ThreadRow,
   segments: readonly Segment[],
 ): Promise<void> {
   const [first, last] = [segments[0], segments.at(-1)]
@@ -105,7 +105,7 @@ export async function readSegments(
 
 const versionsOf = prepare((p: Placeholders<'companyId' | 'legacyThreadId'>) =>
   orm
-    .select({ accountEmail: emailThreads.accountEmail, contentHash: emailThreads.contentHash })
+    .select({ account_email: emailThreads.account_email, content_hash: emailThreads.content_hash })
     .from(emailThreads)
     .where(sql`company_id = ${p.companyId} AND legacy_thread_id = ${p.legacyThreadId}`)
     .limit(100),
@@ -118,8 +118,8 @@ export async function findVersions(db: Database, companyId: number, legacyThread
 }
 
 export const isThread = (p: Placeholders<Key>): SQL =>
-  sql`${emailThreads.companyId} = ${p.companyId} AND ${emailThreads.legacyThreadId} = ${p.legacyThreadId}
-    AND ${emailThreads.accountEmail} = ${p.accountEmail}`
+  sql`${emailThreads.company_id} = ${p.companyId} AND ${emailThreads.legacy_thread_id} = ${p.legacyThreadId}
+    AND ${emailThreads.account_email} = ${p.accountEmail}`
 
 function isLive(p: Placeholders<Key>): SQL {
   return sql`${isThread(p)} AND ${emailThreads.deleted} = 0`

@@ -68,26 +68,26 @@ const replacement = {
       .values({
         ...columns,
         id: p.newId,
-        companyId: p.companyId,
-        legacyThreadId: p.legacyThreadId,
-        accountEmail: p.accountEmail,
-        contentHash: p.contentHash,
-        contentBytes: p.contentBytes,
-        messageCount: p.messageCount,
-        lastSyncedAt: p.lastSyncedAt,
+        company_id: p.companyId,
+        legacy_thread_id: p.legacyThreadId,
+        account_email: p.accountEmail,
+        content_hash: p.contentHash,
+        content_bytes: p.contentBytes,
+        message_count: p.messageCount,
+        last_synced_at: p.lastSyncedAt,
         revision: 1,
-        contentRevision: 1,
-        createdAt: p.now,
-        updatedAt: p.now,
+        content_revision: 1,
+        created_at: p.now,
+        updated_at: p.now,
       })
       .onConflictDoUpdate({
-        target: [emailThreads.companyId, emailThreads.legacyThreadId, emailThreads.accountEmail],
+        target: [emailThreads.company_id, emailThreads.legacy_thread_id, emailThreads.account_email],
         set: {
           ...columns,
-          contentHash: sql`${p.contentHash}`,
-          contentBytes: sql`${p.contentBytes}`,
+          content_hash: sql`${p.contentHash}`,
+          content_bytes: sql`${p.contentBytes}`,
           revision: sql`${emailThreads.revision} + 1`,
-          contentRevision: sql`CASE WHEN ${emailThreads.contentHash} = ${p.contentHash} THEN ${emailThreads.contentRevision} ELSE ${emailThreads.revision} + 1 END`,
+          content_revision: sql`CASE WHEN ${emailThreads.content_hash} = ${p.contentHash} THEN ${emailThreads.content_revision} ELSE ${emailThreads.revision} + 1 END`,
         },
       })
       .returning()
@@ -104,7 +104,7 @@ const replacement = {
   quota: prepare((p: Placeholders<'companyId'>) =>
     orm
       .update(companies)
-      .set({ mailBytesChecked: sql`mail_bytes` })
+      .set({ mail_bytes_checked: sql`mail_bytes` })
       .where(sql`id = ${p.companyId} AND mail_bytes_checked <> mail_bytes`),
   ),
 }
@@ -196,13 +196,13 @@ const UPLOAD_RETRY_SECONDS = 60
 const upload = prepare((p: Placeholders<'companyId' | 'newId' | 'field' | 'position' | 'data' | 'now'>) =>
   insertRow(
     emailThreadUploads,
-    { companyId: p.companyId, id: p.newId, field: p.field, position: p.position, data: p.data, createdAt: p.now },
+    { company_id: p.companyId, id: p.newId, field: p.field, position: p.position, data: p.data, created_at: p.now },
     sql`WHERE (SELECT count(*) FROM email_thread_uploads WHERE company_id = ${p.companyId}) < ${sql.raw(`${UPLOADS_MAX}`)}`,
   )
     // Repeated after a passing failure it may be there already, and must still be returned.
     .onConflictDoUpdate({
       target: [
-        emailThreadUploads.companyId,
+        emailThreadUploads.company_id,
         emailThreadUploads.id,
         emailThreadUploads.field,
         emailThreadUploads.position,
@@ -248,7 +248,7 @@ function isOverQuota(error: unknown): boolean {
 }
 
 const quotaOf = prepare((p: Placeholders<'companyId'>) =>
-  orm.select({ limitBytes: companies.mailQuotaBytes }).from(companies).where(sql`id = ${p.companyId}`),
+  orm.select({ limitBytes: companies.mail_quota_bytes }).from(companies).where(sql`id = ${p.companyId}`),
 )
 
 /** Its batch is undone for certain, so what was uploaded for it can go. */
@@ -280,10 +280,18 @@ function storedTextBytes({ mailThreadId, subject, snippet, mailHistoryId }: Writ
 
 /** The columns of every write, and those of the texts and times that were sent. */
 function columnsOf(p: Write) {
-  const { mailThreadId, subject, snippet, mailHistoryId, firstMessageAt, lastMessageAt } = p
-  const { messageCount, lastSyncedAt, now: updatedAt } = p
-  const texts = { mailThreadId, subject, snippet, mailHistoryId }
-  return { ...texts, firstMessageAt, lastMessageAt, messageCount, lastSyncedAt, updatedAt, deleted: sql`0` }
+  return {
+    mail_thread_id: p.mailThreadId,
+    subject: p.subject,
+    snippet: p.snippet,
+    mail_history_id: p.mailHistoryId,
+    first_message_at: p.firstMessageAt,
+    last_message_at: p.lastMessageAt,
+    message_count: p.messageCount,
+    last_synced_at: p.lastSyncedAt,
+    updated_at: p.now,
+    deleted: sql`0`,
+  }
 }
 
 /** What {@link columnsOf} and the conditions stand for. */
