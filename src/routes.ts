@@ -1,7 +1,7 @@
 import type { Hono } from 'hono'
 import { mountClients } from './clients/routes.ts'
 import { mountFiles } from './files/routes.ts'
-import type { AppEnv } from './http/context.ts'
+import type { AppEnv } from './context.ts'
 import { mountThreadContext } from './mail/context/routes.ts'
 import { mountThreads } from './mail/threads/routes.ts'
 import { mountOrders } from './orders/routes.ts'

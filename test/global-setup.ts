@@ -1,9 +1,9 @@
 import type { TestProject } from 'vitest/node'
-import { startAccounting, startTokenHost } from './simulators/accounting.ts'
-import { startCrmApi } from './simulators/crm-api.ts'
-import { startS3 } from './simulators/s3.ts'
-import { startSupplierA } from './simulators/supplier-a.ts'
-import { startSupplierB } from './simulators/supplier-b.ts'
+import { startAccounting, startTokenHost } from '../src/simulators/accounting.ts'
+import { startCrmApi } from '../src/simulators/crm-api.ts'
+import { startS3 } from '../src/simulators/s3.ts'
+import { startSupplierA } from '../src/simulators/supplier-a.ts'
+import { startSupplierB } from '../src/simulators/supplier-b.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {

@@ -5,7 +5,7 @@ import { IS_NEAR_END, OFFSET_MAX, spanOfPage, takenIf, totalOfCounted } from '..
 import { clientBlocks, clientSearchCounts, clients, companies } from '../db/schema.ts'
 import { blockOfGram, type ClientSearch, clientSearch, gramBlock, gramPrefix, idOf, inSlot } from '../db/search.ts'
 import { LruCache } from '../http/cache.ts'
-import type { RequestContext } from '../http/context.ts'
+import type { RequestContext } from '../context.ts'
 import { offsetOf, type Page } from '../http/pagination.ts'
 import type { ClientRow } from './present.ts'
 

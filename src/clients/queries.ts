@@ -4,7 +4,7 @@ import { type Database, orm, type Placeholders, prepare } from '../db/client.ts'
 import { clientColumns, given } from '../db/columns.ts'
 import { clients } from '../db/schema.ts'
 import { digitsOf, fold } from '../db/search.ts'
-import type { RequestContext } from '../http/context.ts'
+import type { RequestContext } from '../context.ts'
 import type { ClientFields } from './contract.ts'
 import type { ClientRow } from './present.ts'
 

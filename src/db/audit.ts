@@ -1,5 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
-import type { RequestContext } from '../http/context.ts'
+import type { RequestContext } from '../context.ts'
 import type { Placeholders } from './client.ts'
 import { insertRow } from './columns.ts'
 import { auditLog } from './schema.ts'

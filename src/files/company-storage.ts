@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { decryptCredentials } from '../auth/credentials.ts'
-import type { RequestContext } from '../http/context.ts'
+import type { RequestContext } from '../context.ts'
 import type { StorageRow } from './queries.ts'
 import { s3Storage } from './s3-storage.ts'
 import type { FileStorage } from './storage.ts'

@@ -1,4 +1,4 @@
-import type { RequestContext } from '../http/context.ts'
+import type { RequestContext } from '../context.ts'
 import { BUDGET_MS, DeadlineError, withDeadline } from '../http/deadline.ts'
 import { ApiError, notFound } from '../http/errors.ts'
 import { log } from '../http/log.ts'

@@ -1,5 +1,5 @@
 import type { Hono } from 'hono'
-import type { AppEnv } from '../http/context.ts'
+import type { AppEnv } from '../context.ts'
 import { mount } from '../http/endpoint.ts'
 import { ApiError, notFound } from '../http/errors.ts'
 import { openStorage } from './company-storage.ts'

@@ -1,4 +1,4 @@
-import type { RequestContext } from '../http/context.ts'
+import type { RequestContext } from '../context.ts'
 import { withDeadline } from '../http/deadline.ts'
 import { cacheKey, type Entry, freshnessOf, readEntry, recentEntry } from './cache.ts'
 import { hasFewCalls } from './health.ts'

@@ -1,4 +1,4 @@
-import type { RequestContext } from '../http/context.ts'
+import type { RequestContext } from '../context.ts'
 import type { Answer } from '../http/contract.ts'
 import { ApiError, invalid, notFound } from '../http/errors.ts'
 import type { readProduct as contract } from './contract.ts'

@@ -1,5 +1,5 @@
 import type { Hono } from 'hono'
-import type { AppEnv } from '../http/context.ts'
+import type { AppEnv } from '../context.ts'
 import { mount } from '../http/endpoint.ts'
 import * as contract from './contract.ts'
 import { readInvoiceLine, readSupplierProducts } from './product-info.ts'

@@ -1,4 +1,4 @@
-import type { RequestContext } from '../http/context.ts'
+import type { RequestContext } from '../context.ts'
 import type { Answer } from '../http/contract.ts'
 import { withDeadline } from '../http/deadline.ts'
 import { log } from '../http/log.ts'

@@ -1,5 +1,5 @@
 import { decryptCredentials } from '../auth/credentials.ts'
-import type { RequestContext } from '../http/context.ts'
+import type { RequestContext } from '../context.ts'
 import { log } from '../http/log.ts'
 import { type Entry, writeEntry } from './cache.ts'
 import { beginCall, HEALTHY, type Health, mayCall, noteAnswer, noteFailure } from './health.ts'

@@ -1,5 +1,5 @@
 import type { MiddlewareHandler } from 'hono'
-import type { AppEnv } from '../http/context.ts'
+import type { AppEnv } from '../context.ts'
 import { errorResponse } from '../http/errors.ts'
 import { describeLimits, POLICY, refusalOf } from './headers.ts'
 

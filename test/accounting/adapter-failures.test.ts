@@ -6,7 +6,7 @@ import {
   type InvoiceCall,
   type InvoiceSource,
 } from '../../src/accounting/invoice-payload.ts'
-import { CREDENTIALS, SPOILT } from '../simulators/accounting-data.ts'
+import { CREDENTIALS, SPOILT } from '../../src/simulators/accounting-data.ts'
 import { fail, makeUpdate, openBooks } from './adapter-support.ts'
 import { INVOICE_POST, makeLine, makeOrder, REALM, World } from './support.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { classify } from '../../src/accounting/decisions.ts'
 import { buildRemoveCall, type InvoiceCall } from '../../src/accounting/invoice-payload.ts'
-import { credentialsFor, SPOILT } from '../simulators/accounting-data.ts'
+import { credentialsFor, SPOILT } from '../../src/simulators/accounting-data.ts'
 import { ACME, fail, makeUpdate, openBooks } from './adapter-support.ts'
 import { INVOICE_POST, makeLine, REALM, World } from './support.ts'
 

@@ -1,6 +1,6 @@
 import { evictDurableObject } from 'cloudflare:test'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { SPOILT } from '../simulators/accounting-data.ts'
+import { SPOILT } from '../../src/simulators/accounting-data.ts'
 import { migrate, sql } from '../support/app.ts'
 import { logLines } from '../support/log.ts'
 import { Shop } from './shop.ts'

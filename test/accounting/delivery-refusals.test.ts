@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { makeFault, SPOILT } from '../simulators/accounting-data.ts'
+import { makeFault, SPOILT } from '../../src/simulators/accounting-data.ts'
 import { migrate, sql } from '../support/app.ts'
 import { Shop } from './shop.ts'
 import { INVOICE_POST, REALM } from './support.ts'

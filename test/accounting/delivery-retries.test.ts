@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { MAX_ATTEMPTS } from '../../src/accounting/decisions.ts'
-import { SPOILT } from '../simulators/accounting-data.ts'
+import { SPOILT } from '../../src/simulators/accounting-data.ts'
 import { migrate } from '../support/app.ts'
 import { Shop } from './shop.ts'
 import { INVOICE_POST } from './support.ts'

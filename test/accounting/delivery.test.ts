@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { loadOrder, recordStep } from '../../src/accounting/queries.ts'
 import { databaseFor } from '../../src/db/client.ts'
-import { SPOILT } from '../simulators/accounting-data.ts'
+import { SPOILT } from '../../src/simulators/accounting-data.ts'
 import { migrate, sql } from '../support/app.ts'
 import { Shop } from './shop.ts'
 import { INVOICE_POST } from './support.ts'
@@ -123,7 +123,7 @@ describe('a step that was overtaken', () => {
     const db = databaseFor(env.DB, shop.company.id)
     const [sent] = (await loadOrder(db, shop.company.id, id, Date.now())).notices
     if (!sent) throw new Error('There is no notice.')
-    const late = { ...sent, requestId: 'another' }
+    const late = { ...sent, request_id: 'another' }
     await recordStep(db, shop.company.id, late, { notice: { state: 'dead' } }, Date.now())
     expect(await shop.open()).toMatchObject([{ state: 'sent', request_id: sent.request_id }])
   })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readFault } from '../../src/accounting/faults.ts'
-import { makeFault, makeLowerFault, makeXmlFault } from '../simulators/accounting-data.ts'
+import { makeFault, makeLowerFault, makeXmlFault } from '../../src/simulators/accounting-data.ts'
 
 describe('readFault', () => {
   it.each([

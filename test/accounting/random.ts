@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import { SPOILT } from '../simulators/accounting-data.ts'
+import { SPOILT } from '../../src/simulators/accounting-data.ts'
 import { createRandom } from '../support/random.ts'
 import { type Books, INVOICE_POST } from './support.ts'
 

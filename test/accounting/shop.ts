@@ -1,7 +1,7 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { encryptCredentials } from '../../src/auth/credentials.ts'
-import { CREDENTIALS } from '../simulators/accounting-data.ts'
+import { CREDENTIALS } from '../../src/simulators/accounting-data.ts'
 import { type Answer, freshId, mintCompany, request, send, sql, type TestCompany } from '../support/app.ts'
 import { addItem } from '../support/rows.ts'
 import { World } from './support.ts'

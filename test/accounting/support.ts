@@ -2,9 +2,9 @@ import { inject } from 'vitest'
 import { type AccountingAdapter, createAccountingAdapter } from '../../src/accounting/adapter.ts'
 import type { InvoiceSource, InvoiceSourceLine } from '../../src/accounting/invoice-payload.ts'
 import type { AccountingTokens } from '../../src/accounting/tokens.ts'
-import { CREDENTIALS, type Steering } from '../simulators/accounting-data.ts'
-import type { Fault } from '../simulators/kit.ts'
-import { look, spoil } from '../simulators/steer.ts'
+import { CREDENTIALS, type Steering } from '../../src/simulators/accounting-data.ts'
+import type { Fault } from '../../src/simulators/kit.ts'
+import { look, spoil } from '../../src/simulators/steer.ts'
 
 export interface Books {
   // biome-ignore lint/suspicious/noExplicitAny: tests look into invoices freely

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { classify } from '../../src/accounting/decisions.ts'
 import { type AccountingTokens, getDefaultTokenUrl } from '../../src/accounting/tokens.ts'
 import { AccountingError } from '../../src/accounting/transport.ts'
-import { CREDENTIALS, SPOILT } from '../simulators/accounting-data.ts'
+import { CREDENTIALS, SPOILT } from '../../src/simulators/accounting-data.ts'
 import { REALM, World } from './support.ts'
 
 const TOKEN = '^POST /oauth2'

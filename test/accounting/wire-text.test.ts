@@ -8,7 +8,7 @@ import {
   listDisplayNames,
   toDisplayName,
 } from '../../src/accounting/wire-text.ts'
-import { checkName, checkTexts } from '../simulators/accounting-fields.ts'
+import { checkName, checkTexts } from '../../src/simulators/accounting-fields.ts'
 
 describe('the name of a customer', () => {
   it.each([

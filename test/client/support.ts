@@ -1,7 +1,7 @@
 import { inject } from 'vitest'
 import { type ClientOptions, createClient } from '../../src/client/index.ts'
-import type { Call, Fault } from '../simulators/kit.ts'
-import { look, spoil } from '../simulators/steer.ts'
+import type { Call, Fault } from '../../src/simulators/kit.ts'
+import { look, spoil } from '../../src/simulators/steer.ts'
 
 export const TOKEN = 'ab'.repeat(32)
 export const THREAD_ID = '18c1a2b3'

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { look, spoil } from '../simulators/steer.ts'
+import { look, spoil } from '../../src/simulators/steer.ts'
 import { migrate, request, send, sql } from '../support/app.ts'
 import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder, scopeUrl } from './support.ts'
 

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
 import { encryptCredentials } from '../../src/auth/credentials.ts'
-import { S3_KEYS, S3_REGION } from '../simulators/s3-keys.ts'
+import { S3_KEYS, S3_REGION } from '../../src/simulators/s3-keys.ts'
 import { mintCompany, sql, type TestCompany } from '../support/app.ts'
 
 export interface CompanyWithOrder extends TestCompany {

@@ -1,7 +1,7 @@
 import { describe, expect, inject, it } from 'vitest'
 import { callOutside, charsetOf } from '../../src/http/outbound.ts'
-import type { Fault } from '../simulators/kit.ts'
-import { look, spoil } from '../simulators/steer.ts'
+import type { Fault } from '../../src/simulators/kit.ts'
+import { look, spoil } from '../../src/simulators/steer.ts'
 
 const MAX_BYTES = 10_000
 

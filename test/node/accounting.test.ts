@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { findFreePort } from '../../src/cli/start-dev.ts'
-import { credentialsFor, startAccounting } from '../simulators/accounting.ts'
-import { look, spoil } from '../simulators/steer.ts'
+import { credentialsFor, startAccounting } from '../../src/simulators/accounting.ts'
+import { look, spoil } from '../../src/simulators/steer.ts'
 import { freshState, runCommand, runSql, smallShop, writeSeed } from './cli-support.ts'
 import { ask, type DevServer, serveState } from './dev-server.ts'
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { crash, type Survivor } from '../crash/run.ts'
+import { crash, type Survivor } from '../tools/crash/run.ts'
 
 /** Fixed: the kills come at the same moments each time; `npm run crash` takes another one each time. */
 const SEED = 20_261

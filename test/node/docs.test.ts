@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { contracts } from '../../src/contracts.ts'
-import { asObject, type JsonObject } from '../../src/docs/json.ts'
-import { lintDescription } from '../../src/docs/lint.ts'
-import { describeApi } from '../../src/docs/openapi.ts'
+import { asObject, type JsonObject } from '../../src/openapi/json.ts'
+import { lintDescription } from '../../src/openapi/lint.ts'
+import { describeApi } from '../../src/openapi/openapi.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const run = promisify(execFile)

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { operations } from '../fuzz/description.ts'
-import { fuzz } from '../fuzz/run.ts'
+import { operations } from '../tools/fuzz/description.ts'
+import { fuzz } from '../tools/fuzz/run.ts'
 
 /** A fixed seed, so that what fails here fails again; `npm run fuzz` goes on for longer with another one each time. */
 const SEED = 20_261

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { isSustained, recoveryMs } from '../load/figures.ts'
-import { Logs } from '../load/logs.ts'
-import { comparePlateaus } from '../load/memory.ts'
-import { GAVE_UP, type Outcome, type Phase } from '../load/open-loop.ts'
-import { describe as describeReport, judge, unexpected } from '../load/report.ts'
-import { type Report, runLoad } from '../load/run.ts'
+import { isSustained, recoveryMs } from '../tools/load/figures.ts'
+import { Logs } from '../tools/load/logs.ts'
+import { comparePlateaus } from '../tools/load/memory.ts'
+import { GAVE_UP, type Outcome, type Phase } from '../tools/load/open-loop.ts'
+import { describe as describeReport, judge, unexpected } from '../tools/load/report.ts'
+import { type Report, runLoad } from '../tools/load/run.ts'
 
 /** Short, and says nothing of times: `npm run load` does. Memory is read from /proc. */
 const SHORT = { seconds: 2, trialSeconds: 1, clients: 300, threads: 10, tokens: 100 }

@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readSampleCompany } from '../../src/cli/sample-company.ts'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
-import { asObject, type JsonObject } from '../../src/docs/json.ts'
+import { asObject, type JsonObject } from '../../src/openapi/json.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const DOCUMENT = join(ROOT, 'src/docs/openapi.json')

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import type { SeedInput } from '../../src/cli/seed-file.ts'
-import { credentialsFor } from '../simulators/accounting.ts'
-import type { Simulator } from '../simulators/kit.ts'
-import { S3_KEYS, S3_REGION } from '../simulators/s3-keys.ts'
-import { ENDPOINT_PATH, CREDENTIALS as SUPPLIER_A } from '../simulators/supplier-a.ts'
-import { CREDENTIALS as SUPPLIER_B } from '../simulators/supplier-b.ts'
+import { credentialsFor } from '../../src/simulators/accounting.ts'
+import type { Simulator } from '../../src/simulators/kit.ts'
+import { S3_KEYS, S3_REGION } from '../../src/simulators/s3-keys.ts'
+import { ENDPOINT_PATH, CREDENTIALS as SUPPLIER_A } from '../../src/simulators/supplier-a.ts'
+import { CREDENTIALS as SUPPLIER_B } from '../../src/simulators/supplier-b.ts'
 import { smallShop } from './cli-support.ts'
 
 export type Outside = Record<'supplierA' | 'supplierB' | 'accounting' | 's3', Simulator>

@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { SupplierName } from '../../src/products/suppliers/supplier.ts'
-import type { Fault } from '../simulators/kit.ts'
+import type { Fault } from '../../src/simulators/kit.ts'
 import { migrate, sql } from '../support/app.ts'
 import { linesOf } from '../support/log.ts'
 import { addItem, get, MINUTE_MS, mend, mintShop, never, type Shop, search, travel, withBatch } from './support.ts'

@@ -4,7 +4,7 @@ import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { app } from '../../src/app.ts'
 import { freshnessOf } from '../../src/products/cache.ts'
 import { FOUND, UNKNOWN_STYLE } from '../../src/products/lookups.ts'
-import { ENDPOINT_PATH, OTHER_CREDENTIALS as OTHER_A } from '../simulators/supplier-a-catalogue.ts'
+import { ENDPOINT_PATH, OTHER_CREDENTIALS as OTHER_A } from '../../src/simulators/supplier-a-catalogue.ts'
 import { type Answer, migrate, request } from '../support/app.ts'
 import {
   get,

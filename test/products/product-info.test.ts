@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { OTHER_CREDENTIALS as OTHER_A } from '../simulators/supplier-a-catalogue.ts'
-import { OTHER_CREDENTIALS as OTHER_B } from '../simulators/supplier-b-catalogue.ts'
+import { OTHER_CREDENTIALS as OTHER_A } from '../../src/simulators/supplier-a-catalogue.ts'
+import { OTHER_CREDENTIALS as OTHER_B } from '../../src/simulators/supplier-b-catalogue.ts'
 import { migrate, mintCompany, sql } from '../support/app.ts'
 import { get, mintShop, type Shop, search, setEnabled } from './support.ts'
 

@@ -1,6 +1,6 @@
 import { dereference, type OutputUnit, type Schema, type ValidationResult, validate } from '@cfworker/json-schema'
-import { asObject, isObject, type Json, type JsonObject, mapSubschemas } from '../../src/docs/json.ts'
-import description from '../../src/docs/openapi.json' with { type: 'json' }
+import { asObject, isObject, type Json, type JsonObject, mapSubschemas } from '../../src/openapi/json.ts'
+import description from '../../src/openapi/openapi.json' with { type: 'json' }
 import { ERRORS } from '../../src/http/errors.ts'
 
 const BASE = '/api/v1'

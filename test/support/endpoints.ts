@@ -1,5 +1,5 @@
 import { contracts } from '../../src/contracts.ts'
-import { documentationOf } from '../../src/docs/documentation.ts'
+import { documentationOf } from '../../src/openapi/documentation.ts'
 import type { Contract } from '../../src/http/contract.ts'
 
 export { contracts }

@@ -1,5 +1,5 @@
 import type { Hono } from 'hono'
-import type { AppEnv } from '../../http/context.ts'
+import type { AppEnv } from '../../context.ts'
 import { mount } from '../../http/endpoint.ts'
 import { notFound } from '../../http/errors.ts'
 import * as contract from './contract.ts'

@@ -1,4 +1,4 @@
-import type { RequestContext } from '../../http/context.ts'
+import type { RequestContext } from '../../context.ts'
 import { bodyBudgetMs } from '../../http/deadline.ts'
 import { log } from '../../http/log.ts'
 import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../http/memory.ts'

@@ -1,4 +1,4 @@
-import type { RequestContext } from '../../http/context.ts'
+import type { RequestContext } from '../../context.ts'
 import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../http/memory.ts'
 import { type Content, contentText, parseThread } from './input.ts'
 import { keepContent, keptContent, knownHash, knowsThread, remember } from './known-content.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, inject, it } from 'vitest'
-import { CREDENTIALS as A, ENDPOINT_PATH, NAMESPACE } from '../../simulators/supplier-a-catalogue.ts'
-import { CREDENTIALS as B } from '../../simulators/supplier-b-catalogue.ts'
+import { CREDENTIALS as A, ENDPOINT_PATH, NAMESPACE } from '../../../src/simulators/supplier-a-catalogue.ts'
+import { CREDENTIALS as B } from '../../../src/simulators/supplier-b-catalogue.ts'
 import { SupplierScope } from './support.ts'
 
 const LOGIN =

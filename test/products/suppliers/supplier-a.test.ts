@@ -3,7 +3,7 @@ import { describe, expect, inject, it, onTestFinished, vi } from 'vitest'
 import * as z from 'zod'
 import { connectSupplierA, defaultNamespace } from '../../../src/products/suppliers/supplier-a.ts'
 import { supplierAVariantSchema } from '../../../src/products/suppliers/variants.ts'
-import type { Fault } from '../../simulators/kit.ts'
+import type { Fault } from '../../../src/simulators/kit.ts'
 import {
   CREDENTIALS,
   ENDPOINT_PATH,
@@ -11,7 +11,7 @@ import {
   NAMESPACE,
   OTHER_CREDENTIALS,
   SINGLE_ROW_STYLE,
-} from '../../simulators/supplier-a-catalogue.ts'
+} from '../../../src/simulators/supplier-a-catalogue.ts'
 import { BROKEN_WIRE, errorOf, SupplierScope, showAll } from './support.ts'
 
 const UNAVAILABLE = { reason: 'supplier_unavailable', throttled: false, retryAfterSeconds: null }

@@ -11,7 +11,7 @@ import {
   productsOf,
   SINGLE_SKU_STYLE_ID,
   STYLES,
-} from '../../simulators/supplier-b-catalogue.ts'
+} from '../../../src/simulators/supplier-b-catalogue.ts'
 import { BROKEN_WIRE, errorOf, SupplierScope, showAll } from './support.ts'
 
 const UNAVAILABLE = { reason: 'supplier_unavailable', throttled: false, retryAfterSeconds: null }

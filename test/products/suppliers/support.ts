@@ -1,6 +1,6 @@
 import type { SupplierError } from '../../../src/products/suppliers/supplier.ts'
-import type { Call, Fault } from '../../simulators/kit.ts'
-import { look, spoil } from '../../simulators/steer.ts'
+import type { Call, Fault } from '../../../src/simulators/kit.ts'
+import { look, spoil } from '../../../src/simulators/steer.ts'
 
 let nextScope = 1
 

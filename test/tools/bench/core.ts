@@ -1,0 +1,206 @@
+import { createHash } from 'node:crypto'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Request } from 'autocannon'
+import { fillCompany } from './company.ts'
+import { compare, type Figures, type Load, loadOf, median, ROUNDS } from './load.ts'
+import { buildWorker, migrationStatements, type Running, startApi, startBare } from './worker.ts'
+
+const SIZES = [10_000, 200_000] as const
+const PACE = { warmUpSeconds: 2, slices: 3, sliceSeconds: 1 }
+
+/**
+ * A token may make 300 requests a minute, so the load of each work goes round many. They are its own, and used just
+ * before it: a Worker believes a token for 25 s and writes its last use once a minute, so tokens that rest while other
+ * works are measured would be read anew in one request of eight, where a busy one is in one of 125.
+ */
+const TOKENS = 60
+
+/** How much of the floor's p50 a route may take, and how much of its own when the company grows twentyfold. */
+const READ_TARGET = 1.5
+const WRITE_TARGET = 1.8
+const GROWTH_TARGET = 1.3
+
+interface Work {
+  name: string
+  target: number
+  api: () => Request
+  floor: () => Request
+}
+
+/** A company of a size: its data for the API and, so that neither waits for the other's lock, for the floor. */
+interface Side {
+  size: (typeof SIZES)[number]
+  tokens: string[]
+  apiState: string
+  floorState: string
+}
+
+/** Who is loaded with a work: the API and the floor, on the small company and on the large one. */
+type Loaded = `${'api' | 'floor'} ${(typeof SIZES)[number]}`
+
+/** What was measured of a work in one round. */
+type Measured = Record<Loaded, Figures>
+
+/** Clients and orders: each route against a floor Worker, on a small and on a large company. */
+export async function run(): Promise<void> {
+  const directory = mkdtempSync(join(tmpdir(), 'bench-'))
+  try {
+    const script = buildWorker(join(directory, 'build'))
+    const floorScript = readFileSync(join(import.meta.dirname, 'floor.js'), 'utf8')
+    const sides: Side[] = []
+    for (const size of SIZES) sides.push(await prepare(size, floorScript, directory))
+    const measured = worksOf(0, []).map((): Measured[] => [])
+    for (let round = 0; round < ROUNDS; round++) await measureRound(sides, measured, script, floorScript)
+    print(measured)
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+/** Fills a company once per schema and keeps it under `.bench/`; the benchmark works on a copy. */
+async function prepare(size: Side['size'], floorScript: string, directory: string): Promise<Side> {
+  const schema = createHash('sha256').update(migrationStatements().join()).digest('hex').slice(0, 8)
+  const tokenCount = TOKENS * worksOf(0, []).length
+  const kept = join(import.meta.dirname, '../../../.bench', `${size}-${tokenCount}-${schema}`)
+  const tokensFile = join(kept, 'tokens.json')
+  if (!existsSync(tokensFile)) {
+    rmSync(kept, { recursive: true, force: true })
+    mkdirSync(kept, { recursive: true })
+    const { worker } = await startBare(floorScript, kept)
+    const start = Date.now()
+    const tokens = await fillCompany(worker, size, tokenCount)
+    await worker.dispose()
+    writeFileSync(tokensFile, JSON.stringify(tokens))
+    console.log(
+      `filled a company of ${size} clients and ${size * 2} orders in ${((Date.now() - start) / 1000).toFixed(0)} s`,
+    )
+  }
+  const [apiState, floorState] = [join(directory, `${size}-api`), join(directory, `${size}-floor`)]
+  for (const state of [apiState, floorState]) cpSync(kept, state, { recursive: true })
+  return { size, tokens: JSON.parse(readFileSync(tokensFile, 'utf8')), apiState, floorState }
+}
+
+async function measureRound(sides: Side[], measured: Measured[][], script: string, floorScript: string): Promise<void> {
+  const running: Running[] = []
+  try {
+    const served: (Side & { apiUrl: string; floorUrl: string })[] = []
+    for (const side of sides) {
+      const [api, floor] = [await startApi(script, side.apiState), await startBare(floorScript, side.floorState)]
+      running.push(api, floor)
+      served.push({ ...side, apiUrl: api.url, floorUrl: floor.url })
+    }
+    for (const [index, rounds] of measured.entries()) {
+      const loads: [Loaded, Load][] = []
+      for (const { size, tokens: all, apiUrl, floorUrl } of served) {
+        const tokens = all.slice(index * TOKENS, (index + 1) * TOKENS)
+        const work = worksOf(size, tokens)[index]
+        if (!work) throw new Error('There is no such work.')
+        await Promise.all(
+          tokens.map((token) => fetch(`${apiUrl}/api/v1/clients/1`, { headers: bearer(token) }).then(drain)),
+        )
+        loads.push([`floor ${size}`, loadOf(floorUrl, work.floor)], [`api ${size}`, loadOf(apiUrl, work.api)])
+      }
+      rounds.push(await compare(Object.fromEntries(loads) as Record<Loaded, Load>, PACE))
+    }
+  } finally {
+    for (const { worker } of running) await worker.dispose()
+  }
+}
+
+/** Ratio and growth are taken within a round; what is printed is the median of the rounds. */
+function print(measured: readonly Measured[][]): void {
+  console.log(
+    `\nmedian of ${ROUNDS} rounds, each of ${PACE.slices} slices of ${PACE.sliceSeconds} s in turn and with new processes; p50/p99 in ms; growth: p50 over that of the first`,
+  )
+  console.log(
+    '  work                  clients  API p50    p99   req/s    floor p50    p99   req/s   ratio  target   growth',
+  )
+  for (const [index, { name, target }] of worksOf(0, []).entries()) {
+    const rounds = measured[index] ?? []
+    for (const size of SIZES) {
+      const figures = (of: 'api' | 'floor') => rounds.map((round) => round[`${of} ${size}`])
+      const ratio = median(rounds.map((round) => round[`api ${size}`].p50 / round[`floor ${size}`].p50))
+      const growth = median(rounds.map((round) => round[`api ${size}`].p50 / round[`api ${SIZES[0]}`].p50))
+      const over = (value: number, limit: number) => (value > limit ? ' over' : '')
+      console.log(
+        `  ${name.padEnd(20)} ${String(size).padStart(8)} ${columns(figures('api'))}    ${columns(figures('floor'))}   ${ratio.toFixed(2)}  ${target}${over(ratio, target).padEnd(5)}` +
+          (size === SIZES[0] ? '' : `  ${growth.toFixed(2)}${over(growth, GROWTH_TARGET)}`),
+      )
+    }
+  }
+}
+
+function drain(response: Response): Promise<string> {
+  return response.text()
+}
+
+function worksOf(size: number, tokens: readonly string[]): Work[] {
+  let turn = 0
+  const clientId = () => 1 + ((turn * 7_919) % size)
+  const get = (path: () => string) => () => ({ method: 'GET', path: `/api/v1${path()}`, headers: bearer(token()) })
+  const token = () => tokens[turn++ % tokens.length] ?? ''
+  const bare = (path: () => string) => () => {
+    turn++
+    return { method: 'GET', path: path() }
+  }
+  const write = (method: string, path: () => string, body: () => unknown, authorised: boolean) => () => ({
+    method,
+    path: path(),
+    headers: { 'content-type': 'application/json', ...(authorised && bearer(token())) },
+    body: JSON.stringify(body()),
+  })
+  // Names end in the id in base 36: all of it but its last digit, behind a name in S, is met by about seven clients.
+  const needle = () => `S ${Math.max(36, clientId()).toString(36).slice(0, -1).toUpperCase()}`
+  const newClient = () => ({ company_name: `New Client ${turn++}`, email: `new.${turn}@client.example` })
+  const change = () => ({ title: `Order ${turn++}`, client_notes: 'Please call before delivery' })
+  return [
+    {
+      name: 'one client',
+      target: READ_TARGET,
+      api: get(() => `/clients/${clientId()}`),
+      floor: bare(() => `/client/${clientId()}`),
+    },
+    { name: '25 clients and total', target: READ_TARGET, api: get(() => '/clients'), floor: bare(() => '/clients') },
+    {
+      name: 'search',
+      target: READ_TARGET,
+      api: get(() => `/clients?q=${encodeURIComponent(needle())}`),
+      floor: bare(() => `/search?q=${encodeURIComponent(needle())}`),
+    },
+    {
+      name: 'orders of a client',
+      target: READ_TARGET,
+      api: get(() => `/orders?client_id=${clientId()}`),
+      floor: bare(() => `/orders/${clientId()}`),
+    },
+    {
+      name: 'full order',
+      target: READ_TARGET,
+      api: get(() => `/orders/${clientId()}`),
+      floor: bare(() => `/order/${clientId()}`),
+    },
+    {
+      name: 'create client',
+      target: WRITE_TARGET,
+      api: write('POST', () => '/api/v1/clients', newClient, true),
+      floor: write('POST', () => '/client', newClient, false),
+    },
+    {
+      name: 'patch order',
+      target: WRITE_TARGET,
+      api: write('PATCH', () => `/api/v1/orders/${clientId()}`, change, true),
+      floor: write('PATCH', () => `/order/${clientId()}`, change, false),
+    },
+  ]
+}
+
+function bearer(token: string): Record<string, string> {
+  return { authorization: `Bearer ${token}` }
+}
+
+function columns(rounds: Figures[]): string {
+  const of = (name: keyof Figures) => median(rounds.map((figures) => figures[name]))
+  return `${of('p50').toFixed(2).padStart(7)} ${of('p99').toFixed(1).padStart(6)} ${of('requestsPerSecond').toFixed(0).padStart(7)}`
+}

@@ -1,0 +1,84 @@
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
+
+const ROOT = join(import.meta.dirname, '../../..')
+const DATABASE_ID = 'bench'
+
+/** The API's key in benchmarks, for integrations that they store. */
+export const CREDENTIALS_KEY = btoa('0123456789abcdef0123456789abcdef')
+
+/** Builds the Worker as it is deployed, minified. */
+export function buildWorker(directory: string): string {
+  execFileSync('wrangler', ['deploy', '--dry-run', '--outdir', directory], { stdio: ['ignore', 'ignore', 'inherit'] })
+  return join(directory, 'index.js')
+}
+
+type Settings = Partial<Parameters<typeof convertV4MiniflareOptions>[0]>
+
+/** Miniflare's settings that a caller may replace; `bindings` are added to those of the API. */
+export interface ApiSettings {
+  inspectorPort?: number
+  bindings?: Record<string, string>
+  serviceBindings?: Record<string, () => Response>
+  r2Buckets?: Record<string, { id: string; s3Credentials: { accessKeyId: string; secretAccessKey: string } }>
+  ratelimits?: Record<string, { namespace_id: string; simple: { limit: number; period: 60 } }>
+  handleStructuredLogs?: (log: { message: string }) => void
+  modules?: { type: 'ESModule'; path: string }[]
+}
+
+/** The built API on the data of a state directory, in a runtime of its own. */
+export function startApi(scriptPath: string, stateDir: string, settings: ApiSettings = {}): Promise<Running> {
+  return start(stateDir, {
+    modules: [{ type: 'ESModule', path: scriptPath }],
+    modulesRoot: '/',
+    compatibilityFlags: ['nodejs_compat'],
+    kvNamespaces: ['CACHE'],
+    r2Buckets: ['FILES'],
+    durableObjects: {
+      RATE_LIMITER: { className: 'RateLimiter', useSQLite: true },
+      ACCOUNTING_DELIVERY: { className: 'AccountingDelivery', useSQLite: true },
+    },
+    ratelimits: { AUTH_FAILURES: { namespace_id: '1', simple: { limit: 600, period: 60 } } },
+    ...settings,
+    bindings: { CREDENTIALS_KEY, ...settings.bindings },
+  })
+}
+
+/** A Worker that has the database, the cache and nothing else: the floor, and the way to fill the data. */
+export function startBare(script: string, stateDir: string): Promise<Running> {
+  return start(stateDir, { modules: true, script, kvNamespaces: ['CACHE'] })
+}
+
+export interface Running {
+  worker: Miniflare
+  url: string
+}
+
+async function start(stateDir: string, settings: Settings): Promise<Running> {
+  const worker = new Miniflare(
+    convertV4MiniflareOptions({
+      host: '127.0.0.1',
+      port: 0,
+      cf: false,
+      compatibilityDate: '2026-10-20',
+      compatibilityFlags: ['nodejs_compat'],
+      d1Databases: { DB: DATABASE_ID },
+      resourcePersistencePath: stateDir,
+      // Dropped, since printing a line for each request would be measured, too.
+      handleStructuredLogs: () => {},
+      ...settings,
+    } as Parameters<typeof convertV4MiniflareOptions>[0]),
+  )
+  return { worker, url: (await worker.ready).origin }
+}
+
+/** The migrations, statement by statement, in their order. */
+export function migrationStatements(): string[] {
+  const directory = join(ROOT, 'drizzle')
+  return readdirSync(directory)
+    .filter((name) => name.endsWith('.sql'))
+    .sort()
+    .flatMap((name) => readFileSync(join(directory, name), 'utf8').split('--> statement-breakpoint'))
+}

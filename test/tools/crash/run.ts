@@ -1,0 +1,200 @@
+import { copyFileSync, rmSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createRandom, type Random } from '../../support/random.ts'
+import type { Books } from './books.ts'
+import { at, checkDatabase } from './check.ts'
+import { checkThroughApi } from './check-answers.ts'
+import type { Action, Write } from './journal.ts'
+import { readBooks, select } from './read-books.ts'
+import { type Service, startService, type Victim } from './service.ts'
+import { openShop, type Shop } from './shop.ts'
+import { makeAction, send, type World } from './writes.ts'
+
+const WRITERS = 8
+/** When the service is killed, after the writes began. */
+const KILL_AFTER_MS = [150, 1_300] as const
+
+export interface Settings {
+  seed: number
+  /** Crashes; the runtime alone and everything in turn. */
+  times: number
+  report?: (line: string) => void
+}
+
+export interface Figures {
+  crashes: Record<Victim, number>
+  acknowledged: number
+  /** Sent and not answered when the service was killed. */
+  inFlight: number
+  /** Of the writes that were never answered, those that were carried out. */
+  carriedOut: number
+  refused: number
+}
+
+export interface Survivor {
+  figures: Figures
+  findings: string[]
+  /** What would be found in the database as the last check saw it, after these statements. */
+  recheck: (spoil: string) => string[]
+  close: () => Promise<void>
+}
+
+/**
+ * Kills the service again and again while several callers write, starts it anew on the same data and looks whether
+ * everything that was acknowledged is there and nothing is there in part.
+ */
+export async function crash({ seed, times, report = () => {} }: Settings): Promise<Survivor> {
+  const moments = createRandom(seed)
+  const shop = await openShop()
+  const journal: Write[] = []
+  const figures: Figures = {
+    crashes: { workerd: 0, group: 0 },
+    acknowledged: 0,
+    inFlight: 0,
+    carriedOut: 0,
+    refused: 0,
+  }
+  const findings: string[] = []
+  let service: Service | undefined
+  try {
+    const { first, world } = await look(shop)
+    service = await startService(shop.state)
+    await service.waitUntilServing(tokenOf(shop, 0))
+    for (let turn = 0; turn < times && findings.length === 0; turn++) {
+      const victim = turn % 2 === 0 ? 'workerd' : 'group'
+      const round = await writeUntilKilled(service, shop, world, {
+        turn,
+        victim,
+        killAfterMs: moments.between(...KILL_AFTER_MS),
+        // Each caller draws from numbers of its own: what one writes does not depend on how fast the others are.
+        randoms: Array.from({ length: WRITERS }, (_, writer) => createRandom(seed + turn * WRITERS + writer)),
+      })
+      journal.push(...round.writes)
+      figures.crashes[victim]++
+      figures.inFlight += round.inFlight
+      findings.push(...round.complaints)
+
+      if (victim === 'group') service = await startService(shop.state)
+      await service.waitUntilServing(tokenOf(shop, turn))
+      const { findings: found, expected } = checkDatabase(await shop.copyDatabase(), first, journal)
+      findings.push(...found, ...(await checkThroughApi(service.url, shop.tokens, expected, round.writes)))
+      report(
+        `crash ${turn + 1} (${victim}) after ${round.killAfterMs} ms: ${round.writes.length} writes, ${round.inFlight} in flight; ${findings.length} findings`,
+      )
+    }
+    await service.stop()
+    countOutcomes(figures, journal, await shop.copyDatabase())
+    return { figures, findings, recheck: (spoil) => recheck(shop, spoil, first, journal), close: shop.close }
+  } catch (error) {
+    await service?.stop()
+    await shop.close()
+    throw error
+  }
+}
+
+async function look(shop: Shop): Promise<{ first: Books; world: World }> {
+  const db = new DatabaseSync(await shop.copyDatabase(), { readOnly: true })
+  try {
+    const first = readBooks(db)
+    const live = (rows: Iterable<{ id: number; deleted: number }>) =>
+      [...rows].flatMap(({ id, deleted }) => (deleted ? [] : [id]))
+    const statuses = select<{ id: number }>(db, 'SELECT id FROM order_statuses WHERE deleted = 0')
+    const world = {
+      clientIds: live(first.clients.values()),
+      orderIds: live(first.orders.values()),
+      statusIds: statuses.map(({ id }) => id),
+      doomed: { orders: new Set<number>(), clients: new Set<number>() },
+    }
+    return { first, world }
+  } finally {
+    db.close()
+  }
+}
+
+interface Round {
+  turn: number
+  victim: Victim
+  killAfterMs: number
+  /** One for each caller. */
+  randoms: Random[]
+}
+
+/** Writes from several callers at once, under several tokens each, until the service is killed and all have an end. */
+async function writeUntilKilled(service: Service, shop: Shop, world: World, round: Round) {
+  const { turn, victim, killAfterMs, randoms } = round
+  const writes: Write[] = []
+  const complaints: string[] = []
+  const open = new Set<string>()
+  let isKilled = false
+  let count = 0
+
+  async function write(random: Random): Promise<void> {
+    while (!isKilled) {
+      const requestId = `crash-${turn}-${++count}`
+      open.add(requestId)
+      const action = makeAction(random, world)
+      const sent = await send(service.url, tokenFor(shop, action, count), requestId, action, world)
+      open.delete(requestId)
+      writes.push(sent.write)
+      remember(world, sent.write)
+      const isExcused = isKilled && sent.write.outcome === 'unknown'
+      if (sent.complaint && !isExcused) complaints.push(`${requestId}: ${sent.complaint}`)
+    }
+  }
+
+  const writers = randoms.map(write)
+  await sleep(killAfterMs)
+  isKilled = true
+  const inFlight = open.size
+  service.kill(victim)
+  await Promise.all(writers)
+  return { writes, complaints, inFlight, killAfterMs }
+}
+
+/** What was made can be written to from now on. */
+function remember(world: World, { action, answer }: Write): void {
+  const made = { 'client.create': ['client', 'id'], 'order.create': ['project', 'id'] } as const
+  if (action.kind !== 'client.create' && action.kind !== 'order.create') return
+  const id = at(answer, ...made[action.kind])
+  if (typeof id === 'number') (action.kind === 'client.create' ? world.clientIds : world.orderIds).push(id)
+}
+
+function countOutcomes(figures: Figures, journal: readonly Write[], copy: string): void {
+  const db = new DatabaseSync(copy, { readOnly: true })
+  const done = new Set(select<{ id: string }>(db, 'SELECT request_id AS id FROM audit_log').map(({ id }) => id))
+  db.close()
+  for (const { outcome, requestId } of journal) {
+    if (outcome !== 'unknown') figures[outcome]++
+    else if (done.has(requestId)) figures.carriedOut++
+  }
+}
+
+function recheck(shop: Shop, spoil: string, first: Books, journal: readonly Write[]): string[] {
+  const copy = `${shop.state}-copy.sqlite`
+  copyFileSync(`${shop.state}/../copy.sqlite`, copy)
+  try {
+    const db = new DatabaseSync(copy, { enableForeignKeyConstraints: false })
+    db.exec(spoil)
+    db.close()
+    return checkDatabase(copy, first, journal).findings
+  } finally {
+    rmSync(copy, { force: true })
+  }
+}
+
+/**
+ * The same change of the same thing comes with another token each time: the audit, which tells what was carried out,
+ * records it once a minute for one token.
+ */
+function tokenFor(shop: Shop, action: Action, count: number): string {
+  if (action.kind === 'client.create' || action.kind === 'order.create') return tokenOf(shop, count)
+  const key = JSON.stringify([action.kind, 'id' in action ? action.id : action.thread])
+  const turn = shop.turns.get(key) ?? count
+  shop.turns.set(key, turn + 1)
+  return tokenOf(shop, turn)
+}
+
+function tokenOf({ tokens }: Shop, turn: number): string {
+  return tokens[turn % tokens.length] ?? ''
+}

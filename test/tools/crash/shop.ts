@@ -1,0 +1,87 @@
+import { readdirSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { backup, DatabaseSync } from 'node:sqlite'
+import { PERMISSIONS } from '../../../src/auth/permissions.ts'
+import { openDatabase } from '../../../src/cli/database.ts'
+import { readSampleCompany } from '../../../src/cli/sample-company.ts'
+import { readCredentialsKey } from '../../../src/cli/secrets.ts'
+import { integrationsFile } from '../../../src/cli/seed-integrations.ts'
+import { loadSeed } from '../../../src/cli/seed-plan.ts'
+import { createToken } from '../../../src/cli/token-store.ts'
+import { credentialsFor, startAccounting } from '../../../src/simulators/accounting.ts'
+
+/** A token may make 300 requests a minute, so writes go round many of them. */
+const TOKENS = 60
+
+export interface Shop {
+  state: string
+  tokens: string[]
+  /** Which token the next change of a thing comes with. */
+  turns: Map<string, number>
+  /** A consistent copy of the database, taken while the service runs; each replaces the one before. */
+  copyDatabase: () => Promise<string>
+  close: () => Promise<void>
+}
+
+/**
+ * A shop with a year of work behind it, in a state directory of its own. Its accounting system runs here and outlives
+ * every crash.
+ */
+export async function openShop(): Promise<Shop> {
+  const folder = await mkdtemp(join(tmpdir(), 'crm-crash-'))
+  const state = join(folder, 'state')
+  const accounting = await startAccounting()
+  const close = async () => {
+    await accounting.close()
+    await rm(folder, { recursive: true, force: true })
+  }
+  try {
+    const tokens = await fill(state, accounting.url)
+    const copy = join(folder, 'copy.sqlite')
+    return { state, tokens, turns: new Map(), copyDatabase: () => copyDatabase(state, copy), close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+async function fill(state: string, accountingUrl: string): Promise<string[]> {
+  const place = { state }
+  const now = Date.now()
+  const database = await openDatabase(place)
+  try {
+    const sample = readSampleCompany(now)
+    const file = {
+      ...sample,
+      // With another name, `npm run dev` leaves the integrations as they are.
+      company: { ...sample.company, name: 'Shop' },
+      integrations: integrationsFile.parse({
+        accounting_sync: { base_url: accountingUrl, credentials: { ...credentialsFor('1') } },
+      }),
+    }
+    await loadSeed(database, file, 'The shop', readCredentialsKey(place), now)
+    const wanted = { companyId: 1, name: 'crash', permissions: [...PERMISSIONS], expiresAt: null }
+    const tokens: string[] = []
+    for (let count = 0; count < TOKENS; count++) tokens.push(await createToken(database, wanted, now))
+    return tokens
+  } finally {
+    await database.close()
+  }
+}
+
+async function copyDatabase(state: string, path: string): Promise<string> {
+  const folder = join(state, 'v3/d1/miniflare-D1DatabaseObject')
+  const file = readdirSync(folder).find((name) => name.endsWith('.sqlite') && !name.startsWith('metadata'))
+  if (file === undefined) throw new Error('There is no database.')
+  await rm(path, { force: true })
+  const source = new DatabaseSync(join(folder, file), { readOnly: true })
+  try {
+    // All pages in one step: what is written meanwhile does not make it begin anew.
+    await backup(source, path, { rate: 1_000_000 })
+    return path
+  } finally {
+    source.close()
+  }
+}

@@ -1,0 +1,170 @@
+import type { Random } from '../../support/random.ts'
+import type { Action, ClientFields, OrderFields, ThreadName, Write } from './journal.ts'
+import { makeThreadBody, THREAD_BYTES } from './thread-body.ts'
+
+/** A request that hangs longer than this after a kill counts as one that was never answered. */
+const PATIENCE_MS = 20_000
+
+const SMALL_THREADS = 0.75
+const MAILBOXES = ['sales@shop.example', 'art@shop.example']
+const THREADS: ThreadName[] = MAILBOXES.flatMap((accountEmail) =>
+  [1, 2, 3, 4].map((number) => ({ accountEmail, legacyThreadId: `thread-${number}` })),
+)
+const NAMES = ['Harbor Rowing', 'Ünïon Tees', 'Северный клуб', 'Maple School', 'Blue River Brewing']
+
+/** What writes may refer to. */
+export interface World {
+  clientIds: number[]
+  orderIds: number[]
+  statusIds: number[]
+  /** Orders and clients that somebody was asked to delete: writes to the one, and orders for the other, may be refused. */
+  doomed: { orders: Set<number>; clients: Set<number> }
+}
+
+/** What kinds of writes there are, and how often each is made in a hundred. */
+const SHARES: [number, (random: Random, world: World) => Action][] = [
+  [25, (random) => ({ kind: 'client.create', fields: { company_name: nameFor(random), ...clientFields(random) } })],
+  [15, updateClient],
+  [20, createOrder],
+  [
+    18,
+    (random, world) => ({ kind: 'order.update', id: random.pick(world.orderIds), fields: orderChange(random, world) }),
+  ],
+  [5, deleteOrder],
+  [17, writeThread],
+]
+
+/** The next write, at random. */
+export function makeAction(random: Random, world: World): Action {
+  let turn = random.between(
+    1,
+    SHARES.reduce((sum, [share]) => sum + share, 0),
+  )
+  for (const [share, make] of SHARES) {
+    turn -= share
+    if (turn <= 0) return make(random, world)
+  }
+  throw new Error('The shares do not add up.')
+}
+
+/**
+ * Sends a write under its request id.
+ *
+ * @returns how it went, and a complaint where the answer is one that may not be
+ */
+export async function send(
+  url: string,
+  token: string,
+  requestId: string,
+  action: Action,
+  world: World,
+): Promise<{ write: Write; complaint: string | null }> {
+  const { method, path, body } = requestOf(action, requestId)
+  const done = (outcome: Write['outcome'], answer: unknown, complaint: string | null = null) => ({
+    write: { requestId, action, outcome, answer },
+    complaint,
+  })
+  try {
+    const response = await fetch(`${url}/api/v1${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', 'x-request-id': requestId },
+      signal: AbortSignal.timeout(PATIENCE_MS),
+      ...(body && { body: JSON.stringify(body) }),
+    })
+    const text = await response.text()
+    if (response.status === 200) return done('acknowledged', JSON.parse(text))
+    if (response.status >= 500) return done('unknown', null, `${response.status} ${text.slice(0, 300)}`)
+    const isRight = mayBeRefused(action, response.status, world)
+    return done('refused', null, isRight ? null : `${method} ${path}: ${response.status} ${text.slice(0, 300)}`)
+  } catch (error) {
+    return done('unknown', null, String(error))
+  }
+}
+
+function mayBeRefused(action: Action, status: number, { doomed }: World): boolean {
+  if (action.kind === 'order.create') return status === 400 && doomed.clients.has(action.fields.client_id)
+  return status === 404 && 'id' in action && doomed.orders.has(action.id)
+}
+
+function requestOf(action: Action, mark: string): { method: string; path: string; body?: object } {
+  switch (action.kind) {
+    case 'client.create':
+      return { method: 'POST', path: '/clients', body: action.fields }
+    case 'client.update':
+      return { method: 'PATCH', path: `/clients/${action.id}`, body: action.fields }
+    case 'order.create':
+      return { method: 'POST', path: '/orders', body: action.fields }
+    case 'order.update':
+      return { method: 'PATCH', path: `/orders/${action.id}`, body: action.fields }
+    case 'order.delete':
+      return { method: 'DELETE', path: `/orders/${action.id}` }
+    case 'email_thread.write': {
+      const { accountEmail, legacyThreadId } = action.thread
+      const body = makeThreadBody(accountEmail, action.bytes, mark)
+      return { method: 'PUT', path: `/mail/email-threads/${legacyThreadId}`, body }
+    }
+  }
+}
+
+function createOrder(random: Random, world: World): Action {
+  const fields = { ...orderChange(random, world), title: nameFor(random), client_id: random.pick(world.clientIds) }
+  return { kind: 'order.create', fields }
+}
+
+function deleteOrder(random: Random, world: World): Action {
+  const id = random.pick(world.orderIds)
+  world.doomed.orders.add(id)
+  return { kind: 'order.delete', id }
+}
+
+function writeThread(random: Random): Action {
+  const [small, usual, ...large] = THREAD_BYTES
+  const bytes = random.pick(random.chance(SMALL_THREADS) ? [small, usual] : large)
+  return { kind: 'email_thread.write', thread: random.pick(THREADS), bytes }
+}
+
+function nameFor(random: Random): string {
+  return `${random.pick(NAMES)} ${random.hex(6)}`
+}
+
+function clientFields(random: Random): ClientFields {
+  return {
+    first_name: random.chance(0.2) ? null : 'Zoë',
+    email: `${random.hex(8)}@Client.example`,
+    phone: phone(random),
+  }
+}
+
+function updateClient(random: Random, world: World): Action {
+  const action = { kind: 'client.update', id: random.pick(world.clientIds), fields: clientChange(random) } as const
+  if (action.fields.deleted) world.doomed.clients.add(action.id)
+  return action
+}
+
+function clientChange(random: Random): ClientFields {
+  if (random.chance(0.15)) return { deleted: random.chance(0.5) }
+  return random.chance(0.5) ? { phone: phone(random) } : { company_name: nameFor(random), ...clientFields(random) }
+}
+
+function phone(random: Random): string {
+  return `(555) ${random.between(100, 999)}-${random.between(1_000, 9_999)}`
+}
+
+function orderChange(random: Random, world: World): OrderFields {
+  return {
+    description: `Print ${random.hex(8)}`,
+    ...(random.chance(0.5) && { title: nameFor(random) }),
+    ...(random.chance(0.5) && { client_notes: random.hex(20) }),
+    ...(random.chance(0.5) && { deadline: `2027-0${random.between(1, 9)}-${random.between(10, 28)}` }),
+    ...(random.chance(0.3) && { status_id: random.pick(world.statusIds) }),
+    ...(random.chance(0.3) && { tax_exempt: random.chance(0.5) }),
+    ...(random.chance(0.3) && discount(random)),
+    ...(random.chance(0.3) && { accounting_sync_enabled: random.chance(0.5) }),
+  }
+}
+
+function discount(random: Random): OrderFields {
+  return random.chance(0.5)
+    ? { discount_amount: random.between(0, 100), discount_amount_type: 'percentage' }
+    : { discount_amount: random.between(0, 9_999) / 100, discount_amount_type: 'fixed_amount' }
+}

@@ -1,0 +1,252 @@
+import fc from 'fast-check'
+import type { JsonObject } from '../../../src/openapi/json.ts'
+import { isOpen, type Operation, type Parameter, propertiesOf, requiredOf } from './description.ts'
+import { type Draft, writeObject } from './draft.ts'
+import { misfitEscapes, misfitTexts, misfitValues } from './misfits.ts'
+import { BAD_PATH, BODY_LIMIT_BYTES } from './rules.ts'
+import { validRequest } from './valid-requests.ts'
+import { AWKWARD_NAMES } from './values.ts'
+
+type Change = (draft: Draft) => Draft
+type Mutation = fc.Arbitrary<Change>
+
+/** Valid requests with one thing broken, so that it is known how they must be refused: an arbitrary for each way. */
+export function brokenRequests(operation: Operation): fc.Arbitrary<Draft>[] {
+  const ways = [
+    ...operation.pathParameters.flatMap((parameter) => breakPath(operation, parameter)),
+    ...breakQuery(operation),
+    ...(operation.body ? breakBody(operation, operation.body) : []),
+    breakToken,
+    breakMethod(operation),
+  ]
+  return ways.map((way) => fc.tuple(validRequest(operation), way).map(([draft, change]) => change(draft)))
+}
+
+function mark(kind: string, refusedWith: number, field: string | null, change: Partial<Draft>): Partial<Draft> {
+  return { ...change, kind, refusedWith: [refusedWith], field }
+}
+
+/* The path */
+
+function breakPath(operation: Operation, { name, schema }: Parameter): Mutation[] {
+  const misfits = misfitTexts(schema)
+    .flat()
+    .filter((value) => value !== '' && !/^\.{1,2}$/.test(value))
+  const encoded = [...misfits.map(encodeURIComponent), ...misfitEscapes(schema)]
+  if (schema.pattern === undefined && schema.enum === undefined) return []
+  return [
+    fc.constantFrom(...encoded).map((value) => (draft) => ({
+      ...draft,
+      ...mark('path does not fit', BAD_PATH[operation.id] ?? 404, null, { path: { ...draft.path, [name]: value } }),
+    })),
+  ]
+}
+
+/* The query */
+
+function breakQuery(operation: Operation): Mutation[] {
+  const parameters = operation.queryParameters
+  const replace =
+    (name: string, value: string): Change =>
+    (draft) => ({
+      ...draft,
+      ...mark(`query ${name} does not fit`, 400, name, {
+        query: [...draft.query.filter(([other]) => other !== name), [name, value]],
+      }),
+    })
+  const misfits = parameters.flatMap(({ name, schema }) => {
+    // A space in an email is taken for the plus sign that form decoding makes of it.
+    const texts = misfitTexts(schema).map((group) =>
+      group.filter((text) => schema.format !== 'email' || !text.includes(' ')).map(encodeURIComponent),
+    )
+    const groups = [...texts, misfitEscapes(schema)]
+    return groups
+      .filter((group) => group.length > 0)
+      .map((group): Mutation => fc.constantFrom(...group).map((value) => replace(name, value)))
+  })
+  const repeated = parameters.map(
+    ({ name }): Change =>
+      (draft) => {
+        const value = draft.query.find(([other]) => other === name)?.[1] ?? '1'
+        return {
+          ...draft,
+          ...mark(`query ${name} twice`, 400, name, { query: [...draft.query, [name, value], [name, value]] }),
+        }
+      },
+  )
+  const left = parameters
+    .filter(({ required }) => required)
+    .map(
+      ({ name }): Change =>
+        (draft) => ({
+          ...draft,
+          ...mark(`query ${name} left out`, 400, name, { query: draft.query.filter(([other]) => other !== name) }),
+        }),
+    )
+  const known = new Set(parameters.map(({ name }) => name))
+  const unknown = AWKWARD_NAMES.filter((name) => name !== '' && !known.has(name)).map(
+    (name): Change =>
+      (draft) => ({
+        ...draft,
+        ...mark('unknown query parameter', 400, name, { query: [...draft.query, [name, '1']] }),
+      }),
+  )
+  const others = [repeated, left, unknown].filter((group) => group.length > 0)
+  return [...(misfits.length > 0 ? [fc.oneof(...misfits)] : []), ...others.map((group) => fc.constantFrom(...group))]
+}
+
+/* The body */
+
+function breakBody(operation: Operation, schema: JsonObject): Mutation[] {
+  const properties = propertiesOf(schema)
+  const replace =
+    (name: string, value: string): Change =>
+    (draft) => ({
+      ...draft,
+      ...mark(`body ${name} does not fit`, 400, name, {
+        members: [...(draft.members ?? []).filter(([other]) => other !== name), [name, value]],
+      }),
+    })
+  const misfits = properties.flatMap(([name, property]) =>
+    misfitValues(property).map((group) => fc.constantFrom(...group).map((value) => replace(name, value))),
+  )
+  const groups: Mutation[] = [fc.oneof(...misfits), notJson, notObject, notUtf8, mediaType, ...tooLarge(operation)]
+
+  const required = requiredOf(schema)
+  if (required.length > 0) {
+    groups.push(
+      fc.constantFrom(...required).map((name) => (draft) => ({
+        ...draft,
+        ...mark(`body ${name} left out`, 400, name, {
+          members: (draft.members ?? []).filter(([other]) => other !== name),
+        }),
+      })),
+    )
+  }
+  if (Number(schema.minProperties ?? 0) > 0) {
+    groups.push(fc.constant((draft) => ({ ...draft, ...mark('empty body object', 400, null, { members: [] }) })))
+  }
+  const names = AWKWARD_NAMES.filter((name) => !properties.some(([known]) => known === name))
+  if (!isOpen(schema)) {
+    groups.push(
+      fc.constantFrom(...names, 'x'.repeat(10_000)).map((name) => (draft) => ({
+        ...draft,
+        ...mark('unknown body field', 400, name, { members: [...(draft.members ?? []), [name, '1']] }),
+      })),
+    )
+  }
+  return groups
+}
+
+const instead =
+  (kind: string, status: number, body: (text: string) => string | Uint8Array): Change =>
+  (draft) => ({
+    ...draft,
+    ...mark(kind, status, null, { body: body(writeObject(draft.members ?? [])) }),
+  })
+
+/** A beginning of a JSON object is never JSON; nor is any of these. */
+const notJson: Mutation = fc.oneof(
+  fc.nat().map((at) => instead('cut JSON', 400, (text) => text.slice(0, at % text.length))),
+  fc
+    .constantFrom<(text: string) => string>(
+      () => ' ',
+      (text) => `${text}x`,
+      (text) => text + text,
+      (text) => `${text},`,
+      (text) => text.replace(/}$/, ',}'),
+      (text) => text.replace('{', '{,'),
+      (text) => text.replace('{', '{x:1,').replace(',}', '}'),
+      (text) => text.replace('{', "{'x':1,").replace(',}', '}'),
+      (text) => text.replace('{', '{"x":NaN,').replace(',}', '}'),
+      (text) => text.replace('{', '{"x":01,').replace(',}', '}'),
+      (text) => text.replace('{', '{"x":.5,').replace(',}', '}'),
+      (text) => text.replace('{', '{"x":"\n",').replace(',}', '}'),
+      (text) => text.replace('{', '{"x":"\\u12",').replace(',}', '}'),
+      (text) => text.replace('{', '{"x":"\\x41",').replace(',}', '}'),
+      (text) => `/**/${text}`,
+      (text) => `\u00a0${text}`,
+      (text) => `)]}',\n${text}`,
+      (text) => `\ufeff\ufeff${text}`,
+      (text) => '['.repeat(100_000) + text,
+      (text) => `${text}\u0000`,
+    )
+    .map((change) => instead('not JSON', 400, change)),
+)
+
+const notObject: Mutation = fc
+  .constantFrom('null', '1', '"text"', 'true', '[]', '[{}]', '""', `${'['.repeat(100_000)}${']'.repeat(100_000)}`)
+  .map((body) => instead('no JSON object', 400, () => body))
+
+/** Bytes that are no UTF-8, within a string: Latin-1, a surrogate, an overlong slash, a cut character. */
+const notUtf8: Mutation = fc
+  .constantFrom([0xe9], [0xed, 0xa0, 0x80], [0xc0, 0xaf], [0xf0, 0x9f, 0xa7], [0xff, 0xfe])
+  .map((bytes) =>
+    instead('not UTF-8', 400, (text) =>
+      Buffer.concat([Buffer.from('{"x":"'), Buffer.from(bytes), Buffer.from(`",${text.slice(1)}`)]),
+    ),
+  )
+
+const mediaType: Mutation = fc
+  .constantFrom(
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/jsonx',
+    'application/json-patch+json',
+    'application/vnd.api+json',
+    'text/json',
+    'text/plain; application/json',
+    '',
+    null,
+  )
+  .map((type) => (draft) => {
+    const { 'content-type': _, ...headers } = draft.headers
+    return {
+      ...draft,
+      ...mark('other media type', 415, null, {
+        headers: type === null ? headers : { ...headers, 'content-type': type },
+      }),
+    }
+  })
+
+function tooLarge(operation: Operation): Mutation[] {
+  const limit = BODY_LIMIT_BYTES[operation.id] ?? 1_048_576
+  // Larger ones would take all the time.
+  if (limit > 2_000_000) return []
+  return [
+    fc.constantFrom({}, { 'transfer-encoding': 'chunked' }).map((headers) => (draft) => ({
+      ...draft,
+      ...mark('body too large', 413, null, {
+        headers: { ...draft.headers, ...headers },
+        body: writeObject(draft.members ?? []).padEnd(limit + 1),
+      }),
+    })),
+  ]
+}
+
+/* The rest */
+
+const breakToken: Mutation = fc
+  .constantFrom<Record<string, string>>(
+    {},
+    { authorization: '' },
+    { authorization: 'Bearer' },
+    { authorization: 'Basic dXNlcjpwYXNz' },
+    { authorization: `Bearer ${'0'.repeat(64)}` },
+    { authorization: `Bearer ${'z'.repeat(64)}` },
+    { authorization: `Bearer ${'0'.repeat(6_000)}` },
+    { 'x-api-key': '0'.repeat(64) },
+  )
+  .map((headers) => (draft) => ({
+    ...draft,
+    ...mark('no valid token', 401, null, { headers: { ...draft.headers, ...headers }, isAuthorized: false }),
+  }))
+
+function breakMethod({ methods }: Operation): Mutation {
+  const others = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].filter((method) => !methods.includes(method))
+  return fc.constantFrom(...others).map((method) => (draft) => ({
+    ...draft,
+    ...mark(`method ${method}`, 405, null, { method, ...(method === 'GET' && { members: null }) }),
+  }))
+}

@@ -1,0 +1,88 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { asObject, isObject, type Json, type JsonObject } from '../../../src/openapi/json.ts'
+
+const document: JsonObject = JSON.parse(readFileSync(join(import.meta.dirname, '../../../src/openapi/openapi.json'), 'utf8'))
+
+export interface Parameter {
+  name: string
+  required: boolean
+  /** Its value on the wire is text, whatever the type. */
+  schema: JsonObject
+}
+
+export interface Operation {
+  id: string
+  method: string
+  /** With `{name}` for a parameter. */
+  path: string
+  /** Methods that the path knows. */
+  methods: string[]
+  pathParameters: Parameter[]
+  queryParameters: Parameter[]
+  headerParameters: Parameter[]
+  /** The schema of the JSON body, references at its top followed. */
+  body: JsonObject | null
+}
+
+/** Every operation of the published description. */
+export const operations: readonly Operation[] = Object.entries(asObject(document.paths)).flatMap(([path, item]) =>
+  Object.entries(asObject(item)).map(([method, operation]) =>
+    describe(path, Object.keys(asObject(item)), method, asObject(operation)),
+  ),
+)
+
+function describe(path: string, methods: string[], method: string, operation: JsonObject): Operation {
+  const parameters = (Array.isArray(operation.parameters) ? operation.parameters : []).map((one) => resolve(one))
+  const inPlace = (place: string) =>
+    parameters
+      .filter((parameter) => parameter.in === place)
+      .map((parameter) => ({
+        name: String(parameter.name),
+        required: parameter.required === true,
+        schema: resolve(parameter.schema),
+      }))
+  const content = operation.requestBody && asObject(asObject(operation.requestBody).content)
+  return {
+    id: String(operation.operationId),
+    method: method.toUpperCase(),
+    path,
+    methods: methods.map((name) => name.toUpperCase()),
+    pathParameters: inPlace('path'),
+    queryParameters: inPlace('query'),
+    headerParameters: inPlace('header'),
+    body: content ? resolve(asObject(content['application/json']).schema) : null,
+  }
+}
+
+/** Follows a reference into the document. */
+export function resolve(value: Json | undefined): JsonObject {
+  const object = asObject(value)
+  if (typeof object.$ref !== 'string') return object
+  const target = object.$ref
+    .split('/')
+    .slice(1)
+    .reduce((place, name) => asObject(place[name]), document)
+  return resolve(target)
+}
+
+/** The types that a schema allows; null where it allows any. */
+export function typesOf(schema: JsonObject): string[] | null {
+  if (schema.type === undefined) return null
+  return Array.isArray(schema.type) ? schema.type.map(String) : [String(schema.type)]
+}
+
+/** The members that a schema of an object names. */
+export function propertiesOf(schema: JsonObject): [name: string, schema: JsonObject][] {
+  const properties = isObject(schema.properties) ? schema.properties : {}
+  return Object.entries(properties).map(([name, property]) => [name, resolve(property)])
+}
+
+export function requiredOf(schema: JsonObject): string[] {
+  return Array.isArray(schema.required) ? schema.required.map(String) : []
+}
+
+/** Whether an object may have members that are not named. */
+export function isOpen(schema: JsonObject): boolean {
+  return schema.additionalProperties !== false
+}

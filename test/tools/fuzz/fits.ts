@@ -1,0 +1,29 @@
+import type { JsonObject } from '../../../src/openapi/json.ts'
+import { countCharacters } from './values.ts'
+
+/** Whether a schema asks for more of a text than a length. */
+export function isStrict(schema: JsonObject): boolean {
+  const { type, pattern, format } = schema
+  return type === 'integer' || pattern !== undefined || format !== undefined || schema.enum !== undefined
+}
+
+/** Whether a text may stand where the schema is, as far as that is sure: white space around it may be cut off. */
+export function fits(value: string, schema: JsonObject): boolean {
+  if (schema.type === 'integer') {
+    const min = Number(schema.minimum ?? Number.NEGATIVE_INFINITY)
+    const max = Number(schema.maximum ?? Number.POSITIVE_INFINITY)
+    return /^\d+$/.test(value) && Number(value) >= min && Number(value) <= max
+  }
+  if (Array.isArray(schema.enum)) return schema.enum.includes(value)
+  const length = countCharacters(value)
+  if (length < Number(schema.minLength ?? 0) || length > Number(schema.maxLength ?? Number.POSITIVE_INFINITY))
+    return false
+  if (schema.format === 'date') return isDay(value)
+  if (schema.format === 'date-time') return !Number.isNaN(Date.parse(value)) && /T.*(Z|[+-]\d\d:\d\d)$/.test(value)
+  return typeof schema.pattern !== 'string' || new RegExp(schema.pattern, 'u').test(value.trim())
+}
+
+function isDay(value: string): boolean {
+  const day = new Date(`${value}T00:00:00Z`)
+  return /^\d{4}-\d\d-\d\d$/.test(value) && !Number.isNaN(day.getTime()) && day.toISOString().startsWith(value)
+}

@@ -1,0 +1,97 @@
+import fc from 'fast-check'
+import { readSampleCompany } from '../../../src/cli/sample-company.ts'
+import type { Json } from '../../../src/openapi/json.ts'
+
+/*
+ * What the description cannot say and the fuzzer must know, as data.
+ */
+
+/** Rules of the service beyond the schemas: a valid request may be refused with 400 if each of its issues is here. */
+export const RULES_BEYOND_SCHEMAS: readonly { operations: string[]; path: RegExp; message: RegExp; because: string }[] =
+  [
+    {
+      operations: ['createOrder', 'updateOrder'],
+      path: /^(client_id|status_id|tax_id)$/,
+      message: /is not of this company, or is deleted/,
+      because: 'it refers to a row, which must be the company’s',
+    },
+    {
+      operations: ['createOrder', 'updateOrder'],
+      path: /^discount_amount(_type)?$/,
+      message: /percentage must be at most 100|at most 2 decimals/,
+      because: 'it depends on another field or on what is stored; validators miscount multiples of 0.01',
+    },
+    {
+      operations: ['listOrders', 'readProduct'],
+      path: /^(client_id|status|id)$/,
+      message: /at most 9007199254740991/,
+      because: 'a query value is text, whose pattern cannot say how large the number is',
+    },
+    {
+      operations: ['readProduct'],
+      path: /^(style|sku|styleId|styleid|id)$/,
+      message: /is required|must not hold a comma|must not be dots only/,
+      because: 'it depends on the source in the path',
+    },
+    {
+      operations: ['presignUpload'],
+      path: /^fileName$/,
+      message: /must end in a name of/,
+      because: 'it counts behind the last slash, in normalised form and in bytes',
+    },
+  ]
+
+/** The status of a path parameter that does not fit; 404 unless it is here. */
+export const BAD_PATH: Readonly<Record<string, number>> = {
+  putEmailThread: 400,
+  readEmailThread: 400,
+  readThreadContext: 400,
+}
+
+/** The bytes that a body may have; 1 MiB unless it is here. */
+export const BODY_LIMIT_BYTES: Readonly<Record<string, number>> = { putEmailThread: 26_214_400 }
+
+const sample = readSampleCompany(Date.now())
+
+/** Somewhat more rows than the sample company has: the fuzzer makes more. */
+const MANY = 100
+
+const account = fc.constantFrom('sales@shop.example', 'Sales@Shop.Example', 'other@shop.example')
+const email = fc.constantFrom('new@fuzz.example', 'NEW@FUZZ.EXAMPLE', ...textsOf(sample.clients, 'email'))
+const threadId = fc.constantFrom(
+  't1',
+  't2',
+  't:4=+-_.',
+  ...textsOf(sample.thread_contexts, 'legacy_thread_id').slice(0, 3),
+)
+
+function textsOf<Name extends string>(rows: { [K in Name]?: string | null | undefined }[], name: Name): string[] {
+  return rows.flatMap((row) => row[name] ?? [])
+}
+
+/** Values of fields, by name, with which a request gets further than to the first lookup. The schema's own come too. */
+export const PREFERRED: Readonly<Record<string, fc.Arbitrary<Json>>> = {
+  client_id: fc.integer({ min: 1, max: MANY }),
+  status_id: fc.integer({ min: 1, max: 12 }),
+  tax_id: fc.constantFrom(0, 1, 2, 3, null),
+  discount_amount: fc.integer({ min: 0, max: 10_000 }).map((hundredths) => hundredths / 100),
+  account_email: account,
+  email,
+  legacyThreadId: threadId,
+}
+
+/** The same for what stands in a path or query. */
+export const PREFERRED_TEXT: Readonly<Record<string, fc.Arbitrary<string>>> = {
+  id: fc.oneof({ weight: 3, arbitrary: fc.integer({ min: 1, max: MANY }).map(String) }, email),
+  orderId: fc.integer({ min: 1, max: MANY }).map(String),
+  client_id: fc.integer({ min: 1, max: MANY }).map(String),
+  status: fc.integer({ min: 1, max: 12 }).map(String),
+  legacyThreadId: threadId,
+  account_email: account,
+  email,
+  style: fc.constantFrom('PC61', 'pc61 ', 'ST350', '1', 'nothing'),
+  styleId: fc.constantFrom('1', '2', '999999'),
+  sku: fc.constantFrom('B00010000', 'nothing'),
+  q: fc.constantFrom('cotton tee', 'PC61', 'crew', 'a', '555 01', '"'),
+  include: fc.constantFrom('local', 'local,lines', ' supplier_a , supplier_b', ''),
+}

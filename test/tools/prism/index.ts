@@ -1,0 +1,101 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { asObject, type JsonObject } from '../../../src/openapi/json.ts'
+import { type Exchange, readExchange } from './exchange.ts'
+import { Judge } from './judge.ts'
+import { startProxy } from './proxy.ts'
+
+/*
+ * npm run prism [-- TEST …]
+ *
+ * Runs the tests with every request and answer passed through Prism's validating proxy for the published description,
+ * or for the one that PRISM_DOCUMENT names. The proxy is installed at the first run, from a lockfile of its own.
+ */
+const ROOT = join(import.meta.dirname, '../../..')
+const DOCUMENT = process.env.PRISM_DOCUMENT ?? join(ROOT, 'src/docs/openapi.json')
+const VITEST = join(ROOT, 'node_modules/vitest/vitest.mjs')
+
+install()
+const started = Date.now()
+const proxy = await startProxy(DOCUMENT)
+const judge = new Judge(proxy, operationFinder(JSON.parse(readFileSync(DOCUMENT, 'utf8'))))
+const recorder = createServer(async (incoming, outgoing) => {
+  const verdict = await readForm(incoming)
+    .then(readExchange)
+    .then((exchange) => judge.hear(exchange))
+    .catch((error: unknown) => recordFault(`An exchange could not be judged: ${error}`))
+  outgoing.writeHead(verdict === '' ? 204 : 200).end(verdict)
+})
+recorder.listen(0, '127.0.0.1')
+await once(recorder, 'listening')
+
+const tests = spawn(
+  process.execPath,
+  [VITEST, 'run', '--config', 'test/vitest.config.ts', '--testTimeout', '60000', ...process.argv.slice(2)],
+  {
+    cwd: ROOT,
+    stdio: 'inherit',
+    env: { ...process.env, PRISM_RECORDER: `http://127.0.0.1:${(recorder.address() as AddressInfo).port}` },
+  },
+)
+const [code] = await once(tests, 'close')
+recorder.closeAllConnections()
+recorder.close()
+await proxy.close()
+report()
+if (code !== 0 || judge.failures.length > 0 || judge.exchanges === 0) process.exitCode = 1
+
+function install(): void {
+  if (existsSync(join(import.meta.dirname, 'node_modules/@stoplight/prism-cli'))) return
+  const options = { cwd: import.meta.dirname, stdio: 'inherit', shell: process.platform === 'win32' } as const
+  if (spawnSync('npm', ['ci', '--ignore-scripts'], options).status !== 0) throw new Error('The proxy is not installed.')
+}
+
+async function readForm(incoming: IncomingMessage): Promise<FormData> {
+  const chunks: Buffer[] = []
+  for await (const chunk of incoming) chunks.push(chunk)
+  const type = incoming.headers['content-type'] ?? ''
+  return new Response(Buffer.concat(chunks), { headers: { 'content-type': type } }).formData()
+}
+
+function recordFault(text: string): string {
+  judge.failures.push(text)
+  return text
+}
+
+/** Tells which operation an exchange belongs to. A path without parameters comes before one that fits it too. */
+function operationFinder(document: JsonObject): (exchange: Exchange) => string | undefined {
+  const operations = Object.entries(asObject(document.paths))
+    .sort(([a], [b]) => a.split('{').length - b.split('{').length)
+    .map(([path, item]) => ({
+      pattern: new RegExp(`^/api/v1${path.replaceAll(/\{\w+\}/g, '[^/?]+')}(\\?|$)`),
+      item: asObject(item),
+    }))
+  return ({ method, path }) => {
+    const operation = operations.find(({ pattern }) => pattern.test(path))?.item[method.toLowerCase()]
+    return operation === undefined ? undefined : String(asObject(operation).operationId)
+  }
+}
+
+function report(): void {
+  const judged = [...judge.covered.values()].flatMap((statuses) => [...statuses.values()])
+  const total = judged.reduce((sum, count) => sum + count, 0)
+  console.log(`\n${judge.exchanges} exchanges, ${total} through the proxy, ${judge.failures.length} with a violation`)
+  console.log(`${judge.covered.size} operations with ${judged.length} of their statuses:`)
+  for (const [operation, statuses] of [...judge.covered].sort()) {
+    const counts = [...statuses].sort(([a], [b]) => a - b).map(([status, count]) => `${status}: ${count}`)
+    console.log(`  ${operation.padEnd(18)} ${counts.join('  ')}`)
+  }
+  console.log(
+    `Requests refused: ${judge.refusedByBoth} by the proxy too, ${judge.refusedBeyondSchema} (400, 413, 415) by`,
+  )
+  console.log('rules that a schema does not say. Left out:')
+  for (const [reason, count] of judge.excluded) console.log(`  ${String(count).padStart(5)} ${reason}`)
+  for (const [reason, count] of judge.tolerated) console.log(`  Tolerated, ${count} times: ${reason}`)
+  for (const failure of judge.failures.slice(0, 20)) console.log(`\n${failure}`)
+  console.log(`${Math.round((Date.now() - started) / 1000)} s`)
+}

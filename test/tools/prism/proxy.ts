@@ -1,0 +1,127 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import * as z from 'zod'
+import { findFreePort } from '../../../src/cli/start-dev.ts'
+import type { Exchange } from './exchange.ts'
+
+const HERE = import.meta.dirname
+const PRISM = join(HERE, 'node_modules/@stoplight/prism-cli/dist/index.js')
+const HOST = '127.0.0.1'
+const BASE = '/api/v1'
+const READY_MS = 30_000
+const ANSWER_MS = 20_000
+const ID_HEADER = 'x-exchange'
+/** The proxy has these from its own connections. */
+const NOT_PASSED_ON = new Set(['host', 'content-length', 'transfer-encoding', 'connection', 'content-encoding'])
+
+const violationsSchema = z.array(z.object({ location: z.array(z.coerce.string()), message: z.string() }))
+
+export interface Violation {
+  where: 'request' | 'response'
+  /** Such as `body.data.0.id: must be integer`. */
+  text: string
+}
+
+export interface ValidatingProxy {
+  /** Sends an exchange's request through the proxy, which gets its recorded answer from behind and judges both. */
+  judge: (exchange: Exchange) => Promise<Violation[]>
+  close: () => Promise<void>
+}
+
+/**
+ * Starts Prism's validating proxy, as its command line does, before a server that repeats recorded answers.
+ *
+ * @param document path of an OpenAPI document
+ */
+export async function startProxy(document: string): Promise<ValidatingProxy> {
+  const recorded = new Map<string, Exchange>()
+  const upstream = createServer(async (incoming, outgoing) => {
+    // Who answers before the whole request has come resets the connection of one who still sends.
+    for await (const _ of incoming);
+    const exchange = recorded.get(String(incoming.headers[ID_HEADER]))
+    if (!exchange) return void outgoing.writeHead(501).end()
+    for (const [name, value] of exchange.responseHeaders) if (isPassedOn(name)) outgoing.appendHeader(name, value)
+    outgoing.writeHead(exchange.status).end(exchange.responseBody)
+  })
+  upstream.listen(0, HOST)
+  await once(upstream, 'listening')
+  const port = await findFreePort()
+  const behind = `http://${HOST}:${(upstream.address() as AddressInfo).port}`
+  const options = ['--host', HOST, '--port', String(port), '--cors', 'false', '--verboseLevel', 'silent']
+  const prism = spawn(process.execPath, [PRISM, 'proxy', document, behind, ...options], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+    env: { ...process.env, SCARF_ANALYTICS: 'false' },
+  })
+  const ended = once(prism, 'close')
+  await waitUntilListening(port)
+
+  let last = 0
+  return {
+    judge: async (exchange) => {
+      const id = String(++last)
+      recorded.set(id, exchange)
+      try {
+        return await send(port, id, exchange)
+      } finally {
+        recorded.delete(id)
+      }
+    },
+    close: async () => {
+      prism.kill()
+      await ended
+      upstream.closeAllConnections()
+      upstream.close()
+    },
+  }
+}
+
+async function send(port: number, id: string, exchange: Exchange): Promise<Violation[]> {
+  const { method, path, requestBody } = exchange
+  const options = { host: HOST, port, method, path: path.slice(BASE.length), agent: false }
+  const sent = request({ ...options, signal: AbortSignal.timeout(ANSWER_MS) })
+  for (const [name, value] of exchange.requestHeaders) if (isPassedOn(name)) sent.setHeader(name, value)
+  sent.setHeader(ID_HEADER, id)
+  if (requestBody.length > 0) sent.setHeader('content-length', requestBody.length)
+  sent.end(requestBody)
+  const [answer]: IncomingMessage[] = await once(sent, 'response')
+  if (!answer) throw new Error('The proxy gave no answer.')
+  const chunks: Buffer[] = []
+  for await (const chunk of answer) chunks.push(chunk)
+  return readViolations(answer, Buffer.concat(chunks).toString(), exchange)
+}
+
+/** The proxy tells in a header what it found; an answer that is not the recorded one is its own, for what it cannot do. */
+function readViolations(answer: IncomingMessage, body: string, exchange: Exchange): Violation[] {
+  const header = answer.headers['sl-violations']
+  if (header === undefined) {
+    if (answer.statusCode === exchange.status) return []
+    return [{ where: 'response', text: `the proxy answered ${answer.statusCode} by itself: ${body.slice(0, 300)}` }]
+  }
+  const text = String(header)
+  if (!text.startsWith('[')) return [{ where: 'response', text: text.slice(0, 2_000) }]
+  return violationsSchema.parse(JSON.parse(text)).map(({ location: [place, ...path], message }) => ({
+    where: place === 'request' ? 'request' : 'response',
+    text: `${path.join('.')}: ${message}`,
+  }))
+}
+
+function isPassedOn(header: string): boolean {
+  return !NOT_PASSED_ON.has(header.toLowerCase())
+}
+
+async function waitUntilListening(port: number): Promise<void> {
+  const latest = Date.now() + READY_MS
+  for (;;) {
+    const isListening = await fetch(`http://${HOST}:${port}/`).then(
+      () => true,
+      () => false,
+    )
+    if (isListening) return
+    if (Date.now() > latest) throw new Error('The proxy did not get ready.')
+    await sleep(100)
+  }
+}
