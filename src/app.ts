@@ -1,25 +1,29 @@
 import type { MiddlewareHandler } from 'hono'
-import { HTTPException } from 'hono/http-exception'
 import { Hono } from 'hono/tiny'
 import { authenticate } from './auth/authenticate.ts'
+import { routes as clients } from './clients/routes.ts'
+import { type AppEnv, openContext } from './context.ts'
 import { contracts } from './contracts.ts'
 import { databaseMessage } from './db/client.ts'
 import type { Env } from './env.ts'
-import { mountUploadRelay } from './files/routes.ts'
-import type { AppEnv } from './context.ts'
+import { RELAY, relayUpload } from './files/relay.ts'
+import { routes as files } from './files/routes.ts'
 import type { Contract } from './http/contract.ts'
 import { BUDGET_MS, DeadlineError, withDeadline } from './http/deadline.ts'
 import { honoPath } from './http/endpoint.ts'
-import { ApiError, errorResponse, invalid, notFound } from './http/errors.ts'
+import { ApiError, errorResponse, notFound } from './http/errors.ts'
 import { log } from './http/log.ts'
+import { routes as threadContext } from './mail/context/routes.ts'
+import { routes as emailThreads } from './mail/threads/routes.ts'
+import { routes as orders } from './orders/routes.ts'
+import { routes as products } from './products/routes.ts'
 import { rateLimit } from './rate-limit/middleware.ts'
-import { mountAll } from './routes.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 export const app = new Hono<AppEnv>({ strict: false })
 
-/** What a page of another origin may read of an answer. */
+/** The response headers that pages of other origins may read. */
 const EXPOSED_HEADERS =
   'X-Request-Id,Retry-After,RateLimit-Policy,RateLimit,Accept-Encoding,ETag,Server-Timing,X-Bookmark'
 
@@ -46,7 +50,7 @@ app.use(async (c, next) => {
   })
 })
 
-/** Any page may ask for anything: what protects is the token, which no browser sends by itself. */
+/** Every origin may send every request: what protects is the token, which no browser sends by itself. */
 const preflight = async (requestedHeaders: string) =>
   new Response(null, {
     status: 204,
@@ -62,7 +66,7 @@ app.use((c, next) =>
   c.req.method === 'OPTIONS' ? preflight(c.req.header('access-control-request-headers') ?? '') : next(),
 )
 
-// Hono hands only Errors to onError; whatever else is thrown must not escape as a bare 500.
+// Hono passes only Errors to onError; anything else that is thrown must not become a bare 500.
 const catchAnything: MiddlewareHandler<AppEnv> = async (c, next) => {
   try {
     await next()
@@ -79,7 +83,7 @@ app.onError((error, c) => toResponse(error, c.get('requestId')))
 app.notFound(async (c) => {
   const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !c.req.path.startsWith('/api/')
   const asset = mayBeAsset ? await fetchAsset(c.env, c.req.raw) : null
-  return asset && asset.status !== 404 ? asset : errorResponse(notFound('There is no such path.'))
+  return asset && asset.status !== 404 ? asset : errorResponse(notFound('Path'))
 })
 
 const api = new Hono<AppEnv>({ strict: false })
@@ -91,21 +95,21 @@ api.get('/openapi.json', async (c) => {
 })
 api.all('/openapi.json', allow(['GET', 'HEAD']))
 
-api.use(authenticate)
+api.use(authenticate, openContext)
 
-// Caught once more behind the limit, so that the headers of an authenticated answer stand on these failures too.
+// Errors are caught again behind the limit, so that their responses have the limit's headers too.
 api.use(rateLimit, catchAnything, async (c, next) => {
-  if (c.get('context').token.suspended) throw new ApiError('forbidden', { message: 'The company is suspended.' })
+  if (c.get('context').token.suspended) throw new ApiError('forbidden', { message: 'The company is suspended' })
   await next()
 })
 
-mountAll(api)
+for (const mount of [...clients, ...orders, ...products, ...threadContext, ...emailThreads, ...files]) mount(api)
 
 for (const [path, methods] of methodsByPath(contracts)) api.all(path, allow(methods))
 
 app.route('/api/v1', api)
 
-mountUploadRelay(app)
+app.put(`${RELAY}*`, relayUpload)
 
 async function fetchAsset({ ASSETS }: Env, request: Request): Promise<Response> {
   const asset = await withDeadline(ASSETS.fetch(request), BUDGET_MS.assets)
@@ -113,17 +117,17 @@ async function fetchAsset({ ASSETS }: Env, request: Request): Promise<Response> 
   return new Response(asset.body, asset)
 }
 
-/** Refuses whatever no route has taken: the path knows these methods only. */
+/** Refuses the methods of a path that no route has. */
 function allow(methods: readonly string[]): MiddlewareHandler<AppEnv> {
-  return (c) => {
+  return () => {
     throw new ApiError('method_not_allowed', {
-      message: `${c.req.method} is not among ${methods.join(', ')}.`,
+      message: `Method not allowed: use ${methods.join(', ')}`,
       headers: { Allow: methods.join(', ') },
     })
   }
 }
 
-/** The methods that each path knows; HEAD wherever GET is. */
+/** The methods of each path; HEAD wherever GET is. */
 function methodsByPath(all: readonly Contract[]): Map<string, string[]> {
   const paths = new Map<string, string[]>()
   for (const contract of all) {
@@ -136,23 +140,19 @@ function methodsByPath(all: readonly Contract[]): Map<string, string[]> {
 
 function toResponse(thrown: unknown, requestId: string): Response {
   if (thrown instanceof ApiError) return errorResponse(thrown)
-  // The validator's own refusals: only malformed JSON comes this way.
-  if (thrown instanceof HTTPException && thrown.status === 400) {
-    return errorResponse(invalid([{ path: '', message: 'the body is not valid JSON' }]))
-  }
   log('failure', { request_id: requestId, error: describe(thrown) })
   return errorResponse(
-    new ApiError('internal_error', { message: `The server failed. Tell us the request id ${requestId}.` }),
+    new ApiError('internal_error', { message: `Internal error: report the request id ${requestId}` }),
   )
 }
 
-/** What may be logged of a failure: never a message that can hold values; D1's own words name columns only. */
+/** What is logged of a failure: no message that may hold values; D1's own messages name columns only. */
 function describe(thrown: unknown): string {
   if (!(thrown instanceof Error)) return typeof thrown
-  const words = databaseMessage(thrown)
-  const isHarmless = words.startsWith('D1_') || thrown instanceof DeadlineError
+  const message = databaseMessage(thrown)
+  const isHarmless = message.startsWith('D1_') || thrown instanceof DeadlineError
   // The stack begins with the message, whose own lines could look like frames.
   const stack = (thrown.stack ?? '').replace(thrown.message, '')
   const frames = stack.split('\n').filter((line) => line.trimStart().startsWith('at '))
-  return [thrown.name, isHarmless ? words : '', ...frames.slice(0, 6)].filter(Boolean).join(' | ')
+  return [thrown.name, isHarmless ? message : '', ...frames.slice(0, 6)].filter(Boolean).join(' | ')
 }

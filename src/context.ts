@@ -1,31 +1,32 @@
+import type { MiddlewareHandler } from 'hono'
+import { startDelivery } from './accounting/delivery.ts'
 import type { Token } from './auth/tokens.ts'
-import type { Database } from './db/client.ts'
+import { type CompanyContext, databaseFor } from './db/client.ts'
 import type { Env } from './env.ts'
+import { deploymentStorage } from './files/r2-storage.ts'
 import type { FileStorage } from './files/storage.ts'
+import type { Lease } from './http/memory.ts'
 import type { RequestUsage } from './rate-limit/usage.ts'
 import type { Verdict } from './rate-limit/window.ts'
-import type { Lease } from './http/memory.ts'
 
-/** What a handler knows of the request that it answers. The company is the token's; there is no other. */
-export interface RequestContext {
+/** What a handler knows of its request. The company is the token's; there is no other. */
+export interface RequestContext extends CompanyContext {
   requestId: string
-  /** Milliseconds since the epoch, when the request came. */
+  /** When the request arrived, in milliseconds since the epoch. */
   now: number
   token: Token
-  companyId: number
-  db: Database
-  /** Where files are kept for companies without a storage of their own; null where the deployment has none. */
-  deploymentStorage: FileStorage | null
-  /** What may be old: suppliers' answers. */
+  /** Opens the storage of companies without one of their own; null where the deployment has none. */
+  deploymentStorage: () => FileStorage | null
+  /** What may be stale: suppliers' responses. */
   cache: KVNamespace
   /** Decrypts the credentials of integrations. */
   credentialsKey: string
   /** The request's `If-None-Match`. */
   ifNoneMatch: string | null
-  /** After the answer: has the company's notices for its accounting system delivered. */
-  wakeAccounting: () => void
-  /** Work that goes on after the answer. */
-  later: (work: Promise<unknown>) => void
+  /** Starts the delivery of the company's accounting events, after the response. */
+  deliverAccounting: () => void
+  /** Work that continues after the response. */
+  waitUntil: (work: Promise<unknown>) => void
 }
 
 /** Hono's types of this application. */
@@ -36,11 +37,43 @@ export interface AppEnv {
     token?: Token
     context: RequestContext
     usage: RequestUsage
-    /** What the limiter says of this request. */
+    /** The limiter's verdict on this request. */
     limit: Promise<Verdict>
-    /** What the request holds of the isolate's memory for large bodies. */
+    /** The memory for large bodies that the request uses. */
     lease: Lease
+    /** What the endpoint's `prefetch` reads. */
+    prefetched: Promise<void> | undefined
     /** The matched contract's operation, for the log. */
     operation?: string
   }
+}
+
+/** Opens the company's database and hands the bindings on, each as what it is for. Runs behind `authenticate`. */
+export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const token = c.get('token')
+  if (!token) throw new Error('The request is not authenticated.')
+  const { env } = c
+  const now = Date.now()
+  const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
+  const meter = c.get('usage')
+  const db = databaseFor(env.DB, token.companyId, { bookmark: c.req.header('x-bookmark'), meter })
+  c.set('context', {
+    requestId: c.get('requestId'),
+    now,
+    token,
+    companyId: token.companyId,
+    db,
+    deploymentStorage: () => deploymentStorage(env, c.req.url, now),
+    cache: env.CACHE,
+    credentialsKey: env.CREDENTIALS_KEY,
+    ifNoneMatch: c.req.header('if-none-match') ?? null,
+    deliverAccounting: () => waitUntil(startDelivery(env, token.companyId)),
+    waitUntil,
+  })
+  await next()
+
+  const bookmark = db.bookmark()
+  const { headers } = c.res
+  if (bookmark) headers.set('X-Bookmark', bookmark)
+  headers.set('Server-Timing', `db;dur=${db.waitedMs()}`)
 }

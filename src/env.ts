@@ -1,9 +1,18 @@
-import type { AccountingDelivery } from './accounting/delivery.ts'
-import type { RateLimiter } from './rate-limit/limiter.ts'
+import type { Demand, Lease } from './rate-limit/window.ts'
+
+/** Counts one token's requests: see `rate-limit/limiter.ts`. */
+interface RateLimiter extends Rpc.DurableObjectBranded {
+  acquire(demand: Demand): Lease
+}
+
+/** Delivers one company's accounting events: see `accounting/delivery.ts`. */
+interface AccountingDelivery extends Rpc.DurableObjectBranded {
+  start(companyId: number): Promise<void>
+}
 
 declare global {
   namespace Cloudflare {
-    /** What `wrangler.toml` binds. Only `app.ts` and `index.ts` hand these on; nothing else reads `env`. */
+    /** The bindings of `wrangler.toml`. `context.ts` hands them on to the slices, which do not read `env`. */
     interface Env {
       DB: D1Database
       CACHE: KVNamespace

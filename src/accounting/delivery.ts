@@ -31,7 +31,7 @@ export class AccountingDelivery extends DurableObject<Env> {
   private connection: Connection | null = null
 
   /** Begins as soon as possible, after the run that is under way, but not before a failed run is to be repeated. */
-  async wake(companyId: number): Promise<void> {
+  async start(companyId: number): Promise<void> {
     this.ctx.storage.kv.put('company', companyId)
     await this.wakeAt(Math.max(Date.now(), this.ctx.storage.kv.get<Retry>('retry')?.at ?? 0))
   }
@@ -110,10 +110,10 @@ export class AccountingDelivery extends DurableObject<Env> {
 }
 
 /** Has the company's notices delivered soon. A call that is lost is made up for by the sweep. */
-export async function wakeDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, companyId: number): Promise<void> {
+export async function startDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, companyId: number): Promise<void> {
   try {
     const { ACCOUNTING_DELIVERY: objects } = env
-    await withDeadline(objects.get(objects.idFromName(String(companyId))).wake(companyId), BUDGET_MS.afterwards)
+    await withDeadline(objects.get(objects.idFromName(String(companyId))).start(companyId), BUDGET_MS.afterwards)
   } catch (error) {
     log('accounting_wake_failed', { company_id: companyId, error: error instanceof Error ? error.name : typeof error })
   }

@@ -126,7 +126,7 @@ export async function loadOrder(db: Database, companyId: number, orderId: number
 async function coverAndLoad(db: Database, companyId: number, orderId: number, nowMs: number) {
   const isOfOrder = sql`company_id = ${companyId} AND order_id = ${orderId} AND ${IS_NOT_DONE}`
   const first = sql`SELECT min(id) FROM accounting_outbox WHERE ${isOfOrder} AND state = 'pending'`
-  const [covered, notices, [link], [core], items] = await db.writeRepeatably([
+  const [covered, notices, [link], [core], items] = await db.writeIdempotent([
     orm
       .update(accountingOutbox)
       .set({ ...DONE, updated_at: nowMs })

@@ -1,7 +1,4 @@
 import type { MiddlewareHandler } from 'hono'
-import { wakeDelivery } from '../accounting/delivery.ts'
-import { databaseFor } from '../db/client.ts'
-import { deploymentStorage } from '../files/r2-storage.ts'
 import type { AppEnv } from '../context.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError } from '../http/errors.ts'
@@ -14,7 +11,7 @@ import { cachedToken, hashToken, loadToken, type Token, touchToken, wasValid } f
 
 const BEARER = /^Bearer +([0-9a-f]{64})$/i
 
-/** Finds out whose request this is, and opens its way to the company's database. */
+/** Finds the request's token and what it has used of its limits. */
 export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
   const now = Date.now()
   const secret = BEARER.exec(c.req.header('authorization') ?? '')?.[1]
@@ -27,35 +24,17 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
   const token = cached === undefined ? await lookUp(c.env, hash, networkOf(address), now, requestId) : cached
   if (!token) throw unauthenticated()
 
-  const later = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
-  const usage = new RequestUsage(limiterOf(hash), remoteLimiter(c.env, hash, requestId, later))
-  const db = databaseFor(c.env.DB, token.companyId, { bookmark: c.req.header('x-bookmark'), meter: usage })
+  const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
+  const usage = new RequestUsage(limiterOf(hash), remoteLimiter(c.env, hash, requestId, waitUntil))
   c.set('token', token)
   c.set('usage', usage)
-  c.set('context', {
-    requestId,
-    now,
-    token,
-    companyId: token.companyId,
-    db,
-    deploymentStorage: deploymentStorage(c.env, c.req.url, now),
-    cache: c.env.CACHE,
-    credentialsKey: c.env.CREDENTIALS_KEY,
-    ifNoneMatch: c.req.header('if-none-match') ?? null,
-    wakeAccounting: () => later(wakeDelivery(c.env, token.companyId)),
-    later,
-  })
   await next()
 
-  later(
+  waitUntil(
     touchToken(c.env.DB, token, now)
       .then((databaseMs) => usage.charge(databaseMs))
       .catch(() => undefined),
   )
-  const bookmark = db.bookmark()
-  const { headers } = c.res
-  if (bookmark) headers.set('X-Bookmark', bookmark)
-  headers.set('Server-Timing', `db;dur=${db.waitedMs()}`)
 }
 
 /** @throws ApiError 401 for an unknown token; 429 where its network has sent too many of them */

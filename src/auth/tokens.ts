@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { and, eq, isNull, lt, or } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
-import { askDatabase } from '../db/client.ts'
+import { runQuery } from '../db/client.ts'
 import { apiTokens, companies } from '../db/schema.ts'
 import { LruCache } from '../http/cache.ts'
 import { isPermission, type Permission } from './permissions.ts'
@@ -71,7 +71,7 @@ export async function loadToken(binding: D1Database, hash: string, now: number):
     .from(apiTokens)
     .innerJoin(companies, eq(companies.id, apiTokens.company_id))
     .where(eq(apiTokens.token_hash, hash))
-  const [row] = await askDatabase(async () => query, true)
+  const [row] = await runQuery(async () => query, true)
   if (!row) {
     cache.delete(hash)
     return
@@ -100,7 +100,7 @@ export async function touchToken(binding: D1Database, token: Token, now: number)
         or(isNull(apiTokens.last_used_at), lt(apiTokens.last_used_at, now - LAST_USED_EVERY_MS + 1)),
       ),
     )
-  const { meta } = await askDatabase(async () => query, true)
+  const { meta } = await runQuery(async () => query, true)
   return meta.duration
 }
 

@@ -1,4 +1,4 @@
-import { isoTime } from '../http/time.ts'
+import { isoTime } from '../http/contract.ts'
 import type { HeldCompany, NoticeRow } from './accounting-notices.ts'
 
 const HEADINGS = ['ID', 'COMPANY', 'ORDER', 'CHANGE', 'STATE', 'TRIES', 'NEXT TRY', 'LAST ERROR']

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { isoDate } from '../http/time.ts'
+import { isoDate } from '../http/contract.ts'
 import { checkSeed, type SeedFile } from './seed-file.ts'
 
 const DAY_MS = 86_400_000

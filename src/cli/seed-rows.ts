@@ -1,6 +1,6 @@
 import type { artworks, catalogItems, clients, invoiceItems, invoices, orders, payments } from '../db/schema.ts'
 import { digitsOf, fold, searchText } from '../db/search.ts'
-import { isoDate } from '../http/time.ts'
+import { isoDate } from '../http/contract.ts'
 import type { SeedFile } from './seed-file.ts'
 
 type SeedOrder = SeedFile['orders'][number]

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { and, asc, eq, isNull, lt, sql } from 'drizzle-orm'
 import { hashToken } from '../auth/tokens.ts'
 import { apiTokens, companies } from '../db/schema.ts'
-import { isoTime } from '../http/time.ts'
+import { isoTime } from '../http/contract.ts'
 import { CommandError } from './command.ts'
 import type { CommandDatabase } from './database.ts'
 

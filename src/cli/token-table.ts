@@ -1,5 +1,5 @@
 import { PERMISSIONS } from '../auth/permissions.ts'
-import { isoTime } from '../http/time.ts'
+import { isoTime } from '../http/contract.ts'
 import type { TokenRow } from './token-store.ts'
 
 const HEADINGS = ['ID', 'COMPANY', 'NAME', 'STATE', 'CREATED', 'LAST USED', 'EXPIRES', 'PERMISSIONS']

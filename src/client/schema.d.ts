@@ -864,7 +864,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "unauthenticated",
-                 *         "message": "A valid bearer token is required.",
+                 *         "message": "A valid bearer token is required",
                  *         "details": null
                  *       }
                  *     }
@@ -906,7 +906,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "not_found",
-                 *         "message": "There is no such resource in this company.",
+                 *         "message": "Resource not found",
                  *         "details": null
                  *       }
                  *     }
@@ -927,7 +927,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "An integration that this needs is not available.",
+                 *         "message": "A required integration is not available",
                  *         "details": {
                  *           "reason": "integration_missing"
                  *         }
@@ -974,7 +974,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "The body must be sent with Content-Type: application/json.",
+                 *         "message": "The body must be sent with Content-Type: application/json",
                  *         "details": null
                  *       }
                  *     }
@@ -996,7 +996,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "rate_limited",
-                 *         "message": "Too many requests. Retry after the time given.",
+                 *         "message": "Too many requests: retry after the time in Retry-After",
                  *         "details": null
                  *       }
                  *     }
@@ -1038,7 +1038,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "internal_error",
-                 *         "message": "A supplier failed.",
+                 *         "message": "An upstream system failed",
                  *         "details": {
                  *           "reason": "supplier_unavailable"
                  *         }
@@ -1062,7 +1062,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "internal_error",
-                 *         "message": "The service is busy. Retry after the time given.",
+                 *         "message": "The service is busy: retry after the time in Retry-After",
                  *         "details": null
                  *       }
                  *     }

@@ -1,6 +1,15 @@
 import * as z from 'zod/mini'
-import { dateTime, defineContract, id, oneLine, queryEmail, text, trimmed } from '../http/contract.ts'
-import { pageOf, pageQuery } from '../http/pagination.ts'
+import {
+  dateTime,
+  defineContract,
+  id,
+  oneLine,
+  pageOf,
+  pageQuery,
+  queryEmail,
+  text,
+  trimmed,
+} from '../http/contract.ts'
 
 export const email = z
   .pipe(z.string().check(z.trim()), z.email().check(z.maxLength(255)))
@@ -67,7 +76,7 @@ export const listClients = defineContract({
     ...pageQuery,
     q: z.optional(text(0, 200)).check(z.describe('Search text. Blank: no filter.')),
   }),
-  answer: pageOf(client),
+  response: pageOf(client),
   errors: [],
 })
 
@@ -78,7 +87,7 @@ export const createClient = defineContract({
   tag: 'Clients',
   permission: 'clients:write',
   body: newClient,
-  answer: one,
+  response: one,
   errors: [],
 })
 
@@ -90,7 +99,7 @@ export const readClient = defineContract({
   permission: 'clients:read',
   params: clientKey,
   query: clientLookup,
-  answer: one,
+  response: one,
   errors: ['not_found'],
 })
 
@@ -103,6 +112,8 @@ export const updateClient = defineContract({
   params: clientKey,
   query: clientLookup,
   body: clientChanges,
-  answer: one,
+  response: one,
   errors: ['not_found'],
 })
+
+export const endpoints = [listClients, createClient, readClient, updateClient]

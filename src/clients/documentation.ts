@@ -24,7 +24,7 @@ export const documentation = {
       'Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone; three digits and more, and a `q` of digits only, match the digits of a phone whatever stands between them.',
     example: {
       query: { q: 'rowing', page: 1, per_page: 25 },
-      answer: { data: [exampleClient], pagination: { page: 1, per_page: 25, total: 1 } },
+      response: { data: [exampleClient], pagination: { page: 1, per_page: 25, total: 1 } },
     },
   },
   createClient: {
@@ -32,14 +32,14 @@ export const documentation = {
     description: 'Only `company_name` is required. The company is the one of the token; `company_id` is refused.',
     example: {
       body: { company_name: 'Harbor Rowing Club', first_name: 'Ines', email: 'ines@harbor-rowing.example' },
-      answer: { client: exampleClient },
+      response: { client: exampleClient },
     },
   },
   readClient: {
     summary: 'Read a client by id or email',
     description:
       'Three lookups: a numeric id in the path; a percent-encoded email in the path; or the query `email` with any placeholder in the path (the query wins). Where several clients have the email, one that is not deleted comes first, then the lowest id. A soft-deleted client is still found.',
-    example: { params: { id: '42' }, answer: { client: exampleClient } },
+    example: { params: { id: '42' }, response: { client: exampleClient } },
   },
   updateClient: {
     summary: 'Update, soft-delete or restore a client',
@@ -48,7 +48,7 @@ export const documentation = {
     example: {
       params: { id: '42' },
       body: { phone: '(555) 010-0142' },
-      answer: { client: exampleClient },
+      response: { client: exampleClient },
     },
   },
 } satisfies Record<string, Documentation>

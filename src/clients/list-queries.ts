@@ -1,12 +1,12 @@
 import { desc, eq, type SQL, sql } from 'drizzle-orm'
+import type { RequestContext } from '../context.ts'
 import { orm, type Placeholders, prepare } from '../db/client.ts'
 import { clientColumns, jsonRow } from '../db/columns.ts'
 import { IS_NEAR_END, OFFSET_MAX, spanOfPage, takenIf, totalOfCounted } from '../db/paging.ts'
 import { clientBlocks, clientSearchCounts, clients, companies } from '../db/schema.ts'
 import { blockOfGram, type ClientSearch, clientSearch, gramBlock, gramPrefix, idOf, inSlot } from '../db/search.ts'
 import { LruCache } from '../http/cache.ts'
-import type { RequestContext } from '../context.ts'
-import { offsetOf, type Page } from '../http/pagination.ts'
+import { offsetOf, type Page } from '../http/contract.ts'
 import type { ClientRow } from './present.ts'
 
 /** Up to so many hits are gathered by one search; where there are more, a second one counts them by block. */
@@ -102,7 +102,7 @@ async function readCounted(context: RequestContext, search: string, query: Retur
   const counts = found[0]?.counts
   if (counts) {
     const write = [cacheCounts({ companyId, search, counts, now }), trimCachedCounts({ companyId })] as const
-    context.later(db.writeRepeatably(write).catch(() => undefined))
+    context.waitUntil(db.writeIdempotent(write).catch(() => undefined))
   }
   return { rows: found.flatMap((row) => row.client ?? []), total: found[0]?.total ?? 0 }
 }

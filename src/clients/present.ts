@@ -1,5 +1,5 @@
 import type { clientColumns, RowOf } from '../db/columns.ts'
-import { isoTime } from '../http/time.ts'
+import { isoTime } from '../http/contract.ts'
 
 /** What a query of a client brings. */
 export type ClientRow = RowOf<typeof clientColumns>

@@ -1,10 +1,10 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
+import type { RequestContext } from '../context.ts'
 import { type Actor, actorOf, auditEntry } from '../db/audit.ts'
 import { type Database, orm, type Placeholders, prepare } from '../db/client.ts'
 import { clientColumns, given } from '../db/columns.ts'
 import { clients } from '../db/schema.ts'
 import { digitsOf, fold } from '../db/search.ts'
-import type { RequestContext } from '../context.ts'
 import type { ClientFields } from './contract.ts'
 import type { ClientRow } from './present.ts'
 
@@ -84,7 +84,7 @@ export async function updateClient(context: RequestContext, key: ClientKey, fiel
   const which = 'id' in key ? { ofId: key.id } : { ofEmail: fold(key.email) }
   const values = { ...actorOf(context), ...valuesOf(fields), ...which }
   // A change of the email, or of `deleted`, can make an email name another client the second time.
-  const write = 'id' in key ? db.writeRepeatably : db.write
+  const write = 'id' in key ? db.writeIdempotent : db.write
   const [, [row]] = await write([change.audit(values), change.row(values)])
   return row
 }

@@ -1,34 +1,32 @@
-import type { Hono } from 'hono'
-import type { AppEnv } from '../context.ts'
 import { parseId } from '../http/contract.ts'
-import { mount } from '../http/endpoint.ts'
+import { route } from '../http/endpoint.ts'
 import { notFound } from '../http/errors.ts'
 import * as contract from './contract.ts'
 import { listClients } from './list-queries.ts'
 import { presentClient } from './present.ts'
 import * as queries from './queries.ts'
 
-export function mountClients(app: Hono<AppEnv>): void {
-  mount(app, contract.listClients, async ({ query: { q, ...page } }, context) => {
+export const routes = [
+  route(contract.listClients, async ({ query: { q, ...page } }, context) => {
     const { rows, total } = await listClients(context, page, q?.trim() ?? '')
     return { data: rows.map(presentClient), pagination: { page: page.page, per_page: page.per_page, total } }
-  })
+  }),
 
-  mount(app, contract.createClient, async ({ body }, context) => ({
+  route(contract.createClient, async ({ body }, context) => ({
     client: presentClient(await queries.createClient(context, body)),
-  }))
+  })),
 
-  mount(app, contract.readClient, async ({ params, query }, { db, companyId }) =>
+  route(contract.readClient, async ({ params, query }, { db, companyId }) =>
     one(await queries.findClient(db, companyId, keyOf(params.id, query.email))),
-  )
+  ),
 
-  mount(app, contract.updateClient, async ({ params, query, body }, context) =>
+  route(contract.updateClient, async ({ params, query, body }, context) =>
     one(await queries.updateClient(context, keyOf(params.id, query.email), body)),
-  )
-}
+  ),
+]
 
 function one(row: Parameters<typeof presentClient>[0] | undefined) {
-  if (!row) throw notFound('There is no such client.')
+  if (!row) throw notFound('Client')
   return { client: presentClient(row) }
 }
 
@@ -38,5 +36,5 @@ function keyOf(segment: string, email: string | undefined): queries.ClientKey {
   const id = parseId(segment)
   if (id !== null) return { id }
   if (segment.includes('@')) return { email: segment.trim() }
-  throw notFound('There is no such client.')
+  throw notFound('Client')
 }

@@ -83,11 +83,17 @@ export interface Database {
    * A write that leaves and answers the same when it is carried out twice, but for what only counts writes (audit,
    * notices, revisions): repeated as a read is.
    */
-  writeRepeatably<T extends Statements>(queries: T): Promise<Results<T>>
+  writeIdempotent<T extends Statements>(queries: T): Promise<Results<T>>
   /** Where the next read must at least be, for the caller's `X-Bookmark`. */
   bookmark(): string | null
   /** Milliseconds spent waiting for the database so far. */
   waitedMs(): number
+}
+
+/** Whose data a query reads or changes, and where it is. Every query function takes it first. */
+export interface CompanyContext {
+  companyId: number
+  db: Database
 }
 
 /** What a batch gave, and how much of the database's time it took. */
@@ -122,7 +128,7 @@ export function databaseFor(
   async function run<T extends Statements>(queries: T, isRepeatable: boolean): Promise<Results<T>> {
     const start = Date.now()
     try {
-      const { values } = await askDatabase(() => meter.run(() => runBatch(session, queries)), isRepeatable)
+      const { values } = await runQuery(() => meter.run(() => runBatch(session, queries)), isRepeatable)
       return values as Results<T>
     } finally {
       waited += Date.now() - start
@@ -132,7 +138,7 @@ export function databaseFor(
   return {
     read: (queries) => run(queries, true),
     write: (queries) => run(queries, false),
-    writeRepeatably: (queries) => run(queries, true),
+    writeIdempotent: (queries) => run(queries, true),
     bookmark: () => session.getBookmark(),
     waitedMs: () => waited,
   }
@@ -157,7 +163,7 @@ async function runBatch(session: ReturnType<D1Database['withSession']>, statemen
  *
  * @throws DeadlineError when it takes too long: a write may then still happen
  */
-export function askDatabase<T>(work: () => Promise<T>, isRepeatable: boolean): Promise<T> {
+export function runQuery<T>(work: () => Promise<T>, isRepeatable: boolean): Promise<T> {
   const asked = isRepeatable ? repeatOnce(work) : work()
   return withDeadline(asked, BUDGET_MS.database)
 }

@@ -6,10 +6,10 @@ import { accountingOutbox } from './schema.ts'
 /**
  * A statement for the batch of an order's change: the notice for the accounting system. It is written when the request,
  * else the company, wants the accounting system told, the company's integration is enabled, and `when` holds. It gives
- * a row when it is: then somebody should call `wakeAccounting` after the commit. It is due when the call of its order
+ * a row when it is: then somebody should call `deliverAccounting` after the commit. It is due when the call of its order
  * that is under way is, so that a due row can always be delivered.
  */
-export function accountingNotice(
+export function accountingEvent(
   { companyId, now, requested }: Placeholders<'companyId' | 'now', 'requested'>,
   operation: 'create' | 'update' | 'delete',
   orderId: SQL,

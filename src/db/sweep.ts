@@ -27,7 +27,7 @@ const OPTIMIZE_AT_MS = 3 * 3_600_000
 const SWEEP_INTERVAL_MS = 5 * 60_000
 
 /** Companies with a notice for the accounting system that is due and could be delivered. */
-export async function listCompaniesToWake(binding: D1Database, nowMs: number): Promise<number[]> {
+export async function listDueCompanies(binding: D1Database, nowMs: number): Promise<number[]> {
   const rows = await drizzle(binding)
     .select({ companyId: integrations.company_id })
     .from(integrations)

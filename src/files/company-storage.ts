@@ -28,7 +28,7 @@ export async function openStorage(
   { companyId, now, deploymentStorage, credentialsKey }: RequestContext,
   row: StorageRow | null,
 ): Promise<FileStorage | null> {
-  if (!row) return deploymentStorage
+  if (!row) return deploymentStorage()
   const { bucket, region, addressing } = settings.parse(JSON.parse(row.settings))
   const keys = credentials.parse(await decryptCredentials(credentialsKey, companyId, 'storage', row.credentials))
   return s3Storage(

@@ -79,10 +79,10 @@ export const presignUpload = defineContract({
   operationId: 'presignUpload',
   tag: 'Files',
   permission: 'files:write',
-  changesNothing: true,
+  isReadOnly: true,
   params: orderKey,
   body: upload,
-  answer: presigned,
+  response: presigned,
   errors: ['not_found', 'conflict'],
 })
 
@@ -96,10 +96,12 @@ export const listFiles = defineContract({
   query: z.strictObject({
     legacyThreadId: z.optional(legacyThreadId).check(z.describe('Only files of this mail thread.')),
   }),
-  answer: z.strictObject({
+  response: z.strictObject({
     files: z.array(file),
     configured: z.boolean().check(z.describe('Whether a storage is set up.')),
     truncated: z.boolean().check(z.describe('There are more files than are listed here.')),
   }),
   errors: ['not_found', 'upstream_failed'],
 })
+
+export const endpoints = [presignUpload, listFiles]

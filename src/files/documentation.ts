@@ -16,7 +16,7 @@ export const documentation = {
         size: 48_211,
         legacyThreadId: '18c2f0a9b7d3e411',
       },
-      answer: {
+      response: {
         uploadUrl:
           'https://storage.example/shop-files/orders/1/87/email/18c2f0a9b7d3e411/logo%20front.png?X-Amz-Expires=600&X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost&X-Amz-Signature=…',
         key: exampleKey,
@@ -32,7 +32,7 @@ export const documentation = {
     example: {
       params: { orderId: '87' },
       query: { legacyThreadId: '18c2f0a9b7d3e411' },
-      answer: {
+      response: {
         files: [
           {
             path: exampleKey,

@@ -1,6 +1,6 @@
 import type { RequestContext } from '../context.ts'
 import { BUDGET_MS, DeadlineError, withDeadline } from '../http/deadline.ts'
-import { ApiError, notFound } from '../http/errors.ts'
+import { type ApiError, notFound, unusable } from '../http/errors.ts'
 import { log } from '../http/log.ts'
 import { openStorage } from './company-storage.ts'
 import { keyPrefix } from './keys.ts'
@@ -40,7 +40,7 @@ export async function listOrderFiles(
 
   const { hasOrder, storage: row } = await findOrderAndStorage(db, companyId, orderId)
   remember(companyId, row)
-  if (!hasOrder) throw notFound('There is no such order.')
+  if (!hasOrder) throw notFound('Order')
   try {
     const { storage, page } = await (isSame(guess, row) ? early : openAndList(context, row, prefix))
     return storage && (await listRest(storage, prefix, page, until))
@@ -78,15 +78,9 @@ async function openAndList(
 function reportFailure({ requestId, companyId }: RequestContext, { problem, status, code }: StorageError): ApiError {
   log('storage_failed', { request_id: requestId, company_id: companyId, problem, status, code })
   const isRefused = status === 401 || status === 403
-  return new ApiError('upstream_failed', {
-    message: isRefused
-      ? 'The storage of the company refuses its keys.'
-      : `The storage of the company ${WORDS[problem]}.`,
-    details: {
-      reason: isRefused ? 'supplier_rejected_credentials' : 'supplier_unavailable',
-      ...(code !== null && { storage_code: code }),
-    },
-  })
+  return isRefused
+    ? unusable('supplier_rejected_credentials', 'The company’s storage rejected its keys', code)
+    : unusable('supplier_unavailable', `The company’s storage ${WORDS[problem]}`, code)
 }
 
 const WORDS: Record<StorageProblem, string> = {

@@ -1,4 +1,4 @@
-import { isoTime } from '../http/time.ts'
+import { isoTime } from '../http/contract.ts'
 import { sourceOf } from './keys.ts'
 import type { StoredFile } from './storage.ts'
 

@@ -1,3 +1,6 @@
+import type { MiddlewareHandler } from 'hono'
+import type { AppEnv } from '../context.ts'
+
 /**
  * The way of uploads in development. The local R2 is served at {@link LOCAL_S3}, with a signature check that is not
  * ours, but refuses every browser whose origin is not localhost. So addresses are signed for there and handed out with
@@ -17,16 +20,14 @@ export function toRelay(url: string): string {
   return url.replace(LOCAL_S3, RELAY)
 }
 
-/** Passes an upload on, its body streamed. */
-export async function relayUpload(request: Request): Promise<Response> {
-  const headers = new Headers(request.headers)
+/** Passes an upload on, its body streamed. Outside of development there is no such route. */
+export const relayUpload: MiddlewareHandler<AppEnv> = async (c, next) => {
+  if (c.env.STORAGE_RELAY !== 'development') return next()
+  c.set('operation', 'relayUpload')
+  const { url, headers: sent, body } = c.req.raw
+  const headers = new Headers(sent)
   headers.delete('origin')
-  const answer = await fetch(request.url.replace(RELAY, LOCAL_S3), {
-    method: 'PUT',
-    headers,
-    body: request.body,
-    redirect: 'manual',
-  })
-  // An answer that was fetched takes no headers.
-  return new Response(answer.body, answer)
+  const response = await fetch(url.replace(RELAY, LOCAL_S3), { method: 'PUT', headers, body, redirect: 'manual' })
+  // A fetched response takes no headers.
+  return new Response(response.body, response)
 }

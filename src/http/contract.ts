@@ -1,14 +1,42 @@
 import * as z from 'zod/mini'
-import en from 'zod/v4/locales/en.js'
 import type { Permission } from '../auth/permissions.ts'
 import type { ErrorKind } from './errors.ts'
 
-// What is wrong with a value, in words: the small build of Zod brings none.
-z.config(en())
+z.config({ customError: describeIssue })
+
+const TYPES: Record<string, string> = { int: 'an integer', array: 'an array', object: 'an object', record: 'an object' }
+const FORMATS: Record<string, string> = {
+  email: 'an email address',
+  date: 'a date, YYYY-MM-DD',
+  datetime: 'an RFC 3339 date-time',
+  url: 'a URL',
+}
+
+/** What is wrong with a value and what to do, worded so that the field's name stands before it. */
+function describeIssue(issue: z.core.$ZodRawIssue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.input === undefined ? 'is required' : `must be ${TYPES[issue.expected] ?? `a ${issue.expected}`}`
+    case 'invalid_value':
+      return `must be ${issue.values.length === 1 ? '' : 'one of '}${issue.values.map((value) => JSON.stringify(value)).join(', ')}`
+    case 'invalid_format':
+      return `must be ${FORMATS[issue.format] ?? 'in the required format'}`
+    case 'too_small':
+      return `must ${sizeOf(issue)} ${issue.inclusive === false ? 'more than' : 'at least'} ${issue.minimum}`
+    case 'too_big':
+      return `must ${sizeOf(issue)} ${issue.inclusive === false ? 'less than' : 'at most'} ${issue.maximum}`
+    default:
+      return 'is invalid'
+  }
+}
+
+function sizeOf({ origin }: { origin: string }): string {
+  return origin === 'string' ? 'have a length of' : origin === 'array' ? 'have a number of elements of' : 'be'
+}
 
 /**
  * What one endpoint is: data from which its route is mounted, its input validated and its description published.
- * Every endpoint can also answer 401, 403, 405, 429 and 500; `errors` names what comes on top.
+ * Every endpoint can also return 401, 403, 405, 429 and 500; `errors` names what comes on top.
  */
 export interface Contract {
   method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
@@ -17,18 +45,18 @@ export interface Contract {
   operationId: string
   tag: string
   permission: Permission
-  /** It is no GET and yet changes nothing: like a read, it runs beside the rate check instead of behind it. */
-  changesNothing?: true
+  /** A POST that changes nothing: like a read, it runs beside the rate check instead of behind it. */
+  isReadOnly?: true
   params?: z.ZodMiniType
-  /** What a path that does not fit answers: 404 unless told otherwise, since there can be no such resource. */
-  badParams?: 'invalid_request'
+  /** The error of path parameters that do not fit: 404 by default, since there can be no such resource. */
+  invalidParams?: 'invalid_request'
   query?: z.ZodMiniType
   body?: z.ZodMiniType
   bodyLimitBytes?: number
   /** The handler gets the body as bytes of UTF-8 and validates it by itself; `body` is only published. */
-  bodyAsBytes?: true
-  answer: z.ZodMiniType
-  /** The answer carries an `ETag`, and `If-None-Match` may give 304. */
+  hasRawBody?: true
+  response: z.ZodMiniType
+  /** The response carries an `ETag`, and `If-None-Match` may give 304. */
   hasEtag?: true
   errors: readonly ErrorKind[]
 }
@@ -37,8 +65,8 @@ export interface Contract {
 export interface Documentation {
   summary: string
   description: string
-  /** One example of the input's parts and of the answer, published as they stand and checked by a test. */
-  example: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; answer: unknown }
+  /** One example of the input's parts and of the response, published as they stand and checked by a test. */
+  example: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; response: unknown }
 }
 
 /** Keeps the literal types of a contract. */
@@ -52,11 +80,11 @@ type Parsed<T> = T extends z.ZodMiniType ? z.output<T> : undefined
 export interface Input<C extends Contract> {
   params: Parsed<C['params']>
   query: Parsed<C['query']>
-  body: C extends { bodyAsBytes: true } ? Uint8Array : Parsed<C['body']>
+  body: C extends { hasRawBody: true } ? Uint8Array : Parsed<C['body']>
 }
 
-/** What an endpoint answers with 200. */
-export type Answer<C extends Contract> = z.output<C['answer']>
+/** The JSON that an endpoint sends with 200. */
+export type ResponseBody<C extends Contract> = z.output<C['response']>
 
 /** Characters are Unicode code points, as JSON Schema counts them; a lone surrogate is no text. */
 function hasLength(text: string, min: number, max: number): boolean {
@@ -123,7 +151,7 @@ export function queryEmail(maxLength: number) {
 
 /** A whole number in a query, `min` to `max`. */
 export function wholeNumber(min: number, max: number) {
-  const message = `must be a whole number from ${min} to ${max}`
+  const message = `must be between ${min} and ${max}`
   return z.pipe(z.string().check(z.regex(/^\d{1,16}$/, message)), z.transform(Number)).check(
     z.refine((value) => value >= min && value <= max, message),
     z.meta({ type: 'integer', minimum: min, maximum: max }),
@@ -133,8 +161,56 @@ export function wholeNumber(min: number, max: number) {
 /** A calendar date, `YYYY-MM-DD`. */
 export const date = z.iso.date()
 
-/** A date-time in an answer: UTC, with milliseconds and `Z`. */
+/** A date-time in an response: UTC, with milliseconds and `Z`. */
 export const dateTime = z.iso.datetime({ precision: 3 })
 
 /** An amount in the company's currency: at most 2 decimals. */
 export const amount = z.number()
+
+const PER_PAGE_DEFAULT = 25
+const PER_PAGE_MAX = 100
+const PAGE_MAX = 1_000_000
+
+/** The query of every paged list. */
+export const pageQuery = {
+  page: z._default(wholeNumber(1, PAGE_MAX), 1).check(z.meta({ default: 1 }), z.describe('The page, from 1.')),
+  per_page: z
+    ._default(wholeNumber(1, PER_PAGE_MAX), PER_PAGE_DEFAULT)
+    .check(z.meta({ default: PER_PAGE_DEFAULT }), z.describe('How many elements a page has.')),
+}
+
+export interface Page {
+  page: number
+  per_page: number
+}
+
+/** The response of every paged list. */
+export function pageOf<T extends z.ZodMiniType>(element: T) {
+  return z.strictObject({
+    data: z.array(element),
+    pagination: z.strictObject({
+      page: z.int().check(z.positive()),
+      per_page: z.int().check(z.positive()),
+      total: z.int().check(z.nonnegative(), z.describe('All elements of the list, on every page.')),
+    }),
+  })
+}
+
+export function offsetOf({ page, per_page }: Page): number {
+  return (page - 1) * per_page
+}
+
+/** Milliseconds since the epoch as UTC with milliseconds and `Z`. */
+export function isoTime(ms: number): string {
+  return new Date(ms).toISOString()
+}
+
+/** {@link isoTime} of what may never have happened. */
+export function isoTimeOrNull(ms: number | null): string | null {
+  return ms === null ? null : isoTime(ms)
+}
+
+/** The UTC calendar date, `YYYY-MM-DD`. */
+export function isoDate(ms: number): string {
+  return isoTime(ms).slice(0, 10)
+}

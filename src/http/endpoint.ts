@@ -1,56 +1,63 @@
 import { zValidator } from '@hono/zod-validator'
 import type { Context, Hono, MiddlewareHandler } from 'hono'
 import * as z from 'zod/mini'
+import type { AppEnv, RequestContext } from '../context.ts'
 import { waitForLimit } from '../rate-limit/middleware.ts'
 import { BODY_LIMIT_BYTES, readJsonBytes, readJsonText } from './body.ts'
-import type { AppEnv, RequestContext } from '../context.ts'
-import type { Answer, Contract, Input } from './contract.ts'
+import type { Contract, Input, ResponseBody } from './contract.ts'
 import { BUDGET_MS, withDeadline } from './deadline.ts'
 import { ApiError, type Issue, invalid, MAX_ISSUES, notFound } from './errors.ts'
 import { isolateMemory, type Lease } from './memory.ts'
 
-const ANSWER = { headers: { 'Cache-Control': 'private, no-store' } }
+const JSON_RESPONSE = { headers: { 'Cache-Control': 'private, no-store' } }
 
 /** Of a contract that names no query parameters. */
 const NO_QUERY = z.strictObject({})
 
-/** `lease` is for large bodies; one that a streamed response needs is released with the response. */
+/** Adds an endpoint to Hono. */
+export type Route = (app: Hono<AppEnv>) => void
+
+/** What a handler gets beside its input and the context. */
+export interface Extras {
+  /** For large bodies; a streamed response that needs it releases it. */
+  lease: Lease
+  /** Ends when the endpoint's `prefetch` has ended, where it began one. */
+  prefetched: Promise<void> | undefined
+}
+
 type Handler<C extends Contract> = (
   input: Input<C>,
   context: RequestContext,
-  lease: Lease,
-) => Promise<Answer<C> | Response>
+  extras: Extras,
+) => Promise<ResponseBody<C> | Response>
 
-/** What a write may read beside the rate check, before its body has come; `announcedBytes` is the body's length, as far as it is known. */
-type ReadAhead<C extends Contract> = (
+/** What a write reads beside the rate check, before its body has arrived. `announcedBytes` is the `Content-Length`. */
+type Prefetch<C extends Contract> = (
   params: Input<C>['params'],
   context: RequestContext,
   announcedBytes: number | undefined,
-) => void
+) => Promise<void> | undefined
 
-/** Mounts a contract: permission, then path, then the limit for what changes something, then body or query, then the handler, whose value is sent as JSON. */
-export function mount<C extends Contract>(
-  app: Hono<AppEnv>,
-  contract: C,
-  handle: Handler<C>,
-  readAhead?: ReadAhead<C>,
-): void {
-  const steps: MiddlewareHandler<AppEnv>[] = [permit(contract), leaseMemory]
-  if (contract.params) steps.push(validate('param', contract.params, contract.badParams ?? 'not_found'))
-  if (readAhead) steps.push(begin(readAhead))
-  if (contract.method !== 'GET' && !contract.changesNothing) steps.push(waitForLimit)
-  steps.push(validate('query', contract.query ?? NO_QUERY))
-  if (contract.body) steps.push(refuseCoding)
-  const limitBytes = contract.bodyLimitBytes ?? BODY_LIMIT_BYTES
-  if (contract.bodyAsBytes) steps.push(readBytes(limitBytes))
-  else if (contract.body) steps.push(limitBody(limitBytes), validate('json', contract.body))
-
-  app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
-    const answer = await withDeadline(handle(validated<C>(c), c.get('context'), c.get('lease')), BUDGET_MS.handler)
-    if (contract.hasEtag && answer instanceof Response) markCoding(answer.headers, c.req.header('accept-encoding'))
-    // Hono's own `json()` sets one header after the other, each a call out of the isolate's own memory.
-    return answer instanceof Response ? answer : Response.json(answer, ANSWER)
-  })
+/**
+ * The route of a contract. Its steps: permission, path, rate limit (where it writes), query, body, handler; the handler's
+ * value is sent as JSON.
+ */
+export function route<C extends Contract>(contract: C, handle: Handler<C>, prefetch?: Prefetch<C>): Route {
+  return (app) => {
+    const steps: MiddlewareHandler<AppEnv>[] = [permit(contract), leaseMemory]
+    if (contract.params) steps.push(validate('param', contract.params, contract.invalidParams ?? 'not_found'))
+    if (prefetch) steps.push(beginPrefetch(prefetch))
+    if (contract.method !== 'GET' && !contract.isReadOnly) steps.push(waitForLimit)
+    steps.push(validate('query', contract.query ?? NO_QUERY))
+    if (contract.body) steps.push(refuseCoding, readBody(contract))
+    app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
+      const extras = { lease: c.get('lease'), prefetched: c.get('prefetched') }
+      const result = await withDeadline(handle(validated<C>(c), c.get('context'), extras), BUDGET_MS.handler)
+      if (contract.hasEtag && result instanceof Response) weakenEtag(result.headers, c.req.header('accept-encoding'))
+      // Hono's own `json()` sets one header after the other, each a call out of the isolate's own memory.
+      return result instanceof Response ? result : Response.json(result, JSON_RESPONSE)
+    })
+  }
 }
 
 /** `/clients/{id}` as Hono writes it. */
@@ -62,7 +69,7 @@ function permit(contract: Contract): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
     c.set('operation', contract.operationId)
     if (!c.get('context').token.permissions.has(contract.permission)) {
-      throw new ApiError('forbidden', { message: `The token lacks the permission ${contract.permission}.` })
+      throw new ApiError('forbidden', { message: `The token lacks the permission \`${contract.permission}\`` })
     }
     await next()
   }
@@ -83,10 +90,11 @@ const leaseMemory: MiddlewareHandler<AppEnv> = async (c, next) => {
   }
 }
 
-function begin<C extends Contract>(readAhead: ReadAhead<C>): MiddlewareHandler<AppEnv> {
+function beginPrefetch<C extends Contract>(prefetch: Prefetch<C>): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
     const announced = c.req.header('content-length')
-    readAhead(validated<C>(c).params, c.get('context'), announced === undefined ? undefined : Number(announced))
+    const announcedBytes = announced === undefined ? undefined : Number(announced)
+    c.set('prefetched', prefetch(validated<C>(c).params, c.get('context'), announcedBytes))
     await next()
   }
 }
@@ -96,7 +104,7 @@ const refuseCoding: MiddlewareHandler<AppEnv> = async (c, next) => {
   const codings = (c.req.header('content-encoding') ?? '').split(',').map((coding) => coding.trim().toLowerCase())
   if (codings.some((coding) => coding !== '' && coding !== 'identity')) {
     throw new ApiError('unsupported_media_type', {
-      message: 'The body must not be compressed. Send it without Content-Encoding.',
+      message: 'The body must not be compressed: send it without Content-Encoding',
       headers: { 'Accept-Encoding': 'identity' },
     })
   }
@@ -104,33 +112,45 @@ const refuseCoding: MiddlewareHandler<AppEnv> = async (c, next) => {
 }
 
 /**
- * The runtime compresses on the way and keeps the ETag: where the caller takes a coding the tag is weak, since only the
- * uncompressed bytes are the same (RFC 9110, 8.8.3.3).
+ * The runtime compresses on the way and keeps the ETag: where the caller accepts a coding the tag is weak, since only
+ * the uncompressed bytes are the same (RFC 9110, 8.8.3.3).
  */
-function markCoding(headers: Headers, acceptEncoding = ''): void {
+function weakenEtag(headers: Headers, acceptEncoding = ''): void {
   headers.append('Vary', 'Accept-Encoding')
-  const takesCoding = acceptEncoding.split(',').some((coding) => !/^\s*(identity\b|$)/i.test(coding))
+  const acceptsCoding = acceptEncoding.split(',').some((coding) => !/^\s*(identity\b|$)/i.test(coding))
   const etag = headers.get('ETag')
-  if (takesCoding && etag?.startsWith('"')) headers.set('ETag', `W/${etag}`)
+  if (acceptsCoding && etag?.startsWith('"')) headers.set('ETag', `W/${etag}`)
 }
 
-function limitBody(limitBytes: number): MiddlewareHandler<AppEnv> {
+function readBody({ body, bodyLimitBytes = BODY_LIMIT_BYTES, hasRawBody }: Contract): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
-    // Hono's json() reads this cache, so the body is read once and parsed once.
-    Object.assign(c.req.bodyCache, { text: Promise.resolve(await readJsonText(c.req.raw, limitBytes, c.get('lease'))) })
+    const lease = c.get('lease')
+    c.req.addValidatedData(
+      'json',
+      hasRawBody
+        ? await readJsonBytes(c.req.raw, bodyLimitBytes, lease)
+        : parseBody(await readJsonText(c.req.raw, bodyLimitBytes, lease), body),
+    )
     await next()
   }
 }
 
-function readBytes(limitBytes: number): MiddlewareHandler<AppEnv> {
-  return async (c, next) => {
-    c.req.addValidatedData('json', await readJsonBytes(c.req.raw, limitBytes, c.get('lease')))
-    await next()
+function parseBody(text: string, schema: z.ZodMiniType | undefined): object {
+  const result = schema?.safeParse(parseJson(text))
+  if (!result?.success) throw invalidInput(result?.error.issues ?? [])
+  return result.data as object
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw invalid([{ path: '', message: 'is not valid JSON' }])
   }
 }
 
 function validate(
-  target: 'param' | 'query' | 'json',
+  target: 'param' | 'query',
   schema: z.ZodMiniType,
   refusal: 'invalid_request' | 'not_found' = 'invalid_request',
 ): MiddlewareHandler<AppEnv> {

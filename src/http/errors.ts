@@ -1,27 +1,49 @@
 /**
- * The one table of errors: what a thrown {@link ApiError}, an answer and the published description have in common.
- * `code` is one of the six codes of the contract; several kinds share a code and differ in status.
+ * Every kind of error: what a thrown {@link ApiError}, a response and the published description have in common. `code` is
+ * one of the six codes of the contract; several kinds share a code and differ in status.
  */
 export const ERRORS = {
-  invalid_request: { status: 400, code: 'invalid_request', message: 'The request is invalid.' },
-  unauthenticated: { status: 401, code: 'unauthenticated', message: 'A valid bearer token is required.' },
-  forbidden: { status: 403, code: 'forbidden', message: 'The token does not permit this.' },
-  not_found: { status: 404, code: 'not_found', message: 'There is no such resource in this company.' },
-  method_not_allowed: { status: 405, code: 'invalid_request', message: 'The path does not know this method.' },
-  conflict: { status: 409, code: 'invalid_request', message: 'An integration that this needs is not available.' },
-  too_large: { status: 413, code: 'invalid_request', message: 'The body is too large.' },
+  invalid_request: { status: 400, code: 'invalid_request', message: 'Invalid request' },
+  unauthenticated: { status: 401, code: 'unauthenticated', message: 'A valid bearer token is required' },
+  forbidden: { status: 403, code: 'forbidden', message: 'The token does not permit this' },
+  not_found: { status: 404, code: 'not_found', message: 'Resource not found' },
+  method_not_allowed: { status: 405, code: 'invalid_request', message: 'Method not allowed' },
+  conflict: { status: 409, code: 'invalid_request', message: 'A required integration is not available' },
+  too_large: { status: 413, code: 'invalid_request', message: 'The body is too large' },
   unsupported_media_type: {
     status: 415,
     code: 'invalid_request',
-    message: 'The body must be sent with Content-Type: application/json.',
+    message: 'The body must be sent with Content-Type: application/json',
   },
-  rate_limited: { status: 429, code: 'rate_limited', message: 'Too many requests. Retry after the time given.' },
-  internal_error: { status: 500, code: 'internal_error', message: 'The server failed.' },
-  upstream_failed: { status: 502, code: 'internal_error', message: 'A supplier failed.' },
-  unavailable: { status: 503, code: 'internal_error', message: 'The service is busy. Retry after the time given.' },
+  rate_limited: {
+    status: 429,
+    code: 'rate_limited',
+    message: 'Too many requests: retry after the time in Retry-After',
+  },
+  internal_error: { status: 500, code: 'internal_error', message: 'Internal error' },
+  upstream_failed: { status: 502, code: 'internal_error', message: 'An upstream system failed' },
+  unavailable: {
+    status: 503,
+    code: 'internal_error',
+    message: 'The service is busy: retry after the time in Retry-After',
+  },
 } as const
 
 export type ErrorKind = keyof typeof ERRORS
+
+/** Why something outside of the API could not be used: sent in `details.reason`, each with its kind of error. */
+export const REASONS = {
+  integration_missing: { kind: 'conflict', message: 'The company has no such integration' },
+  integration_disabled: { kind: 'conflict', message: 'The company has disabled this integration' },
+  storage_not_configured: { kind: 'conflict', message: 'No file storage is configured' },
+  supplier_unavailable: { kind: 'upstream_failed', message: 'The supplier did not respond as expected' },
+  supplier_rejected_credentials: {
+    kind: 'upstream_failed',
+    message: 'The supplier rejected the company’s credentials',
+  },
+} as const satisfies Record<string, { kind: ErrorKind; message: string }>
+
+export type Reason = keyof typeof REASONS
 
 /** One thing wrong with the input: `path` is the field's, dots between levels; empty for the whole. */
 export interface Issue {
@@ -35,14 +57,7 @@ export type ErrorDetails =
   | { limit_bytes: number; reason?: 'storage_quota' }
   | null
 
-export type Reason =
-  | 'integration_missing'
-  | 'integration_disabled'
-  | 'storage_not_configured'
-  | 'supplier_unavailable'
-  | 'supplier_rejected_credentials'
-
-/** An error that is meant for the caller. Anything else that is thrown becomes a 500 that tells nothing. */
+/** An error that is meant for the caller. Anything else that is thrown becomes a 500 without details. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly kind: ErrorKind
@@ -75,7 +90,7 @@ export function invalid(issues: Issue[], count = issues.length): ApiError {
     path: truncate(path, MAX_PATH_CHARACTERS),
     message: truncate(message, MAX_MESSAGE_CHARACTERS),
   }))
-  const named = listed.slice(0, 3).map(({ path, message }) => (path ? `${path}: ${message}` : message))
+  const named = listed.slice(0, 3).map(({ path, message }) => `${path ? `\`${path}\`` : 'The body'} ${message}`)
   const more = count > 3 ? ` (and ${count - 3} more)` : ''
   return new ApiError('invalid_request', {
     message: `${named.join('; ')}${more}`,
@@ -87,11 +102,21 @@ function truncate(text: string, characters: number): string {
   return text.length > characters ? `${text.slice(0, characters - 1).toWellFormed()}…` : text
 }
 
-export function notFound(message?: string): ApiError {
-  return new ApiError('not_found', message === undefined ? {} : { message })
+/** @param resource such as `Client` */
+export function notFound(resource = 'Resource'): ApiError {
+  return new ApiError('not_found', { message: `${resource} not found` })
 }
 
-/** The body and headers of an error answer. */
+/** The error of a {@link REASONS reason}, in other words where `message` says more. */
+export function unusable(reason: Reason, message?: string, storage_code: string | null = null): ApiError {
+  const { kind, message: general } = REASONS[reason]
+  return new ApiError(kind, {
+    message: message ?? general,
+    details: { reason, ...(storage_code !== null && { storage_code }) },
+  })
+}
+
+/** The body and headers of an error response. */
 export function errorResponse(error: ApiError): Response {
   const { status, code } = ERRORS[error.kind]
   return Response.json(

@@ -30,10 +30,10 @@ export function jsonStream(
     lease: Lease
     deadlineMs: number
     onFailure: (error: unknown) => void
-    later: (work: Promise<unknown>) => void
+    waitUntil: (work: Promise<unknown>) => void
   },
 ): Response {
-  const { headers, lease, deadlineMs, onFailure, later } = options
+  const { headers, lease, deadlineMs, onFailure, waitUntil } = options
   lease.isStreaming = true
   // Of a stream of the runtime's own, a piece is done with when its write is.
   const { readable, writable } = new IdentityTransformStream()
@@ -56,7 +56,7 @@ export function jsonStream(
     }
   }
   // Kept alive until it ends: only then does it learn that the caller is gone.
-  later(send())
+  waitUntil(send())
   return respond(readable, headers)
 }
 

@@ -7,7 +7,7 @@ import { describeApi } from './openapi.ts'
 import { tags } from './text.ts'
 
 /*
- * npm run docs            writes src/docs/openapi.json and the types of src/client made from it
+ * npm run docs            writes src/openapi/openapi.json and the types of src/client made from it
  * npm run docs -- --check fails when one of these files differs from what the contracts give
  * npm run build:assets    fills .assets/ with the description and its page, for the Worker's static assets
  */
@@ -52,7 +52,7 @@ async function checkGenerated(): Promise<void> {
 function generateFiles(): [path: string, content: string][] {
   const types = execFileSync(process.execPath, [TYPES_GENERATOR], { input: document, encoding: 'utf8' })
   return [
-    ['src/docs/openapi.json', document],
+    ['src/openapi/openapi.json', document],
     ['src/client/schema.d.ts', types],
   ]
 }

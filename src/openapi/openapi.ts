@@ -70,7 +70,7 @@ export function describeApi(contracts: readonly Contract[], documentation = docu
 /** The errors that an operation can answer with, by status. */
 export function errorsOf(contract: Contract): ErrorKind[] {
   const kinds = new Set<ErrorKind>([...COMMON_ERRORS, ...contract.errors])
-  if (contract.params) kinds.add(contract.badParams ?? 'not_found')
+  if (contract.params) kinds.add(contract.invalidParams ?? 'not_found')
   if (contract.body) kinds.add('too_large').add('unsupported_media_type').add('unavailable')
   return [...kinds].sort((a, b) => ERRORS[a].status - ERRORS[b].status)
 }
@@ -102,9 +102,9 @@ function describeOperation(
     }),
     responses: {
       '200': {
-        description: descriptionOf(contract.answer) ?? 'The operation succeeded.',
+        description: descriptionOf(contract.response) ?? 'The operation succeeded.',
         headers: headersOf('answer', contract.hasEtag ? ['ETag', 'Vary'] : []),
-        content: json(schemas.write(contract.answer, 'output'), asJson(example.answer)),
+        content: json(schemas.write(contract.response, 'output'), asJson(example.response)),
       },
       ...(contract.hasEtag && {
         '304': {

@@ -1,7 +1,18 @@
 import * as z from 'zod/mini'
 import { client } from '../clients/contract.ts'
-import { amount, date, dateTime, defineContract, id, idText, oneLine, text, trimmed } from '../http/contract.ts'
-import { pageOf, pageQuery } from '../http/pagination.ts'
+import {
+  amount,
+  date,
+  dateTime,
+  defineContract,
+  id,
+  idText,
+  oneLine,
+  pageOf,
+  pageQuery,
+  text,
+  trimmed,
+} from '../http/contract.ts'
 
 const DISCOUNT_MAX = 999_999_999.99
 
@@ -217,7 +228,7 @@ export const listOrders = defineContract({
     from: z.optional(date).check(z.describe('Only orders created on this date or later.')),
     to: z.optional(date).check(z.describe('Only orders created on this date or earlier.')),
   }),
-  answer: pageOf(project),
+  response: pageOf(project),
   errors: [],
 })
 
@@ -228,7 +239,7 @@ export const createOrder = defineContract({
   tag: 'Orders',
   permission: 'orders:write',
   body: newOrder,
-  answer: fullOrder,
+  response: fullOrder,
   errors: [],
 })
 
@@ -238,7 +249,7 @@ export const readOrder = defineContract({
   path: '/orders/{id}',
   operationId: 'readOrder',
   permission: 'orders:read',
-  answer: fullOrder,
+  response: fullOrder,
   errors: ['not_found'],
 })
 
@@ -249,7 +260,7 @@ export const updateOrder = defineContract({
   operationId: 'updateOrder',
   permission: 'orders:write',
   body: orderChanges,
-  answer: changed,
+  response: changed,
   errors: ['not_found'],
 })
 
@@ -259,6 +270,8 @@ export const deleteOrder = defineContract({
   path: '/orders/{id}',
   operationId: 'deleteOrder',
   permission: 'orders:write',
-  answer: changed,
+  response: changed,
   errors: ['not_found'],
 })
+
+export const endpoints = [listOrders, createOrder, readOrder, updateOrder, deleteOrder]

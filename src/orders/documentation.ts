@@ -9,7 +9,7 @@ export const documentation = {
       'Newest `created_date` first, then the highest id. Deleted orders are hidden. `from` and `to` are both inclusive.',
     example: {
       query: { client_id: '42', from: '2026-01-01' },
-      answer: { data: [exampleProject], pagination: { page: 1, per_page: 25, total: 1 } },
+      response: { data: [exampleProject], pagination: { page: 1, per_page: 25, total: 1 } },
     },
   },
   createOrder: {
@@ -18,14 +18,14 @@ export const documentation = {
       'Makes the order and its default invoice, with the next number of the company, in one transaction. The status is the company’s default when none is sent. `client_id`, `status_id` and `tax_id` must be the company’s own and not deleted. The accounting system is told afterwards when it is enabled; the answer does not wait for it.',
     example: {
       body: { title: 'Regatta shirts 2026', client_id: 42, description: 'Navy, two-colour front print' },
-      answer: exampleOrder,
+      response: exampleOrder,
     },
   },
   readOrder: {
     summary: 'Read an order in full',
     description:
       'The project with its invoice, lines, payments, client, tax, status and artworks, and how it stands with the accounting system, in one answer.',
-    example: { params: { id: '1207' }, answer: exampleOrder },
+    example: { params: { id: '1207' }, response: exampleOrder },
   },
   updateOrder: {
     summary: 'Update an order',
@@ -34,7 +34,7 @@ export const documentation = {
     example: {
       params: { id: '1207' },
       body: { status_id: 3, discount_amount: 10, discount_amount_type: 'percentage' },
-      answer: { project: exampleProject, invoice: exampleInvoice },
+      response: { project: exampleProject, invoice: exampleInvoice },
     },
   },
   deleteOrder: {
@@ -43,7 +43,7 @@ export const documentation = {
       'Soft-deletes the order and its invoice, and tells the accounting system when it is enabled. A second time answers 404.',
     example: {
       params: { id: '1207' },
-      answer: { project: { ...exampleProject, deleted: true }, invoice: { ...exampleInvoice, deleted: true } },
+      response: { project: { ...exampleProject, deleted: true }, invoice: { ...exampleInvoice, deleted: true } },
     },
   },
 } satisfies Record<string, Documentation>

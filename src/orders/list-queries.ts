@@ -3,7 +3,7 @@ import { type Database, orm, type Placeholders, prepare } from '../db/client.ts'
 import { projectColumns } from '../db/columns.ts'
 import { IS_NEAR_END, OFFSET_MAX, spanOfPage, takenIf } from '../db/paging.ts'
 import { companies, orderCounts, orders } from '../db/schema.ts'
-import { offsetOf, type Page } from '../http/pagination.ts'
+import { offsetOf, type Page } from '../http/contract.ts'
 
 export interface OrderFilter {
   client_id?: number | undefined

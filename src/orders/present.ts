@@ -1,6 +1,6 @@
 import { presentClient } from '../clients/present.ts'
 import type { AccountingRow } from '../db/outbox.ts'
-import { isoTime, isoTimeOrNull } from '../http/time.ts'
+import { isoTime, isoTimeOrNull } from '../http/contract.ts'
 import type { FullOrderRows, OrderRows, OrderTotalsRows } from './rows.ts'
 import { computeTotals, fromCents, type Line, lineTotal } from './totals.ts'
 

@@ -1,6 +1,4 @@
-import type { Hono } from 'hono'
-import type { AppEnv } from '../context.ts'
-import { mount } from '../http/endpoint.ts'
+import { route } from '../http/endpoint.ts'
 import { notFound } from '../http/errors.ts'
 import * as contract from './contract.ts'
 import { listOrders } from './list-queries.ts'
@@ -8,28 +6,28 @@ import { presentChange, presentOrder, presentProject } from './present.ts'
 import { findOrder } from './queries.ts'
 import { createOrder, deleteOrder, updateOrder } from './write-queries.ts'
 
-export function mountOrders(app: Hono<AppEnv>): void {
-  mount(app, contract.listOrders, async ({ query: { page, per_page, ...filter } }, { db, companyId }) => {
+export const routes = [
+  route(contract.listOrders, async ({ query: { page, per_page, ...filter } }, { db, companyId }) => {
     const { rows, total } = await listOrders(db, companyId, { page, per_page }, filter)
     return { data: rows.map(presentProject), pagination: { page, per_page, total } }
-  })
+  }),
 
-  mount(app, contract.createOrder, async ({ body }, context) => presentOrder(await createOrder(context, body)))
+  route(contract.createOrder, async ({ body }, context) => presentOrder(await createOrder(context, body))),
 
-  mount(app, contract.readOrder, async ({ params }, { db, companyId }) =>
+  route(contract.readOrder, async ({ params }, { db, companyId }) =>
     presentOrder(found(await findOrder(db, companyId, params.id))),
-  )
+  ),
 
-  mount(app, contract.updateOrder, async ({ params, body }, context) =>
+  route(contract.updateOrder, async ({ params, body }, context) =>
     presentChange(found(await updateOrder(context, params.id, body))),
-  )
+  ),
 
-  mount(app, contract.deleteOrder, async ({ params }, context) =>
+  route(contract.deleteOrder, async ({ params }, context) =>
     presentChange(found(await deleteOrder(context, params.id))),
-  )
-}
+  ),
+]
 
 function found<T>(rows: T | undefined): T {
-  if (!rows) throw notFound('There is no such order.')
+  if (!rows) throw notFound('Order')
   return rows
 }

@@ -1,12 +1,12 @@
 import { and, eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import type { RequestContext } from '../context.ts'
 import { type Actor, actorOf, auditEntry } from '../db/audit.ts'
 import { orm, type Placeholders, prepare } from '../db/client.ts'
 import { given, insertRow } from '../db/columns.ts'
-import { accountingNotice } from '../db/outbox.ts'
+import { accountingEvent } from '../db/outbox.ts'
 import { companies, invoices, orderStatuses, orders } from '../db/schema.ts'
-import type { RequestContext } from '../context.ts'
+import { isoDate } from '../http/contract.ts'
 import { invalid } from '../http/errors.ts'
-import { isoDate } from '../http/time.ts'
 import type { NewOrder, OrderFields } from './contract.ts'
 import { orderRows, totalsRow } from './queries.ts'
 import { type FullOrderRows, type OrderTotalsRows, readOrder } from './rows.ts'
@@ -62,7 +62,7 @@ const creation = {
       isCreatedBy(p),
     )
   }),
-  notice: prepare((p: Creation) => accountingNotice(p, 'create', madeId(p), allOf(referenceChecks(p)))),
+  notice: prepare((p: Creation) => accountingEvent(p, 'create', madeId(p), allOf(referenceChecks(p)))),
   audit: prepare((p: Creation) => auditEntry(p, 'order.create', madeId(p), allOf(referenceChecks(p)))),
   rows: prepare((p: Creation) => orderRows({ ...p, id: madeId(p), when: allOf(referenceChecks(p)) })),
   verdict: prepare((p: Creation) => orm.select(verdictOf(referenceChecks(p))).from(sql`(SELECT 1)`)),
@@ -97,7 +97,7 @@ export async function createOrder(context: RequestContext, body: NewOrder): Prom
   ])
   const order = readOrder(rows)
   if (!order) throw refused(failedOf(verdict))
-  if (notices.length > 0) context.wakeAccounting()
+  if (notices.length > 0) context.deliverAccounting()
   return order
 }
 
@@ -117,7 +117,7 @@ const update = {
       .set(given({ ...invoiceColumns(p), updated_at: p.now }))
       .where(sql`company_id = ${p.companyId} AND order_id = ${p.id} AND deleted = 0 AND ${mayUpdate(p)}`),
   ),
-  notice: prepare((p: Update) => accountingNotice(p, 'update', sql`${p.id}`, mayUpdate(p))),
+  notice: prepare((p: Update) => accountingEvent(p, 'update', sql`${p.id}`, mayUpdate(p))),
   audit: prepare((p: Update) => auditEntry(p, 'order.update', sql`${p.id}`, mayUpdate(p))),
   row: prepare((p: Update) => totalsRow(p, verdictOf(updateChecks(p)))),
 }
@@ -137,12 +137,12 @@ export async function updateOrder(
   const statements = [update.order(values), update.notice(values), update.audit(values), update.row(values)] as const
   const isOfInvoice = Object.values(invoiceColumns<unknown>(values)).some((value) => value !== undefined)
   const [, notices, , [row]] = isOfInvoice
-    ? await context.db.writeRepeatably([update.invoice(values), ...statements]).then(([, ...results]) => results)
-    : await context.db.writeRepeatably(statements)
+    ? await context.db.writeIdempotent([update.invoice(values), ...statements]).then(([, ...results]) => results)
+    : await context.db.writeIdempotent(statements)
   if (!row) return undefined
   const failed = failedOf(row.verdict)
   if (failed.length > 0) throw refused(failed)
-  if (notices.length > 0) context.wakeAccounting()
+  if (notices.length > 0) context.deliverAccounting()
   return row
 }
 
@@ -150,7 +150,7 @@ type Deletion = Placeholders<Actor | 'id'>
 
 /** The statements of {@link deleteOrder}. */
 const deletion = {
-  notice: prepare((p: Deletion) => accountingNotice(p, 'delete', sql`${p.id}`, isLive(p))),
+  notice: prepare((p: Deletion) => accountingEvent(p, 'delete', sql`${p.id}`, isLive(p))),
   audit: prepare((p: Deletion) => auditEntry(p, 'order.delete', sql`${p.id}`, isLive(p))),
   invoice: prepare((p: Deletion) =>
     orm
@@ -178,7 +178,7 @@ export async function deleteOrder(context: RequestContext, id: number): Promise<
     deletion.order(values),
     deletion.row(values),
   ])
-  if (notices.length > 0) context.wakeAccounting()
+  if (notices.length > 0) context.deliverAccounting()
   return deleted && row
 }
 

@@ -53,7 +53,7 @@ export const searchProducts = defineContract({
     q: z.optional(text(0, 200)).check(z.describe('Search text.')),
     include: z.optional(include),
   }),
-  answer: z.strictObject({
+  response: z.strictObject({
     query: z.string().check(z.describe('`q` as it was sent; empty when it was not.')),
     local_items: z.array(catalogItem),
     supplier_b_styles: z.array(supplierBStyleSchema),
@@ -118,6 +118,8 @@ export const readProduct = defineContract({
     styleid: parameter.check(z.describe('The same as `styleId`.')),
     id: z.optional(idText).check(z.describe('invoice_item: the id, required.')),
   }),
-  answer: productAnswer,
+  response: productAnswer,
   errors: ['not_found', 'conflict', 'upstream_failed'],
 })
+
+export const endpoints = [searchProducts, readProduct]

@@ -37,7 +37,7 @@ export const documentation = {
       'Asks the sources in parallel and always answers, within about 4 seconds: a source that fails or is too slow has empty arrays, and `sources` tells why. Every word of `q` must occur, ignoring case: in the title (local), in title or description (lines); at most 50 a source, the newest first. supplier_a is asked for the style number found in `q`; of several the first that it knows, two being tried. A blank `q` gives the 20 newest items of the catalogue and nothing else. What a supplier answered is used for 10 minutes, then for up to 24 hours while it is asked again.',
     example: {
       query: { q: 'cotton tee', include: 'local,lines' },
-      answer: {
+      response: {
         query: 'cotton tee',
         local_items: [{ id: 7, title: 'Heavy cotton tee', description: 'Navy, S–3XL', price: 9.5 }],
         supplier_b_styles: [],
@@ -54,7 +54,7 @@ export const documentation = {
     example: {
       params: { source: 'supplier_a' },
       query: { style: 'PC61', color: 'Navy' },
-      answer: {
+      response: {
         source: 'supplier_a',
         query: { style: 'PC61', color: 'Navy', size: null },
         products: [exampleVariant],

@@ -1,19 +1,19 @@
 import type { RequestContext } from '../context.ts'
-import type { Answer } from '../http/contract.ts'
-import { ApiError, invalid, notFound } from '../http/errors.ts'
+import type { ResponseBody } from '../http/contract.ts'
+import { type ApiError, invalid, notFound, unusable } from '../http/errors.ts'
 import type { readProduct as contract } from './contract.ts'
 import { finishLookup, startLookup } from './find.ts'
 import { type Lookup, productsOfSupplierB, skuOfSupplierB, styleOfSupplierA } from './lookups.ts'
 import { presentLine } from './present.ts'
 import { findIntegration, findInvoiceItem } from './queries.ts'
-import type { SupplierErrorReason, SupplierName } from './suppliers/supplier.ts'
+
 import { supplierBIdSchema } from './suppliers/supplier-b.ts'
 import { filterVariants } from './suppliers/variants.ts'
 
 /** How long product info waits for a supplier. */
 const INFO_MS = 10_000
 
-type ProductInfo = Answer<typeof contract>
+type ProductInfo = ResponseBody<typeof contract>
 
 export interface ProductQuery {
   style?: string | undefined
@@ -28,7 +28,7 @@ export interface ProductQuery {
 export async function readInvoiceLine({ db, companyId }: RequestContext, id: number | undefined): Promise<ProductInfo> {
   if (id === undefined) throw missing('id')
   const row = await findInvoiceItem(db, companyId, id)
-  if (!row) throw notFound('There is no such invoice item.')
+  if (!row) throw notFound('Invoice item')
   return { source: 'invoice_item', item: presentLine(row) }
 }
 
@@ -62,25 +62,10 @@ async function find<Item>(context: RequestContext, lookup: Lookup<Item>): Promis
   const options = { until: Date.now() + INFO_MS, sparing: false }
   const started = startLookup(context, lookup)
   const row = await findIntegration(context.db, context.companyId, lookup.supplier)
-  if (!row?.enabled) throw notAvailable(lookup.supplier, row !== undefined)
+  if (!row?.enabled) throw unusable(row ? 'integration_disabled' : 'integration_missing')
   const found = await finishLookup(context, started, row, options)
-  if (found.state === 'failed') throw supplierFailed(lookup.supplier, found.reason)
+  if (found.state === 'failed') throw unusable(found.reason)
   return found.items
-}
-
-function notAvailable(supplier: SupplierName, exists: boolean): ApiError {
-  return new ApiError('conflict', {
-    message: exists ? `The integration ${supplier} is disabled.` : `The company has no integration ${supplier}.`,
-    details: { reason: exists ? 'integration_disabled' : 'integration_missing' },
-  })
-}
-
-function supplierFailed(supplier: SupplierName, reason: SupplierErrorReason): ApiError {
-  const isRefused = reason === 'supplier_rejected_credentials'
-  return new ApiError('upstream_failed', {
-    message: isRefused ? `${supplier} rejected the company's credentials.` : `${supplier} cannot be reached now.`,
-    details: { reason },
-  })
 }
 
 /** The id that a parameter gives, or null where it is left out. */

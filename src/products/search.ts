@@ -1,5 +1,5 @@
 import type { RequestContext } from '../context.ts'
-import type { Answer } from '../http/contract.ts'
+import type { ResponseBody } from '../http/contract.ts'
 import { withDeadline } from '../http/deadline.ts'
 import { log } from '../http/log.ts'
 import { type searchProducts as contract, SOURCES, type Source, type SourceState } from './contract.ts'
@@ -18,7 +18,7 @@ const SEARCH_MS = 4_000
 /** Of the style numbers that a text may mean so many are tried. */
 const STYLE_TRIES = 2
 
-type SearchAnswer = Answer<typeof contract>
+type SearchAnswer = ResponseBody<typeof contract>
 
 /** What both suppliers' parts of one search share. */
 interface Search {

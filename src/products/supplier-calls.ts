@@ -58,7 +58,7 @@ export function callOnce<Item>(
   // Only calls that were lost with their request could fill it.
   if (inFlight.size >= MAX_IN_FLIGHT) inFlight.clear()
   inFlight.set(id, flight)
-  context.later(
+  context.waitUntil(
     outcome.then(async (result) => {
       const written =
         'entry' in result && writeEntry(context.cache, key, result.entry, lookup.lifetimeOf(result.entry.items))

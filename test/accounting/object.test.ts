@@ -45,7 +45,7 @@ describe('the object of a company', () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.world.spoil({ match: '^POST .*invoice', apply: true, destroy: true })
-    await shop.object.wake(shop.company.id)
+    await shop.object.start(shop.company.id)
     await vi.waitFor(async () => expect(await shop.open()).toMatchObject([{ state: 'sent', attempts: 1 }]), 5_000)
     await evictDurableObject(shop.object)
     await shop.passTime()
@@ -58,7 +58,7 @@ describe('the object of a company', () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.world.spoil({ match: '^POST .*invoice', apply: true, delayMs: 1_500, destroy: true })
-    await shop.object.wake(shop.company.id)
+    await shop.object.start(shop.company.id)
     await vi.waitFor(async () => expect(await shop.invoiceCalls()).toHaveLength(1), 5_000)
     await abortAllDurableObjects()
     expect(await shop.open()).toMatchObject([{ state: 'sent', attempts: 0 }])
@@ -162,11 +162,11 @@ describe('the cost of telling', () => {
     const token = await mintToken(shop.company.id)
     // The objects run in this isolate, where their own calls would be counted too: they are woken later.
     const woken: number[] = []
-    const wake = async (companyId: number) => {
+    const start = async (companyId: number) => {
       woken.push(companyId)
       await scheduler.wait(500)
     }
-    const bindings = Object.assign({}, env, { ACCOUNTING_DELIVERY: { idFromName: String, get: () => ({ wake }) } })
+    const bindings = Object.assign({}, env, { ACCOUNTING_DELIVERY: { idFromName: String, get: () => ({ start }) } })
     const measure = (method: string, path: string, body?: object) =>
       measureHops(request(token, method, path, body), bindings)
 

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { AccountingDelivery } from '../../src/accounting/delivery.ts'
 import { loadOrder, loadQueue } from '../../src/accounting/queries.ts'
 import { databaseFor } from '../../src/db/client.ts'
-import { listCompaniesToWake } from '../../src/db/sweep.ts'
+import { listDueCompanies } from '../../src/db/sweep.ts'
 import worker from '../../src/index.ts'
 import { SPOILT } from '../../src/simulators/accounting-data.ts'
 import { migrate, sql } from '../support/app.ts'
@@ -141,7 +141,7 @@ describe('the queue of a company', () => {
       expect(rowsRead).toBeLessThanOrEqual(3)
       expect(alarm !== null).toBe(hasAlarm)
       meter.take()
-      expect(await listCompaniesToWake(meter.env.DB, Date.now())).toEqual([])
+      expect(await listDueCompanies(meter.env.DB, Date.now())).toEqual([])
       expect(meter.take().rowsRead).toBeLessThanOrEqual(12)
     } finally {
       await sql(end, busy.company.id)
@@ -150,7 +150,7 @@ describe('the queue of a company', () => {
 
   it('is found by the sweep at the cost of a few rows for each company', async () => {
     meter.take()
-    expect(await listCompaniesToWake(meter.env.DB, Date.now())).toEqual([busy.company.id])
+    expect(await listDueCompanies(meter.env.DB, Date.now())).toEqual([busy.company.id])
     expect(meter.take().rowsRead).toBeLessThanOrEqual(12)
   })
 
@@ -246,10 +246,10 @@ describe('a run that fails', () => {
         await object.alarm()
         const planned = await state.storage.getAlarm()
         delays.push(Math.round(((planned ?? 0) - start) / 30_000))
-        await object.wake(shop.company.id)
+        await object.start(shop.company.id)
         expect(await state.storage.getAlarm()).toBe(planned)
         await state.storage.deleteAlarm()
-        await object.wake(shop.company.id)
+        await object.start(shop.company.id)
         expect(await state.storage.getAlarm()).toBe(planned)
         await state.storage.deleteAlarm()
       }
@@ -259,7 +259,7 @@ describe('a run that fails', () => {
     expect(await shop.changes()).toEqual(['customer', 'create'])
     await runInDurableObject(shop.object, async (instance, state) => {
       const before = Date.now()
-      await instance.wake(shop.company.id)
+      await instance.start(shop.company.id)
       expect(await state.storage.getAlarm()).toBeLessThan(before + 20_000)
       await state.storage.deleteAlarm()
     })

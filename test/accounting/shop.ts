@@ -1,5 +1,6 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
+import type { AccountingDelivery } from '../../src/accounting/delivery.ts'
 import { encryptCredentials } from '../../src/auth/credentials.ts'
 import { CREDENTIALS } from '../../src/simulators/accounting-data.ts'
 import { type Answer, freshId, mintCompany, request, send, sql, type TestCompany } from '../support/app.ts'
@@ -60,10 +61,10 @@ export class Shop {
 
   /** A request whose wish for a delivery is only counted. */
   call(method: string, path: string, body?: unknown, token = this.company.token): Promise<Answer> {
-    const wake = async () => {
+    const start = async () => {
       this.wakeCalls += 1
     }
-    const quiet = { idFromName: () => ({}), get: () => ({ wake }) }
+    const quiet = { idFromName: () => ({}), get: () => ({ start }) }
     return send(request(token, method, path, body), { env: Object.assign({}, env, { ACCOUNTING_DELIVERY: quiet }) })
   }
 
@@ -80,7 +81,8 @@ export class Shop {
   }
 
   get object() {
-    return env.ACCOUNTING_DELIVERY.get(env.ACCOUNTING_DELIVERY.idFromName(String(this.company.id)))
+    const objects = env.ACCOUNTING_DELIVERY as unknown as DurableObjectNamespace<AccountingDelivery>
+    return objects.get(objects.idFromName(String(this.company.id)))
   }
 
   /** Runs the object's alarm until it has nothing to do now; gives when it wants to go on. */

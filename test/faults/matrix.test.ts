@@ -25,7 +25,7 @@ interface Sent {
   before?: Sent
   /** A write that is not repeated after a passing failure, because it could then change or answer something else. */
   isOnce?: boolean
-  changesNothing?: boolean
+  isReadOnly?: boolean
   /** What a database that does not answer makes of it; else 500. */
   withoutDatabase?: (body: { sources?: unknown }) => void
   /** The n-th `DB.batch` is only a hint. */
@@ -60,7 +60,7 @@ const FROM_CONTRACTS = endpoints.map(([name, contract]): [string, Sent] => {
   const sent: Sent = {
     method: contract.method,
     ...exampleOf(contract),
-    changesNothing: contract.changesNothing === true,
+    isReadOnly: contract.isReadOnly === true,
   }
   if (contract.method === 'POST' || contract.method === 'DELETE') sent.isOnce = true
   if (name === 'GET /mail/email-threads/{legacyThreadId}') sent.before = putThread(9)
@@ -75,8 +75,8 @@ const BEHIND = /^ACCOUNTING_DELIVERY\.|^CACHE\.put|^DB\.run$/
 /** Looking up the token. */
 const isLookUp = ({ name }: Call) => name === 'DB.raw'
 
-function isRead({ method, changesNothing }: Sent): boolean {
-  return method === 'GET' || changesNothing === true
+function isRead({ method, isReadOnly }: Sent): boolean {
+  return method === 'GET' || isReadOnly === true
 }
 
 function modesOf({ name }: Call): Mode[] {

@@ -29,7 +29,7 @@ export const BINDINGS: Env = {
     RATE_LIMITER: namespaceOf({
       acquire: async () => ({ permits: 1, remaining: 299, resetAt: Date.now() + 60_000, databaseMs: 15_000 }),
     }),
-    ACCOUNTING_DELIVERY: namespaceOf({ wake: async () => undefined }),
+    ACCOUNTING_DELIVERY: namespaceOf({ start: async () => undefined }),
     // Only these methods of a namespace are used.
   } as unknown as Pick<Env, 'RATE_LIMITER' | 'ACCOUNTING_DELIVERY'>),
   // An upload is signed for it; nothing is sent.

@@ -1,11 +1,11 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { RequestContext } from '../../src/context.ts'
 import { listOrderFiles } from '../../src/files/listing.ts'
 import type { FilePage, FileStorage } from '../../src/files/storage.ts'
-import type { RequestContext } from '../../src/context.ts'
 import { BUDGET_MS } from '../../src/http/deadline.ts'
-import { drive } from '../faults/run.ts'
 import { look, spoil } from '../../src/simulators/steer.ts'
+import { drive } from '../faults/run.ts'
 import { migrate, request, send } from '../support/app.ts'
 import { linesOf } from '../support/log.ts'
 import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder, scopeUrl } from './support.ts'
@@ -107,7 +107,12 @@ describe('the deadline of a listing', () => {
       },
     }
     const db = { read: async () => [[{ id: 1 }], []] }
-    const context = { requestId: 'r', companyId: 900_001, db, deploymentStorage: storage } as unknown as RequestContext
+    const context = {
+      requestId: 'r',
+      companyId: 900_001,
+      db,
+      deploymentStorage: () => storage,
+    } as unknown as RequestContext
     const listing = await drive(listOrderFiles(context, 1, undefined))
     return { names: listing?.files.map(({ key }) => key), truncated: listing?.truncated, ms: Date.now() - startedAt }
   }

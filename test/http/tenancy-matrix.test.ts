@@ -239,7 +239,7 @@ describe.each(endpoints)('%s', (_, contract) => {
       const input = put(own(a.ids), place, value)
       const answer = await send(token, contract, input)
       const what = `${operationId} with ${kind} ${value} in ${place}`
-      const refused = place.startsWith('params.') && contract.badParams !== 'invalid_request' ? 404 : 400
+      const refused = place.startsWith('params.') && contract.invalidParams !== 'invalid_request' ? 404 : 400
       const decided = isTaken(contract, input) ? places[place] : refused
       expect(decided, `${what} is taken, and nothing is decided`).toBeDefined()
       expect(answer.status, what).toBe(decided === EMPTY ? 200 : decided)

@@ -12,7 +12,7 @@ const ROOT = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
 
 /** Runs the build as npm does: with the project's own Node. */
-const build = (...options: string[]) => run('npx', ['node', 'src/docs/build.ts', ...options], { cwd: ROOT })
+const build = (...options: string[]) => run('npx', ['node', 'src/openapi/build.ts', ...options], { cwd: ROOT })
 
 describe('the description under the linters', () => {
   it('has no problem', async () => {

@@ -8,7 +8,7 @@ import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
 import { asObject, type JsonObject } from '../../src/openapi/json.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-const DOCUMENT = join(ROOT, 'src/docs/openapi.json')
+const DOCUMENT = join(ROOT, 'src/openapi/openapi.json')
 const TYPES = join(ROOT, '.contract/openapi.ts')
 const CLIENT_TYPES = join(ROOT, 'src/client/schema.d.ts')
 /** Has the TypeScript whose API the generator needs; the project's own has none. */

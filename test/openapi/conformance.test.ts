@@ -20,7 +20,7 @@ interface Change {
   headers?: Record<string, string | null>
 }
 
-const client = documentationOf({ operationId: 'readClient' }).example.answer as {
+const client = documentationOf({ operationId: 'readClient' }).example.response as {
   client: Record<string, unknown>
 }
 

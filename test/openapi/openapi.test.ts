@@ -2,12 +2,12 @@ import { dereference, validate } from '@cfworker/json-schema'
 import { describe, expect, it } from 'vitest'
 import * as z from 'zod/mini'
 import { contracts } from '../../src/contracts.ts'
+import { type Contract, defineContract, id, idText } from '../../src/http/contract.ts'
+import { ERRORS } from '../../src/http/errors.ts'
 import { documentationOf } from '../../src/openapi/documentation.ts'
 import { asObject, isObject, type Json, type JsonObject } from '../../src/openapi/json.ts'
 import committed from '../../src/openapi/openapi.json'
 import { describeApi, errorsOf } from '../../src/openapi/openapi.ts'
-import { type Contract, defineContract, id, idText } from '../../src/http/contract.ts'
-import { ERRORS } from '../../src/http/errors.ts'
 
 const document: JsonObject = committed
 const components = asObject(document.components)
@@ -135,7 +135,7 @@ describe.each(byName)('%s', (_name, contract) => {
   it('has an example of its answer that fits, and that the service itself could send', () => {
     const { schema, example } = mediaOf(responses['200'])
     expect(fits(schema, example)).toBe(true)
-    expect(contract.answer.safeParse(example)).toMatchObject({ success: true })
+    expect(contract.response.safeParse(example)).toMatchObject({ success: true })
     expect(fits(schema, { ...asObject(example), surprise: 1 })).toBe(false)
   })
 
@@ -159,13 +159,13 @@ describe('describeApi', () => {
     tag: 'Clients',
     permission: 'clients:read',
     params: z.strictObject({ id: idText.check(z.describe('The id.')) }),
-    answer: z.strictObject({ id }),
+    response: z.strictObject({ id }),
     errors: ['conflict'],
   })
   const documentation = () => ({
     summary: 'Read a thing',
     description: 'Reads one.',
-    example: { params: { id: '1' }, answer: { id: 1 } },
+    example: { params: { id: '1' }, response: { id: 1 } },
   })
 
   it('lists the errors of the contract beside those of every request, and only components that are used', () => {

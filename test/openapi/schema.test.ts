@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import * as z from 'zod/mini'
-import { SchemaWriter } from '../../src/openapi/schema.ts'
 import { amount, date, dateTime, id, idText, trimmed, wholeNumber } from '../../src/http/contract.ts'
+import { SchemaWriter } from '../../src/openapi/schema.ts'
 
 const nullableText = { type: ['string', 'null'] }
 

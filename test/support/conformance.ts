@@ -1,7 +1,7 @@
 import { dereference, type OutputUnit, type Schema, type ValidationResult, validate } from '@cfworker/json-schema'
+import { ERRORS } from '../../src/http/errors.ts'
 import { asObject, isObject, type Json, type JsonObject, mapSubschemas } from '../../src/openapi/json.ts'
 import description from '../../src/openapi/openapi.json' with { type: 'json' }
-import { ERRORS } from '../../src/http/errors.ts'
 
 const BASE = '/api/v1'
 const JSON_MEDIA_TYPE = /^application\/json(; ?charset=utf-8)?$/i

@@ -26,7 +26,9 @@ export const readThreadContext = defineContract({
   tag: 'Mail',
   permission: 'mail:read',
   params: threadParams,
-  badParams: 'invalid_request',
-  answer: threadContext,
+  invalidParams: 'invalid_request',
+  response: threadContext,
   errors: ['not_found'],
 })
+
+export const endpoints = [readThreadContext]

@@ -8,7 +8,7 @@ export const documentation = {
       'A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data`, or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay. The forms inside the JSON depend on what wrote it.',
     example: {
       params: { legacyThreadId: '18c2f0a9b7d3e411' },
-      answer: {
+      response: {
         thread_id: 'thread-f:1784215093462262801',
         legacy_thread_id: '18c2f0a9b7d3e411',
         sender_email: 'ines@harbor-rowing.example',

@@ -1,4 +1,4 @@
-import { isoTime } from '../../http/time.ts'
+import { isoTime } from '../../http/contract.ts'
 import { jsonAnswer, objectText } from '../raw-json.ts'
 import type { ThreadContextRow } from './queries.ts'
 

@@ -69,11 +69,11 @@ export const putEmailThread = defineContract({
   tag: 'Mail',
   permission: 'mail:write',
   params: threadParams,
-  badParams: 'invalid_request',
+  invalidParams: 'invalid_request',
   body: newThread,
-  bodyAsBytes: true,
+  hasRawBody: true,
   bodyLimitBytes: BODY_LIMIT_BYTES,
-  answer: one,
+  response: one,
   errors: [],
 })
 
@@ -84,13 +84,15 @@ export const readEmailThread = defineContract({
   tag: 'Mail',
   permission: 'mail:read',
   params: threadParams,
-  badParams: 'invalid_request',
+  invalidParams: 'invalid_request',
   query: z.strictObject({
     account_email: z
       .pipe(queryEmail(MAX_EMAIL), lowerCase)
       .check(z.describe('The mailbox; its case does not matter.'), z.meta({ format: 'email' })),
   }),
   hasEtag: true,
-  answer: one,
+  response: one,
   errors: ['not_found', 'unavailable'],
 })
+
+export const endpoints = [putEmailThread, readEmailThread]

@@ -58,7 +58,7 @@ export const documentation = {
         labels: exampleThread.labels,
         messages: exampleThread.messages,
       },
-      answer: { email_thread: exampleThread },
+      response: { email_thread: exampleThread },
     },
   },
   readEmailThread: {
@@ -68,7 +68,7 @@ export const documentation = {
     example: {
       params: examplePath,
       query: { account_email: 'sales@shop.example' },
-      answer: { email_thread: exampleThread },
+      response: { email_thread: exampleThread },
     },
   },
 } satisfies Record<string, Documentation>

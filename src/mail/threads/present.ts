@@ -1,8 +1,8 @@
 import type { RequestContext } from '../../context.ts'
+import { isoTime, isoTimeOrNull } from '../../http/contract.ts'
 import { bodyBudgetMs } from '../../http/deadline.ts'
 import { log } from '../../http/log.ts'
 import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../http/memory.ts'
-import { isoTime, isoTimeOrNull } from '../../http/time.ts'
 import { jsonAnswer, jsonStream } from '../raw-json.ts'
 import { contentText, TEXT_FIELDS, type TextField, type ThreadInput } from './input.ts'
 import { IN_SEGMENTS, READ_AT_ONCE_BYTES, readSegments, type Segment, type ThreadRow } from './queries.ts'
@@ -62,7 +62,7 @@ async function respond(
     headers,
     lease,
     deadlineMs: bodyBudgetMs(sizeOf(parts)),
-    later: context.later,
+    waitUntil: context.waitUntil,
     onFailure: (error) => {
       const reason = error instanceof Error ? error.name : typeof error
       log('stream_failed', { request_id: context.requestId, reason })

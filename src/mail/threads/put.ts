@@ -1,5 +1,6 @@
 import type { RequestContext } from '../../context.ts'
-import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../http/memory.ts'
+import type { Extras } from '../../http/endpoint.ts'
+import { releaseBytes, SMALL_BODY_BYTES } from '../../http/memory.ts'
 import { type Content, contentText, parseThread } from './input.ts'
 import { keepContent, keptContent, knownHash, knowsThread, remember } from './known-content.ts'
 import { presentStored, presentWritten } from './present.ts'
@@ -13,9 +14,6 @@ import { BATCH_BYTES, newThread, storedBytes, touchThread, writeThread } from '.
  */
 const LARGE_BODY_BYTES = SMALL_BODY_BYTES
 
-/** What is stored, being asked for. */
-const versionsAhead = new WeakMap<RequestContext, Promise<void>>()
-
 /**
  * Begins to read what is stored under this id, when the body to come is large and this isolate does not know. The rate
  * check that follows takes as long, so it costs no time; the body names the mailbox and comes later.
@@ -26,15 +24,16 @@ export function readVersionsAhead(
   context: RequestContext,
   legacyThreadId: string,
   announcedBytes: number | undefined,
-): void {
+): Promise<void> | undefined {
   const { db, companyId } = context
   const isSmall = announcedBytes !== undefined && announcedBytes < LARGE_BODY_BYTES
-  if (isSmall || knowsThread(companyId, legacyThreadId)) return
-  const reading = findVersions(db, companyId, legacyThreadId)
-    .then((versions) => remember(companyId, legacyThreadId, versions))
-    // Only a hint: without it the content is sent, and found to be stored already.
-    .catch(() => undefined)
-  versionsAhead.set(context, reading)
+  if (isSmall || knowsThread(companyId, legacyThreadId)) return undefined
+  return (
+    findVersions(db, companyId, legacyThreadId)
+      .then((versions) => remember(companyId, legacyThreadId, versions))
+      // Only a hint: without it the content is sent, and found to be stored already.
+      .catch(() => undefined)
+  )
 }
 
 /** Stores a whole thread: one batch, in which nothing but the row is written when the content is stored already. */
@@ -42,7 +41,7 @@ export async function putThread(
   context: RequestContext,
   legacyThreadId: string,
   body: Uint8Array,
-  lease: Lease,
+  { lease, prefetched }: Extras,
 ): Promise<Response> {
   const { companyId } = context
   const isLarge = body.length >= LARGE_BODY_BYTES
@@ -50,7 +49,7 @@ export async function putThread(
   const input = parseThread(body, kept?.content)
   const { accountEmail, content } = input
   const hash = kept && isSame(kept.content, content) ? kept.hash : hashOf(contentText(content))
-  await versionsAhead.get(context)
+  await prefetched
   const isStored = knownHash(companyId, legacyThreadId, accountEmail) === hash
   const key = { legacyThreadId, accountEmail }
   const seen = () => remember(companyId, legacyThreadId, [{ account_email: accountEmail, content_hash: hash }])

@@ -1,6 +1,4 @@
-import type { Hono } from 'hono'
-import type { AppEnv } from '../../context.ts'
-import { mount } from '../../http/endpoint.ts'
+import { route } from '../../http/endpoint.ts'
 import { notFound } from '../../http/errors.ts'
 import { etagsOf } from '../../http/etag.ts'
 import * as contract from './contract.ts'
@@ -9,24 +7,23 @@ import { presentStored } from './present.ts'
 import { putThread, readVersionsAhead } from './put.ts'
 import { findThread } from './queries.ts'
 
-export function mountThreads(app: Hono<AppEnv>): void {
-  mount(
-    app,
+export const routes = [
+  route(
     contract.putEmailThread,
-    ({ params, body }, context, lease) => putThread(context, params.legacyThreadId, body, lease),
+    ({ params, body }, context, extras) => putThread(context, params.legacyThreadId, body, extras),
     (params, context, announcedBytes) => readVersionsAhead(context, params.legacyThreadId, announcedBytes),
-  )
+  ),
 
-  mount(app, contract.readEmailThread, async ({ params, query }, context, lease) => {
+  route(contract.readEmailThread, async ({ params, query }, context, { lease }) => {
     const { db, companyId, ifNoneMatch } = context
     const key = { legacyThreadId: params.legacyThreadId, accountEmail: query.account_email }
     const found = await findThread(db, companyId, key, etagsOf(ifNoneMatch))
-    if (!found) throw notFound('There is no such email thread.')
+    if (!found) throw notFound('Email thread')
     const { row, segments, isKnown } = found
     remember(companyId, params.legacyThreadId, [row])
     const headers = { ETag: row.etag, 'Cache-Control': 'private, no-store' }
     return isKnown
       ? new Response(null, { status: 304, headers })
       : presentStored(context, row, segments, lease, headers)
-  })
-}
+  }),
+]

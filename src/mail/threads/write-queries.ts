@@ -1,9 +1,9 @@
 import { type SQL, sql } from 'drizzle-orm'
+import type { RequestContext } from '../../context.ts'
 import { type Actor, actorOf, auditEntry } from '../../db/audit.ts'
 import { databaseMessage, orm, type Placeholders, prepare } from '../../db/client.ts'
 import { given, insertRow } from '../../db/columns.ts'
 import { companies, emailThreadSegments, emailThreads, emailThreadUploads } from '../../db/schema.ts'
-import type { RequestContext } from '../../context.ts'
 import { ApiError } from '../../http/errors.ts'
 import { contentBytes, contentText, TEXT_FIELDS, type TextField, type ThreadInput } from './input.ts'
 import { IN_SEGMENTS, isThread, type Key, type Segment, segmentsOf, type ThreadKey, type ThreadRow } from './queries.ts'
@@ -44,7 +44,7 @@ export async function touchThread(
   contentHash: string,
 ): Promise<ThreadRow | undefined> {
   if (TEXT_FIELDS.some((field) => isLarge(input.texts[field]))) return undefined
-  const [[row]] = await context.db.writeRepeatably([touch(valuesOf(context, key, input, contentHash))])
+  const [[row]] = await context.db.writeIdempotent([touch(valuesOf(context, key, input, contentHash))])
   return row
 }
 
@@ -160,7 +160,7 @@ export async function writeThread(
   const { newId } = values
   const isUploaded = segments.some(({ data }) => data === null)
   // An upload is moved once: repeated, the batch would not find it any more.
-  const write = isUploaded ? db.write : db.writeRepeatably
+  const write = isUploaded ? db.write : db.writeIdempotent
   const [, , [row], otherSegments] = await write([
     replacement.audit(values),
     replacement.oldSegments(values),
@@ -235,7 +235,7 @@ async function uploadSegments(context: RequestContext, newId: string, segments: 
   const [first, ...rest] = segments.map(({ field, position, data }) =>
     upload({ companyId, newId, field, position, data, now }),
   )
-  const uploaded = first ? await db.writeRepeatably([first, ...rest]) : []
+  const uploaded = first ? await db.writeIdempotent([first, ...rest]) : []
   if (uploaded.some((rows) => rows.length === 0)) {
     await db.write([dropUpload({ companyId, newId })])
     throw new ApiError('unavailable', { headers: { 'Retry-After': String(UPLOAD_RETRY_SECONDS) } })

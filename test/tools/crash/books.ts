@@ -1,4 +1,4 @@
-import { isoDate, isoTime } from '../../../src/http/time.ts'
+import { isoDate, isoTime } from '../../../src/http/contract.ts'
 import { type Action, type ClientFields, nameOf, type OrderFields } from './journal.ts'
 
 /** Rows as the tables hold them: SQLite has no booleans. */

@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { asObject, isObject, type Json, type JsonObject } from '../../../src/openapi/json.ts'
 
-const document: JsonObject = JSON.parse(readFileSync(join(import.meta.dirname, '../../../src/openapi/openapi.json'), 'utf8'))
+const document: JsonObject = JSON.parse(
+  readFileSync(join(import.meta.dirname, '../../../src/openapi/openapi.json'), 'utf8'),
+)
 
 export interface Parameter {
   name: string
