@@ -1,7 +1,7 @@
 -- Reviewed by hand: WITHOUT ROWID where rows are small, so that a company's rows lie together under their key.
 CREATE TABLE `accounting_connections` (
 	`company_id` integer PRIMARY KEY NOT NULL,
-	`books` text NOT NULL,
+	`remote_account` text NOT NULL,
 	`tokens` text,
 	`paused_until` integer DEFAULT 0 NOT NULL,
 	`stopped_for` integer,
@@ -62,7 +62,7 @@ CREATE INDEX `api_tokens_company` ON `api_tokens` (`company_id`,`id`);--> statem
 CREATE TABLE `artworks` (
 	`company_id` integer NOT NULL,
 	`id` integer NOT NULL,
-	`order_id` integer NOT NULL,
+	`project_id` integer NOT NULL,
 	`name` text NOT NULL,
 	`print_method` text,
 	`placements` text DEFAULT '[]' NOT NULL,
@@ -71,11 +71,11 @@ CREATE TABLE `artworks` (
 	`status` text,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
-	FOREIGN KEY (`company_id`,`order_id`) REFERENCES `orders`(`company_id`,`id`) ON UPDATE no action ON DELETE no action,
+	FOREIGN KEY (`company_id`,`project_id`) REFERENCES `orders`(`company_id`,`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "artworks_json" CHECK(json_valid("artworks"."placements") AND json_valid("artworks"."colors"))
 );
 --> statement-breakpoint
-CREATE INDEX `artworks_of_order` ON `artworks` (`company_id`,`order_id`,`id`);--> statement-breakpoint
+CREATE INDEX `artworks_of_order` ON `artworks` (`company_id`,`project_id`,`id`);--> statement-breakpoint
 CREATE TABLE `audit_log` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`company_id` integer NOT NULL,
@@ -256,7 +256,7 @@ CREATE INDEX `invoice_items_of_invoice` ON `invoice_items` (`company_id`,`invoic
 CREATE TABLE `invoices` (
 	`company_id` integer NOT NULL,
 	`id` integer NOT NULL,
-	`order_id` integer NOT NULL,
+	`project_id` integer NOT NULL,
 	`number` text NOT NULL,
 	`due_date` text,
 	`tax_id` integer,
@@ -270,14 +270,14 @@ CREATE TABLE `invoices` (
 	`updated_at` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
-	FOREIGN KEY (`company_id`,`order_id`) REFERENCES `orders`(`company_id`,`id`) ON UPDATE no action ON DELETE no action,
+	FOREIGN KEY (`company_id`,`project_id`) REFERENCES `orders`(`company_id`,`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`tax_id`) REFERENCES `taxes`(`company_id`,`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "invoices_discount" CHECK("invoices"."discount_hundredths" >= 0),
 	CONSTRAINT "invoices_discount_amount_type" CHECK("invoices"."discount_amount_type" IN ('percentage', 'fixed_amount')),
 	CONSTRAINT "invoices_discount_type" CHECK("invoices"."discount_type" IN ('before_tax', 'after_tax'))
 ) WITHOUT ROWID;
 --> statement-breakpoint
-CREATE UNIQUE INDEX `invoices_of_order` ON `invoices` (`company_id`,`order_id`);--> statement-breakpoint
+CREATE UNIQUE INDEX `invoices_of_order` ON `invoices` (`company_id`,`project_id`);--> statement-breakpoint
 CREATE UNIQUE INDEX `invoices_number` ON `invoices` (`company_id`,`number`);--> statement-breakpoint
 CREATE TABLE `order_counts` (
 	`company_id` integer NOT NULL,

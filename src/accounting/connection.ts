@@ -68,7 +68,7 @@ export async function openConnection(
   }
   const { own, tokenUrl } = read
   const books = `${baseUrl} ${own.realm_id}`
-  if (row?.books !== books) await connectBooks(db, companyId, books, row?.books)
+  if (row?.remote_account !== books) await connectBooks(db, companyId, books, row?.remote_account)
 
   const adapter = createAccountingAdapter({
     settings: { baseUrl, tokenUrl, realmId: own.realm_id, clientId: own.client_id, clientSecret: own.client_secret },

@@ -151,7 +151,7 @@ async function coverAndLoad(db: Database, companyId: number, orderId: number, no
       })
       .from(orders)
       .innerJoin(clients, and(eq(clients.company_id, orders.company_id), eq(clients.id, orders.client_id)))
-      .innerJoin(invoices, and(eq(invoices.company_id, orders.company_id), eq(invoices.order_id, orders.id)))
+      .innerJoin(invoices, and(eq(invoices.company_id, orders.company_id), eq(invoices.project_id, orders.id)))
       .leftJoin(taxes, and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id)))
       .where(
         and(
@@ -165,7 +165,7 @@ async function coverAndLoad(db: Database, companyId: number, orderId: number, no
       .from(invoiceItems)
       .where(
         sql`company_id = ${companyId} AND deleted = 0
-          AND invoice_id = (SELECT id FROM invoices WHERE company_id = ${companyId} AND order_id = ${orderId})`,
+          AND invoice_id = (SELECT id FROM invoices WHERE company_id = ${companyId} AND project_id = ${orderId})`,
       )
       .orderBy(asc(invoiceItems.position), asc(invoiceItems.id)),
   ])
@@ -258,7 +258,12 @@ export async function connectBooks(
   books: string,
   before: string | undefined,
 ): Promise<void> {
-  const connect = upsertConnection(companyId, { books, paused_until: 0, stopped_for: null, reason: null })
+  const connect = upsertConnection(companyId, {
+    remote_account: books,
+    paused_until: 0,
+    stopped_for: null,
+    reason: null,
+  })
   if (!before) return void (await db.write([connect]))
   await db.write([
     connect,
@@ -292,7 +297,7 @@ export async function saveTokens(db: Database, companyId: number, tokens: string
 function upsertConnection(companyId: number, set: Partial<ConnectionRow>) {
   return orm
     .insert(accountingConnections)
-    .values({ company_id: companyId, books: '', ...set })
+    .values({ company_id: companyId, remote_account: '', ...set })
     .onConflictDoUpdate({ target: accountingConnections.company_id, set })
 }
 

@@ -229,11 +229,11 @@ function isIn(column: SQL, chunk: string): SQL {
 /** What the database refuses and a check before could not see. */
 function explainConflict(error: unknown, name: string): CommandError | null {
   const message = error instanceof Error ? error.message : ''
-  const [, what] = /UNIQUE constraint failed: invoices\.company_id, invoices\.(number|order_id)/.exec(message) ?? []
+  const [, what] = /UNIQUE constraint failed: invoices\.company_id, invoices\.(number|project_id)/.exec(message) ?? []
   if (what === 'number') {
     return new CommandError(`${name}: an invoice number is already that of another invoice in the database.`)
   }
-  if (what === 'order_id') return new CommandError(`${name}: an order already has another invoice in the database.`)
+  if (what === 'project_id') return new CommandError(`${name}: an order already has another invoice in the database.`)
   if (message.includes('companies_slot'))
     return new CommandError(`${name}: the database is full: it takes 1,024 companies.`)
   return null

@@ -98,7 +98,7 @@ async function findForeignInvoices(orm: SqliteRemoteDatabase, file: SeedFile): P
   const issues: SeedIssue[] = []
   for (const chunk of chunkJson(places.keys())) {
     const rows = await orm
-      .select({ id: invoices.id, orderId: invoices.order_id })
+      .select({ id: invoices.id, orderId: invoices.project_id })
       .from(invoices)
       .where(and(eq(invoices.company_id, file.company.id), sql`${invoices.id} IN ${listed(chunk)}`))
     for (const { id, orderId } of rows) {

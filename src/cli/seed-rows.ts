@@ -63,7 +63,7 @@ export function toArtworkRows(companyId: number, order: SeedOrder): (typeof artw
   return order.artworks.map((artwork) => ({
     company_id: companyId,
     id: artwork.id,
-    order_id: order.id,
+    project_id: order.id,
     name: artwork.name,
     print_method: artwork.print_method,
     placements: JSON.stringify(artwork.placements),
@@ -89,7 +89,7 @@ export function toInvoiceRows(
     invoice: {
       company_id: companyId,
       id: invoiceId,
-      order_id: order.id,
+      project_id: order.id,
       number,
       due_date: invoice.due_date,
       tax_id: invoice.tax_id || null,

@@ -234,7 +234,7 @@ export const invoices = sqliteTable(
   {
     company_id: companyId(),
     id: integer().notNull(),
-    order_id: integer().notNull(),
+    project_id: integer().notNull(),
     number: text().notNull(),
     due_date: text(),
     tax_id: integer(),
@@ -254,9 +254,9 @@ export const invoices = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
-    belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id]),
+    belongsTo([t.company_id, t.project_id], [orders.company_id, orders.id]),
     belongsTo([t.company_id, t.tax_id], [taxes.company_id, taxes.id]),
-    uniqueIndex('invoices_of_order').on(t.company_id, t.order_id),
+    uniqueIndex('invoices_of_order').on(t.company_id, t.project_id),
     uniqueIndex('invoices_number').on(t.company_id, t.number),
     check('invoices_discount', sql`${t.discount_hundredths} >= 0`),
     check('invoices_discount_amount_type', sql`${t.discount_amount_type} IN ('percentage', 'fixed_amount')`),
@@ -314,7 +314,7 @@ export const artworks = sqliteTable(
   {
     company_id: companyId(),
     id: integer().notNull(),
-    order_id: integer().notNull(),
+    project_id: integer().notNull(),
     name: text().notNull(),
     print_method: text(),
     /** JSON arrays, as the seed gave them. */
@@ -325,8 +325,8 @@ export const artworks = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
-    belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id]),
-    index('artworks_of_order').on(t.company_id, t.order_id, t.id),
+    belongsTo([t.company_id, t.project_id], [orders.company_id, orders.id]),
+    index('artworks_of_order').on(t.company_id, t.project_id, t.id),
     check('artworks_json', sql`json_valid(${t.placements}) AND json_valid(${t.colors})`),
   ],
 )
@@ -475,7 +475,7 @@ export const accountingConnections = sqliteTable('accounting_connections', {
     .primaryKey()
     .references(() => companies.id),
   /** Address and realm that the links and customer ids belong to. */
-  books: text().notNull(),
+  remote_account: text().notNull(),
   /** The tokens of now, encrypted as credentials are; null before the first refresh. */
   tokens: text(),
   /** No call before. */

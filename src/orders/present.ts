@@ -26,7 +26,7 @@ function presentInvoice({ invoice, tax }: OrderRows, lines: Line[], paymentsCent
   const totals = computeTotals(lines, { ...invoice, taxRate: tax?.rate ?? null }, paymentsCents)
   return {
     id: invoice.id,
-    project_id: invoice.order_id,
+    project_id: invoice.project_id,
     number: invoice.number,
     due_date: invoice.due_date,
     tax_id: invoice.tax_id,
@@ -96,7 +96,7 @@ export function presentOrder(rows: FullOrderRows) {
     },
     artworks: rows.artworks.map((row) => ({
       id: row.id,
-      project_id: row.order_id,
+      project_id: row.project_id,
       name: row.name,
       print_method: row.print_method,
       placements: JSON.parse(row.placements),

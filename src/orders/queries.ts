@@ -32,11 +32,11 @@ const changedParts = {
  */
 export function orderRows({ companyId, id, when }: Which) {
   const ofInvoice = sql`company_id = ${companyId} AND invoice_id = (
-    SELECT id FROM invoices WHERE company_id = ${companyId} AND order_id = ${id} AND deleted = 0)`
+    SELECT id FROM invoices WHERE company_id = ${companyId} AND project_id = ${id} AND deleted = 0)`
   const elements = sql`(
     SELECT 'items' AS list, ${LISTS.items.row} AS element FROM ${invoiceItems} WHERE ${ofInvoice} AND deleted = 0
     UNION ALL SELECT 'payments', ${LISTS.payments.row} FROM ${payments} WHERE ${ofInvoice}
-    UNION ALL SELECT 'artworks', ${LISTS.artworks.row} FROM ${artworks} WHERE company_id = ${companyId} AND order_id = ${id})`
+    UNION ALL SELECT 'artworks', ${LISTS.artworks.row} FROM ${artworks} WHERE company_id = ${companyId} AND project_id = ${id})`
   const once = orm
     .select({
       ...changedParts,
@@ -50,7 +50,7 @@ export function orderRows({ companyId, id, when }: Which) {
     .innerJoin(clients, and(eq(clients.company_id, orders.company_id), eq(clients.id, orders.client_id)))
     .leftJoin(
       invoices,
-      and(eq(invoices.company_id, orders.company_id), eq(invoices.order_id, orders.id), sql`${invoices.deleted} = 0`),
+      and(eq(invoices.company_id, orders.company_id), eq(invoices.project_id, orders.id), sql`${invoices.deleted} = 0`),
     )
     .leftJoin(taxes, and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id)))
     .leftJoin(
@@ -103,7 +103,7 @@ export function totalsRow({ companyId, id }: Which, verdict?: Record<string, SQL
     .from(orders)
     .leftJoin(
       invoices,
-      and(eq(invoices.company_id, orders.company_id), eq(invoices.order_id, orders.id), isLive(invoices)),
+      and(eq(invoices.company_id, orders.company_id), eq(invoices.project_id, orders.id), isLive(invoices)),
     )
     .leftJoin(taxes, and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id)))
     .where(and(eq(orders.company_id, companyId), sql`${orders.id} = ${id}`, isLive(orders)))

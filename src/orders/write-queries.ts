@@ -54,7 +54,7 @@ const creation = {
         ...given(invoiceColumns(p)),
         company_id: p.companyId,
         id: sql`last_invoice_id + 1`,
-        order_id: sql`last_order_id`,
+        project_id: sql`last_order_id`,
         number: sql`CAST(last_invoice_number AS TEXT)`,
         created_at: p.now,
         updated_at: p.now,
@@ -115,7 +115,7 @@ const update = {
     orm
       .update(invoices)
       .set(given({ ...invoiceColumns(p), updated_at: p.now }))
-      .where(sql`company_id = ${p.companyId} AND order_id = ${p.id} AND deleted = 0 AND ${mayUpdate(p)}`),
+      .where(sql`company_id = ${p.companyId} AND project_id = ${p.id} AND deleted = 0 AND ${mayUpdate(p)}`),
   ),
   notice: prepare((p: Update) => accountingEvent(p, 'update', sql`${p.id}`, mayUpdate(p))),
   audit: prepare((p: Update) => auditEntry(p, 'order.update', sql`${p.id}`, mayUpdate(p))),
@@ -156,7 +156,7 @@ const deletion = {
     orm
       .update(invoices)
       .set(given({ deleted: sql`1`, updated_at: p.now }))
-      .where(sql`company_id = ${p.companyId} AND order_id = ${p.id} AND deleted = 0 AND ${isLive(p)}`),
+      .where(sql`company_id = ${p.companyId} AND project_id = ${p.id} AND deleted = 0 AND ${isLive(p)}`),
   ),
   order: prepare((p: Deletion) =>
     orm
@@ -264,7 +264,7 @@ function discountCheck({ companyId, id, discount_hundredths: amount, discount_am
   if ((amount === undefined) === (type === undefined)) return {}
   return {
     [amount ? 'discount_amount' : 'discount_amount_type']: sql`NOT EXISTS (SELECT 1 FROM invoices
-      WHERE company_id = ${companyId} AND order_id = ${id} AND deleted = 0
+      WHERE company_id = ${companyId} AND project_id = ${id} AND deleted = 0
       AND ${type ?? sql`discount_amount_type`} = 'percentage' AND ${amount ?? sql`discount_hundredths`} > 10000)`,
   }
 }

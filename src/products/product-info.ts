@@ -6,6 +6,7 @@ import { finishLookup, startLookup } from './find.ts'
 import { type Lookup, productsOfSupplierB, skuOfSupplierB, styleOfSupplierA } from './lookups.ts'
 import { presentLine } from './present.ts'
 import { findIntegration, findInvoiceItem } from './queries.ts'
+import type { SupplierName } from './suppliers/supplier.ts'
 
 import { supplierBIdSchema } from './suppliers/supplier-b.ts'
 import { filterVariants } from './suppliers/variants.ts'

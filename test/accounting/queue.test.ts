@@ -45,7 +45,7 @@ async function addOrders({ company, clientId }: Shop, count: number): Promise<vo
     clientId,
   )
   await sql(
-    `${numbers} INSERT INTO invoices (company_id, id, order_id, number, created_at, updated_at)
+    `${numbers} INSERT INTO invoices (company_id, id, project_id, number, created_at, updated_at)
      SELECT ?, i, i, 'N' || i, 0, 0 FROM n`,
     company.id,
   )

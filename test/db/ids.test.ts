@@ -36,7 +36,7 @@ async function seed(company: TestCompany, id: number): Promise<void> {
   const { id: company_id } = company
   await seedClient(company, id)
   await insert('orders', { company_id, id, title: 'Seeded', client_id: id, created_date: '2026-01-01', ...times })
-  await insert('invoices', { company_id, id, order_id: id, number: '1500', ...times })
+  await insert('invoices', { company_id, id, project_id: id, number: '1500', ...times })
 }
 
 describe('ids', () => {

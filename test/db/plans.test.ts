@@ -113,7 +113,7 @@ describe('the plan of a read', () => {
         // the page itself.
         if (step.startsWith('USE TEMP B-TREE')) {
           const isOfFew = steps.includes('MATERIALIZE hits') || steps.includes('MATERIALIZE span')
-          return !/order_id=\?\)$/.test(steps[index - 1] ?? '') && !isOfFew
+          return !/(order|project)_id=\?\)$/.test(steps[index - 1] ?? '') && !isOfFew
         }
         const scanned = /^SCAN (\S+)/.exec(step)?.[1]
         if (scanned === undefined || scanned === 'CONSTANT' || scanned.startsWith('(subquery')) return false

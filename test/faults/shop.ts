@@ -85,7 +85,7 @@ export async function openShop(hasFile: boolean): Promise<Shop> {
         created_at: 0,
         updated_at: 0,
       }),
-      insert('invoices', { id: order, order_id: order, number: String(i), tax_id: 1, created_at: 0, updated_at: 0 }),
+      insert('invoices', { id: order, project_id: order, number: String(i), tax_id: 1, created_at: 0, updated_at: 0 }),
       insert('invoice_items', {
         id: order,
         invoice_id: order,

@@ -58,7 +58,7 @@ async function seed(company: number, word: string) {
     ],
     [
       'invoices',
-      { id: 1, order_id: 1, number: `${word}-1`, tax_id: 1, tax_exempt_reason: word, created_at: 0, updated_at: 0 },
+      { id: 1, project_id: 1, number: `${word}-1`, tax_id: 1, tax_exempt_reason: word, created_at: 0, updated_at: 0 },
     ],
     [
       'invoice_items',
@@ -73,7 +73,7 @@ async function seed(company: number, word: string) {
       },
     ],
     ['payments', { id: 1, invoice_id: 1, amount_cents: 1, method: word, note: word }],
-    ['artworks', { id: 1, order_id: 1, name: word, placements: JSON.stringify([word]), colors: '[]' }],
+    ['artworks', { id: 1, project_id: 1, name: word, placements: JSON.stringify([word]), colors: '[]' }],
     [
       'catalog_items',
       { id: 1, title: `${word} tee`, description: word, price_cents: 100, search_text: fold(`${word} tee`) },

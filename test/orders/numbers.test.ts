@@ -42,7 +42,7 @@ describe('invoice numbers', () => {
         created_at: 0,
         updated_at: 0,
       })
-      await insert('invoices', { company_id: shop.id, id, order_id: id, number, created_at: 0, updated_at: 0 })
+      await insert('invoices', { company_id: shop.id, id, project_id: id, number, created_at: 0, updated_at: 0 })
     }
     await seed(project.id + 1000, '2044')
     await seed(project.id + 1001, 'INV-9999')

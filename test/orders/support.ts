@@ -41,7 +41,7 @@ export async function addPayment(company: TestCompany, invoiceId: number, fields
 }
 
 export async function addArtwork(company: TestCompany, orderId: number, fields: Record<string, unknown> = {}) {
-  return insert('artworks', { company_id: company.id, id: freshRowId(), order_id: orderId, name: 'Crest', ...fields })
+  return insert('artworks', { company_id: company.id, id: freshRowId(), project_id: orderId, name: 'Crest', ...fields })
 }
 
 const TABLES = ['companies', 'clients', 'orders', 'order_counts', 'invoices', 'audit_log']

@@ -27,11 +27,11 @@ const TABLES: Record<string, string> = {
       '(555) ' || (1000000 + i), '(555) ' || (1000000 + i), '555' || (1000000 + i), 0, 0`,
   orders: `id, title, client_id, order_status_id, created_date, created_at, updated_at)
     SELECT ?1, i, 'Order ' || i, iif(i <= ${ORDERS_OF_CLIENT_1}, 1, i), i % 7 + 1, date('2020-01-01', '+' || (i % 1500) || ' days'), 0, 0`,
-  invoices: 'id, order_id, number, tax_id, created_at, updated_at) SELECT ?1, i, i, 1000 + i, 1, 0, 0',
+  invoices: 'id, project_id, number, tax_id, created_at, updated_at) SELECT ?1, i, i, 1000 + i, 1, 0, 0',
   invoice_items: `id, invoice_id, title, quantity, unit_price_cents, search_text)
     SELECT ?1, i, iif(i <= ${ITEMS}, 1, i), 'Cotton hoodie XL ' || i, 12, 950, 'COTTON HOODIE XL ' || i`,
   payments: `id, invoice_id, amount_cents) SELECT ?1, i, iif(i <= ${PAYMENTS}, 1, i), 100`,
-  artworks: `id, order_id, name) SELECT ?1, i, iif(i <= ${ARTWORKS}, 1, i), 'Crest'`,
+  artworks: `id, project_id, name) SELECT ?1, i, iif(i <= ${ARTWORKS}, 1, i), 'Crest'`,
   catalog_items: "id, title, search_text) SELECT ?1, i, 'Cotton hoodie XL ' || i, 'COTTON HOODIE XL ' || i",
   thread_contexts: `thread_id, legacy_thread_id, client_id, client_data, clients_data, orders_data, selected_order_id, fetched_at, updated_at)
     SELECT ?1, 't' || i, iif(i <= ${CONTEXTS_OF_MANY}, 'many', 't' || i), iif(i > 1 AND i <= ${CONTEXTS_OF_MANY}, NULL, i),

@@ -68,7 +68,7 @@ export async function fillCompany(marker: string, ids: Ids): Promise<FilledCompa
     insert('taxes', { id: ids.tax, name: text, rate: 5 }),
     insert('orders', { ...order, id: ids.order, title: text, description: text }),
     insert('orders', { ...order, id: ids.doomedOrder, title: text, description: text }),
-    insert('invoices', { id: ids.invoice, order_id: ids.order, number: `${marker}-1`, tax_id: ids.tax, ...times }),
+    insert('invoices', { id: ids.invoice, project_id: ids.order, number: `${marker}-1`, tax_id: ids.tax, ...times }),
     insert('invoice_items', {
       id: ids.item,
       invoice_id: ids.invoice,
@@ -78,7 +78,7 @@ export async function fillCompany(marker: string, ids: Ids): Promise<FilledCompa
       search_text: text.toUpperCase(),
     }),
     insert('payments', { id: ids.payment, invoice_id: ids.invoice, amount_cents: 100, note: text }),
-    insert('artworks', { id: ids.artwork, order_id: ids.order, name: text, placements: JSON.stringify([text]) }),
+    insert('artworks', { id: ids.artwork, project_id: ids.order, name: text, placements: JSON.stringify([text]) }),
     insert('catalog_items', { id: ids.catalogItem, title: text, search_text: text.toUpperCase() }),
     insert('thread_contexts', {
       thread_id: ids.context,

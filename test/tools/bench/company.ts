@@ -123,7 +123,7 @@ function invoiceRow(id: number): Row {
   return {
     company_id: 1,
     id,
-    order_id: id,
+    project_id: id,
     number: String(1_000 + id),
     tax_id: 1,
     created_at: NEWEST,
@@ -148,7 +148,7 @@ function paymentRow(id: number): Row {
 }
 
 function artworkRow(id: number): Row {
-  return { company_id: 1, id, order_id: id, name: 'Crest', print_method: 'screen', placements: '["front"]' }
+  return { company_id: 1, id, project_id: id, name: 'Crest', print_method: 'screen', placements: '["front"]' }
 }
 
 function eventRow(id: number): Row {

@@ -133,7 +133,7 @@ async function fill(worker: Parameters<typeof fillCompany>[0]): Promise<Tokens> 
       "INSERT INTO orders (company_id, id, title, client_id, created_date, created_at, updated_at) VALUES (1, 1000000, 'Holder', 1000000, '2020-01-01', 0, 0)",
     ),
     db.prepare(
-      "INSERT INTO invoices (company_id, id, order_id, number, created_at, updated_at) VALUES (1, 1, 1000000, '1', 0, 0)",
+      "INSERT INTO invoices (company_id, id, project_id, number, created_at, updated_at) VALUES (1, 1, 1000000, '1', 0, 0)",
     ),
   ])
   for (let from = 1; from <= SIZE; from += CHUNK) {

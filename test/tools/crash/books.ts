@@ -35,7 +35,7 @@ export interface OrderRow {
 
 export interface InvoiceRow {
   id: number
-  order_id: number
+  project_id: number
   number: string
   due_date: string | null
   tax_id: number | null
@@ -168,7 +168,7 @@ function createOrder(books: Books, fields: OrderFields & { title: string; client
   })
   books.invoices.set(id, {
     id: ++books.last.invoices,
-    order_id: id,
+    project_id: id,
     number: String(++books.last.number),
     due_date: null,
     tax_id: null,
@@ -237,10 +237,10 @@ export function toProject(row: OrderRow) {
 }
 
 /** An invoice as the API gives it, without what is computed. */
-export function toInvoice({ order_id, discount_hundredths, created_at: _, updated_at: __, ...row }: InvoiceRow) {
+export function toInvoice({ project_id, discount_hundredths, created_at: _, updated_at: __, ...row }: InvoiceRow) {
   return {
     ...row,
-    project_id: order_id,
+    project_id,
     discount_amount: discount_hundredths / 100,
     tax_exempt: row.tax_exempt === 1,
     deleted: row.deleted === 1,

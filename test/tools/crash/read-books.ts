@@ -7,7 +7,7 @@ const CLIENT =
 const ORDER =
   'id, title, client_id, description, start_date, deadline, order_status_id, client_notes, created_date, created_at, updated_at, deleted'
 const INVOICE =
-  'id, order_id, number, due_date, tax_id, tax_exempt, tax_exempt_reason, discount_hundredths, discount_amount_type, discount_type, deleted, created_at, updated_at'
+  'id, project_id, number, due_date, tax_id, tax_exempt, tax_exempt_reason, discount_hundredths, discount_amount_type, discount_type, deleted, created_at, updated_at'
 
 /** The rows of a query, as plain objects. */
 export function select<T>(db: DatabaseSync, sql: string): T[] {
@@ -28,7 +28,10 @@ export function readBooks(db: DatabaseSync): Books {
   return {
     clients: byKey(select<ClientRow>(db, `SELECT ${CLIENT} FROM clients ORDER BY id`), (row) => row.id),
     orders: byKey(select<OrderRow>(db, `SELECT ${ORDER} FROM orders ORDER BY id`), (row) => row.id),
-    invoices: byKey(select<InvoiceRow>(db, `SELECT ${INVOICE} FROM invoices ORDER BY order_id`), (row) => row.order_id),
+    invoices: byKey(
+      select<InvoiceRow>(db, `SELECT ${INVOICE} FROM invoices ORDER BY project_id`),
+      (row) => row.project_id,
+    ),
     threads: new Map(),
     notices: readNotices(db),
     last: last ?? { clients: Number.NaN, orders: Number.NaN, invoices: Number.NaN, number: Number.NaN },
