@@ -123,14 +123,14 @@ describe('the queue of a company', () => {
     ],
     [
       'is stopped',
-      `INSERT INTO accounting_connections (company_id, books, stopped_for)
+      `INSERT INTO accounting_connections (company_id, remote_account, stopped_for)
        SELECT company_id, '', updated_at FROM integrations WHERE company_id = ?`,
       'DELETE FROM accounting_connections WHERE company_id = ?',
       false,
     ],
     [
       'is paused',
-      "INSERT INTO accounting_connections (company_id, books, paused_until) VALUES (?, '', 4102444800000)",
+      "INSERT INTO accounting_connections (company_id, remote_account, paused_until) VALUES (?, '', 4102444800000)",
       'DELETE FROM accounting_connections WHERE company_id = ?',
       true,
     ],
