@@ -1,9 +1,9 @@
 import { DeadlineError, withDeadline } from './deadline.ts'
 
-/** `cut`: the body ended early. `charset`: an unknown charset, or bytes that are none of it. */
+/** `cut`: the body ended early. `charset`: an unknown charset, or bytes that are invalid in it. */
 export type OutboundFailure = 'timeout' | 'network' | 'too_large' | 'cut' | 'charset'
 
-/** Why a call to an outside system gave no text. It carries nothing of the other side: no address, no text, no cause. */
+/** A call to an outside system failed. It carries nothing of that system: no address, no text, no cause. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError'
   readonly failure: OutboundFailure
@@ -24,15 +24,15 @@ export interface OutboundRequest {
 export interface OutboundResponse {
   status: number
   headers: Headers
-  /** Reads the body, once. @throws OutboundError over so many bytes, counted after decompression */
+  /** Reads the body, once. @throws OutboundError over `maxBytes` bytes after decompression */
   readText: (maxBytes: number) => Promise<string>
 }
 
 /**
- * Makes one call to an outside system. The deadline covers `read` and so the body; a body that `read` leaves is dropped.
+ * Makes one call to an outside system. The deadline covers `read` and so the body; an unread body is discarded.
  *
- * Redirects are not followed, since they would carry credentials to another host, and no cache may answer for another
- * company.
+ * Redirects are not followed: they would carry credentials to another host. Responses are never cached: they belong to
+ * one company.
  *
  * @throws OutboundError, or what `read` throws
  */
@@ -41,7 +41,7 @@ export async function callOutside<T>(
   timeoutMs: number,
   read: (response: OutboundResponse) => Promise<T>,
 ): Promise<T> {
-  // Not AbortSignal.timeout: its timer would outlive the call and keep a Durable Object in memory.
+  // AbortSignal.timeout would outlive the call and keep a Durable Object in memory.
   const call = new AbortController()
   try {
     return await withDeadline(send(request, call.signal, read), timeoutMs)
@@ -61,7 +61,7 @@ async function send<T>(
     throw new OutboundError('network')
   })
   const reader = response.body?.getReader()
-  // An aborted signal need not end a body that has stopped coming; cancelling its reader does.
+  // An aborted signal may not end a stalled body; canceling its reader does.
   const cancel = () => void reader?.cancel().catch(() => {})
   if (signal.aborted) cancel()
   else signal.addEventListener('abort', cancel)
@@ -92,7 +92,7 @@ async function readText(
 /** An XML declaration is read within so many bytes. */
 const DECLARATION_BYTES = 256
 
-/** Decodes a body strictly, chunk by chunk, once its first bytes have shown its charset. */
+/** Decodes a body strictly and chunk by chunk, after its first bytes have determined its charset. */
 class Decoder {
   readonly #contentType: string | null
   #decoder: InstanceType<typeof TextDecoder> | null = null
