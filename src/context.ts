@@ -34,6 +34,8 @@ export interface AppEnv {
   Bindings: Env
   Variables: {
     requestId: string
+    /** When the request arrived, in milliseconds since the epoch. */
+    receivedAt: number
     token?: Token
     context: RequestContext
     usage: RequestUsage
@@ -53,7 +55,7 @@ export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
   const token = c.get('token')
   if (!token) throw new Error('The request is not authenticated.')
   const { env } = c
-  const now = Date.now()
+  const now = c.get('receivedAt')
   const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
   const meter = c.get('usage')
   const db = databaseFor(env.DB, token.companyId, { bookmark: c.req.header('x-bookmark'), meter })

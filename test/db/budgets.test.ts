@@ -11,7 +11,7 @@ import { BUDGETS, type Budget, dollarsPerMillion, formatBudgets } from './budget
  * What every request reads and writes at most, as D1 counts it. What the objects do later, such as deliveries to
  * accounting systems, is no part of a request.
  */
-const quiet = { idFromName: () => ({}), get: () => ({ wake: async () => undefined }) }
+const quiet = { idFromName: () => ({}), get: () => ({ start: async () => undefined }) }
 const meter = meterBindings(Object.assign({}, env, { ACCOUNTING_DELIVERY: quiet }) as Env)
 const companies: TestCompany[] = []
 
