@@ -20,7 +20,7 @@ beforeAll(async () => {
   companies.push(await fillCompany(), await fillCompany())
 }, 120_000)
 
-/** Sends a request with a token that this isolate knows already, and gives what it took. */
+/** Sends a request with a token that this isolate has cached, and returns its cost. */
 async function measure(company: TestCompany | undefined, { operation, path, body, status = [200] }: Budget) {
   const token = await mintToken(company?.id ?? 0)
   await send(request(token, 'GET', '/clients?per_page=1'), { env: meter.env })

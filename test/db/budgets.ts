@@ -146,7 +146,7 @@ export const BUDGETS: readonly Budget[] = Object.entries(ROWS).flatMap(([operati
   })),
 )
 
-/** The serial waits for the network of a request whose token the isolate knows. */
+/** The serial waits for the network of a request whose token is cached. */
 export function defaultDepth({ method, isReadOnly }: Contract): number {
   return method === 'GET' || isReadOnly ? 1 : 2
 }
