@@ -58,7 +58,7 @@ describe.each([...methodsByPath()])('%s', (path, methods) => {
     }
   })
 
-  it('returns 405 whatever the token's permissions, but 401 or 403 for an invalid one', async () => {
+  it('returns 405 whatever the permissions of the token, but 401 or 403 for one that is not valid', async () => {
     const other = METHODS.find((method) => !methods.includes(method)) ?? unreachable()
     expect((await call(await mintToken(company.id, []), other, url)).status).toBe(405)
     expect((await call(null, other, url)).status).toBe(401)
