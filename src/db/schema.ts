@@ -31,6 +31,9 @@ const companyId = () =>
     .notNull()
     .references(() => companies.id)
 
+const companyKey = () => ({ company_id: companyId(), id: integer().notNull() })
+const times = () => ({ created_at: integer().notNull(), updated_at: integer().notNull() })
+
 export const companies = sqliteTable(
   'companies',
   {
@@ -53,8 +56,7 @@ export const companies = sqliteTable(
     mail_quota_bytes: integer().notNull().default(2_147_483_648),
     /** `mail_bytes` at the last check of the quota: a write that does not raise it is never refused. */
     mail_bytes_checked: integer().notNull().default(0),
-    created_at: integer().notNull(),
-    updated_at: integer().notNull(),
+    ...times(),
   },
   (t) => [check('companies_slot', sql`${t.slot} BETWEEN 0 AND 1023`)],
 )
@@ -80,8 +82,7 @@ export const apiTokens = sqliteTable(
 export const orderStatuses = sqliteTable(
   'order_statuses',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     title: text().notNull(),
     color: text(),
     workflow_key: text(),
@@ -100,8 +101,7 @@ export const orderStatuses = sqliteTable(
 export const taxes = sqliteTable(
   'taxes',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     name: text().notNull(),
     /** Percent, at most 4 decimals. */
     rate: real().notNull(),
@@ -115,8 +115,7 @@ export const taxes = sqliteTable(
 export const clients = sqliteTable(
   'clients',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     company_name: text().notNull(),
     first_name: text(),
     last_name: text(),
@@ -142,8 +141,7 @@ export const clients = sqliteTable(
     accounting_customer_id: text(),
     /** Whether it was linked by hand: then it is never replaced. */
     accounting_customer_linked: flag(),
-    created_at: integer().notNull(),
-    updated_at: integer().notNull(),
+    ...times(),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
@@ -183,8 +181,7 @@ export const clientSearchCounts = sqliteTable(
 export const orders = sqliteTable(
   'orders',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     title: text().notNull(),
     client_id: integer().notNull(),
     description: text(),
@@ -193,8 +190,7 @@ export const orders = sqliteTable(
     order_status_id: integer(),
     client_notes: text(),
     created_date: text().notNull(),
-    created_at: integer().notNull(),
-    updated_at: integer().notNull(),
+    ...times(),
     deleted: flag(),
   },
   (t) => [
@@ -232,8 +228,7 @@ export const orderCounts = sqliteTable(
 export const invoices = sqliteTable(
   'invoices',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     project_id: integer().notNull(),
     number: text().notNull(),
     due_date: text(),
@@ -249,8 +244,7 @@ export const invoices = sqliteTable(
       .notNull()
       .default('before_tax'),
     deleted: flag(),
-    created_at: integer().notNull(),
-    updated_at: integer().notNull(),
+    ...times(),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
@@ -267,8 +261,7 @@ export const invoices = sqliteTable(
 export const invoiceItems = sqliteTable(
   'invoice_items',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     invoice_id: integer().notNull(),
     title: text().notNull(),
     description: text(),
@@ -294,8 +287,7 @@ export const invoiceItems = sqliteTable(
 export const payments = sqliteTable(
   'payments',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     invoice_id: integer().notNull(),
     amount_cents: integer().notNull(),
     method: text(),
@@ -312,8 +304,7 @@ export const payments = sqliteTable(
 export const artworks = sqliteTable(
   'artworks',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     project_id: integer().notNull(),
     name: text().notNull(),
     print_method: text(),
@@ -334,8 +325,7 @@ export const artworks = sqliteTable(
 export const catalogItems = sqliteTable(
   'catalog_items',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     title: text().notNull(),
     description: text(),
     price_cents: integer(),
@@ -404,8 +394,7 @@ export const emailThreads = sqliteTable(
     /** Raised by every write; `content_revision` is the one that wrote the content. */
     revision: integer().notNull(),
     content_revision: integer().notNull(),
-    created_at: integer().notNull(),
-    updated_at: integer().notNull(),
+    ...times(),
     deleted: flag(),
   },
   (t) => [uniqueIndex('email_threads_identity').on(t.company_id, t.legacy_thread_id, t.account_email)],
@@ -509,8 +498,7 @@ export const accountingOutbox = sqliteTable(
     request_id: text(),
     request_body: text(),
     last_error: text(),
-    created_at: integer().notNull(),
-    updated_at: integer().notNull(),
+    ...times(),
   },
   (t) => [
     belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id]),

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import { DeadlineError, withDeadline } from './deadline.ts'
 
 /** `cut`: the body ended early. `charset`: an unknown charset, or bytes that are invalid in it. */
@@ -75,53 +76,28 @@ async function readText(
   maxBytes: number,
 ): Promise<string> {
   if (!reader) return ''
-  const decoder = new Decoder(contentType)
-  let text = ''
-  let sizeBytes = 0
-  for (;;) {
+  const chunks: Uint8Array[] = []
+  for (let sizeBytes = 0; ; ) {
     const { done, value } = await reader.read().catch(() => {
       throw new OutboundError('cut')
     })
-    if (done) return text + decoder.decode()
+    if (done) return decode(Buffer.concat(chunks), contentType)
     sizeBytes += value.byteLength
     if (sizeBytes > maxBytes) throw new OutboundError('too_large')
-    text += decoder.decode(value)
+    chunks.push(value)
   }
 }
 
-/** An XML declaration is read within so many bytes. */
+function decode(bytes: Uint8Array, contentType: string | null): string {
+  try {
+    return new TextDecoder(charsetOf(bytes, contentType), { fatal: true, ignoreBOM: false }).decode(bytes)
+  } catch {
+    throw new OutboundError('charset')
+  }
+}
+
+/** An XML declaration is searched in so many bytes. */
 const DECLARATION_BYTES = 256
-
-/** Decodes a body strictly and chunk by chunk, after its first bytes have determined its charset. */
-class Decoder {
-  readonly #contentType: string | null
-  #decoder: InstanceType<typeof TextDecoder> | null = null
-  #start = new Uint8Array()
-
-  constructor(contentType: string | null) {
-    this.#contentType = contentType
-  }
-
-  /** @param chunk left out at the end of the body */
-  decode(chunk?: Uint8Array): string {
-    try {
-      if (this.#decoder) return this.#decoder.decode(chunk, { stream: chunk !== undefined })
-      this.#start = join(this.#start, chunk ?? new Uint8Array())
-      if (chunk && this.#start.length < DECLARATION_BYTES) return ''
-      this.#decoder = new TextDecoder(charsetOf(this.#start, this.#contentType), { fatal: true, ignoreBOM: false })
-      return this.#decoder.decode(this.#start, { stream: chunk !== undefined })
-    } catch {
-      throw new OutboundError('charset')
-    }
-  }
-}
-
-function join(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
-  const joined = new Uint8Array(a.length + b.length)
-  joined.set(a)
-  joined.set(b, a.length)
-  return joined
-}
 
 /** Byte order marks, and how an XML declaration begins in UTF-16 without one (XML 1.0, appendix F). */
 const MARKS: readonly (readonly [bytes: readonly number[], charset: string])[] = [
