@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { dateTime, defineContract, idText, text } from '../http/contract.ts'
 import { LEGACY_THREAD_ID, MAX_NAME_BYTES, safeBaseName } from './keys.ts'
-import { EXPIRES_SECONDS } from './storage.ts'
+import { EXPIRES_SECONDS } from './s3.ts'
 
 /** 150 MiB. */
 const MAX_FILE_BYTES = 157_286_400

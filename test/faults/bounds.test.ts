@@ -1,5 +1,5 @@
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { s3Storage } from '../../src/files/s3-storage.ts'
+import { s3Storage } from '../../src/files/storage.ts'
 import { BUDGET_MS } from '../../src/http/deadline.ts'
 import { isolateMemory } from '../../src/http/memory.ts'
 import { migrate } from '../support/app.ts'

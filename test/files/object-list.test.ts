@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { readObjectList } from '../../src/files/object-list.ts'
+import { readObjectList } from '../../src/files/s3.ts'
 
 const object =
   '<Contents><Key>a%2Bb+c%20d</Key><Size>3</Size><LastModified>2026-03-02T09:30:00.000Z</LastModified></Contents>'

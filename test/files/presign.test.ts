@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { addressOf, presignPut } from '../../src/files/presign.ts'
+import { addressOf, presignPut } from '../../src/files/s3.ts'
 import made from './fixtures/presign-vectors.json'
 
 const NOW = Date.parse(made.now)

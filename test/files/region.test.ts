@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { regionOfHost } from '../../src/files/region.ts'
+import { regionOfHost } from '../../src/files/s3.ts'
 
 describe('the region of an endpoint', () => {
   it.each([
