@@ -5,7 +5,7 @@ import { type CompanyContext, databaseFor } from './db/client.ts'
 import type { Env } from './env.ts'
 import { deploymentStorage, type FileStorage } from './files/storage.ts'
 import type { Lease } from './http/memory.ts'
-import type { RequestUsage } from './rate-limit/usage.ts'
+import type { RequestUsage } from './rate-limit/middleware.ts'
 import type { Verdict } from './rate-limit/window.ts'
 
 /** What a handler knows of its request. The company is the token's; there is no other. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { networkOf } from '../../src/auth/network.ts'
+import { networkOf } from '../../src/auth/failed-lookups.ts'
 
 describe('the network of an address', () => {
   it.each([
