@@ -4,8 +4,9 @@ import { BUDGET_MS, DeadlineError, withDeadline } from '../http/deadline.ts'
 import { type ApiError, unusable } from '../http/errors.ts'
 import { log } from '../http/log.ts'
 import { keyPrefix } from './keys.ts'
+import { findStorage, type StorageRow } from './queries.ts'
 import { type FilePage, StorageError, type StorageProblem, type StoredFile } from './s3.ts'
-import { type FileStorage, findStorage, openStorage, type StorageRow } from './storage.ts'
+import { type FileStorage, openStorage } from './storage.ts'
 
 /** The storage that a company had last, by its id: a hint for the prefetch. */
 const lastSeen = new LruCache<number, StorageRow>({ maxWeight: 1_000 })

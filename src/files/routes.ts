@@ -4,8 +4,9 @@ import { unusable } from '../http/errors.ts'
 import * as contract from './contract.ts'
 import { emailFileKey, sourceOf } from './keys.ts'
 import { listOrderFiles } from './listing.ts'
+import { findStorage } from './queries.ts'
 import { EXPIRES_SECONDS, type StoredFile } from './s3.ts'
-import { findStorage, openStorage } from './storage.ts'
+import { openStorage } from './storage.ts'
 
 export const routes = [
   route(contract.presignUpload, async ({ params: { orderId }, body }, context) => {
