@@ -157,26 +157,13 @@ async function readPage({ status, readText }: OutboundResponse): Promise<FilePag
  *   it, so it must not be shown or logged
  */
 export function readObjectList(xml: string): FilePage {
-  const list = new Map<string, string>()
-  const objects: Map<string, string>[] = []
-  readXml(xml, MAX_XML_DEPTH, {
-    open: (path) => {
-      if (path.join('/') !== 'ListBucketResult/Contents') return
-      if (objects.push(new Map()) > PAGE_SIZE) throw new Error('more objects than were requested')
-    },
-    close: ([root, name = '', field, deeper], text) => {
-      if (root !== 'ListBucketResult' || deeper !== undefined) return
-      if (field === undefined) list.set(name, text)
-      else if (name === 'Contents') objects.at(-1)?.set(field, text)
-    },
-  })
-
+  const { fields, contents } = readFields(xml, 'ListBucketResult')
   // Any other well-formed document must not pass for an empty list.
-  if (!list.has('IsTruncated')) throw new Error('not a list of objects')
-  const cursor = list.get('IsTruncated') === 'true' ? list.get('NextContinuationToken') : null
+  if (!fields.has('IsTruncated')) throw new Error('not a list of objects')
+  const cursor = fields.get('IsTruncated') === 'true' ? fields.get('NextContinuationToken') : null
   if (cursor === undefined || cursor === '') throw new Error('truncated without a continuation token')
-  const isEncoded = list.get('EncodingType') === 'url'
-  return { files: objects.map((object) => toFile(object, isEncoded)), cursor }
+  const isEncoded = fields.get('EncodingType') === 'url'
+  return { files: contents.map((object) => toFile(object, isEncoded)), cursor }
 }
 
 function toFile(object: Map<string, string>, isEncoded: boolean): StoredFile {
@@ -191,14 +178,26 @@ function toFile(object: Map<string, string>, isEncoded: boolean): StoredFile {
 
 /** The code of an error response (S3 API reference, "REST error responses"); null where it is not well-formed. */
 function readErrorCode(xml: string): string | null {
-  let code = ''
+  const code = readFields(xml, 'Error').fields.get('Code')?.trim() ?? ''
+  return /^[A-Za-z0-9]{1,64}$/.test(code) ? code : null
+}
+
+/** The fields of the root element, and those of each `Contents` in it. @throws Error for other XML */
+function readFields(xml: string, root: string) {
+  const fields = new Map<string, string>()
+  const contents: Map<string, string>[] = []
   readXml(xml, MAX_XML_DEPTH, {
-    open: () => {},
-    close: (path, text) => {
-      if (path.join('/') === 'Error/Code') code ||= text.trim()
+    open: (path) => {
+      if (path.join('/') !== `${root}/Contents`) return
+      if (contents.push(new Map()) > PAGE_SIZE) throw new Error('more objects than were requested')
+    },
+    close: ([first, name = '', field, deeper], text) => {
+      if (first !== root || deeper !== undefined) return
+      if (field === undefined) fields.set(name, text)
+      else if (name === 'Contents') contents.at(-1)?.set(field, text)
     },
   })
-  return /^[A-Za-z0-9]{1,64}$/.test(code) ? code : null
+  return { fields, contents }
 }
 
 /** Hosts of R2, also of its jurisdictions: `ACCOUNT.r2.…`, `ACCOUNT.eu.r2.…`. */

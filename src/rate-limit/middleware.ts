@@ -130,7 +130,7 @@ export const POLICY = `"default";q=${LIMIT};w=${WINDOW_SECONDS}, "database";q=${
  *
  * @param databaseMs what is left now, after the request has used some itself
  */
-export function describeLimits(verdict: Verdict, databaseMs: number, now: number): string {
+function describeLimits(verdict: Verdict, databaseMs: number, now: number): string {
   const requestSeconds = secondsUntil(verdict.resetAt, now)
   const milliseconds = Math.max(0, Math.floor(databaseMs))
   const databaseSeconds = secondsUntilDatabaseTime({ ...verdict, databaseMs }, now)
@@ -138,7 +138,7 @@ export function describeLimits(verdict: Verdict, databaseMs: number, now: number
 }
 
 /** The 429 of a verdict that refuses. */
-export function refusalOf(verdict: Verdict, now: number): ApiError {
+function refusalOf(verdict: Verdict, now: number): ApiError {
   if (verdict.databaseMs > 0) return rateLimited(secondsUntil(verdict.resetAt, now))
   const message = `The token has used its ${DATABASE_LIMIT_MS / 1_000} seconds of database time a minute`
   return rateLimited(secondsUntilDatabaseTime(verdict, now), message)
