@@ -1,5 +1,6 @@
 import { and, desc, eq, getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { type Database, orm } from '../db/client.ts'
+import { itemColumns } from '../db/columns.ts'
 import { catalogItems, integrations, invoiceItems, invoices } from '../db/schema.ts'
 import { idOf, inSlot, wordsMatch } from '../db/search.ts'
 import type { CatalogItemRow, InvoiceItemRow } from './present.ts'
@@ -46,7 +47,7 @@ export async function searchOwn(
 ): Promise<{ items: CatalogItemRow[]; lines: InvoiceItemRow[]; suppliers: IntegrationRow[] }> {
   const [items, lines, suppliers] = await db.read([
     wanted.local ? findItems(company, q) : orm.select().from(catalogItems).where(NONE),
-    wanted.lines ? findLines(company, q) : orm.select().from(invoiceItems).where(NONE),
+    wanted.lines ? findLines(company, q) : orm.select(itemColumns).from(invoiceItems).where(NONE),
     supplierIntegrations(company.companyId),
   ])
   return { items, lines, suppliers }
@@ -69,9 +70,9 @@ function findItems({ companyId, companySlot }: Company, q: string) {
 
 function findLines({ companyId, companySlot }: Company, q: string) {
   const match = wordsMatch(q)
-  if (match === null) return orm.select().from(invoiceItems).where(NONE)
+  if (match === null) return orm.select(itemColumns).from(invoiceItems).where(NONE)
   return orm
-    .select(getTableColumns(invoiceItems))
+    .select(itemColumns)
     .from(sql`invoice_items_fts`)
     .innerJoin(invoiceItems, sql`${invoiceItems.id} = ${idOf(sql`invoice_items_fts.rowid`)}`)
     .where(
@@ -84,7 +85,7 @@ function findLines({ companyId, companySlot }: Company, q: string) {
 export async function findInvoiceItem(db: Database, companyId: number, id: number) {
   const [[row]] = await db.read([
     orm
-      .select()
+      .select(itemColumns)
       .from(invoiceItems)
       .where(and(eq(invoiceItems.company_id, companyId), eq(invoiceItems.id, id), isLive)),
   ])
