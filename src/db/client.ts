@@ -30,6 +30,8 @@ interface Filled<Result> {
   readonly _?: { readonly result: Result }
 }
 
+type FilledBatch<T extends readonly Query[]> = { -readonly [K in keyof T]: Filled<T[K]['_']['result']> }
+
 type Statement = Query | Filled<unknown>
 type Statements = readonly [Statement, ...Statement[]]
 type ResultOf<S> = S extends Filled<infer R> ? R : S extends Query ? S['_']['result'] : never
@@ -42,25 +44,35 @@ export const orm = drizzle({ prepare: () => undefined } as unknown as D1Database
 const MAX_TEXTS = 200
 
 /**
- * Prepares a query whose text is built once per isolate: building it costs more than the rest of a small read.
+ * Prepares the statements of a batch. Their texts are built once per isolate: building them costs more than the rest of a
+ * small read.
  *
  * @param build gets a placeholder for each given value; called once for each set of given values
  * @returns binds values; an undefined value is not given
  */
-export function prepare<P extends Placeholders<never>, Q extends Query>(
-  build: (placeholders: P) => Q,
-): (values: ValuesOf<P>) => Filled<Q['_']['result']> {
-  const texts = new LruCache<string, Prepared>({ maxWeight: MAX_TEXTS })
+export function prepareBatch<P extends Placeholders<never>, const T extends readonly [Query, ...Query[]]>(
+  build: (placeholders: P) => T,
+): (values: ValuesOf<P>) => FilledBatch<T> {
+  const texts = new LruCache<string, Prepared[]>({ maxWeight: MAX_TEXTS })
   return (values: Record<string, Value | undefined>) => {
     const names = Object.keys(values).filter((name) => values[name] !== undefined)
     const shape = names.join()
-    let prepared = texts.get(shape)
-    if (!prepared) {
-      prepared = build(Object.fromEntries(names.map((name) => [name, sql.placeholder(name)])) as P).prepare()
-      texts.set(shape, prepared)
+    let batch = texts.get(shape)
+    if (!batch) {
+      const placeholders = Object.fromEntries(names.map((name) => [name, sql.placeholder(name)])) as P
+      batch = build(placeholders).map((query) => query.prepare())
+      texts.set(shape, batch)
     }
-    return { prepared, values }
+    return batch.map((prepared) => ({ prepared, values })) as FilledBatch<T>
   }
+}
+
+/** {@link prepareBatch} of one statement. */
+export function prepare<P extends Placeholders<never>, Q extends Query>(
+  build: (placeholders: P) => Q,
+): (values: ValuesOf<P>) => Filled<Q['_']['result']> {
+  const batch = prepareBatch((placeholders: P) => [build(placeholders)])
+  return (values) => batch(values)[0]
 }
 
 /** D1's failures after which it recommends a retry of idempotent queries: only the response may have been lost. */

@@ -71,6 +71,11 @@ export function defineContract<const C extends Contract>(contract: C): C {
   return contract
 }
 
+/** An object without other fields than these, which the description publishes under a name of its own. */
+export function component<T extends z.core.$ZodShape>(id: string, description: string, fields: T) {
+  return z.strictObject(fields).check(z.meta({ id, description }))
+}
+
 type Parsed<T> = T extends z.ZodMiniType ? z.output<T> : undefined
 
 /** The validated input of an endpoint. */
@@ -200,6 +205,16 @@ export function offsetOf({ page, per_page }: Page): number {
 /** Milliseconds since the epoch as UTC with milliseconds and `Z`. */
 export function isoTime(ms: number): string {
   return new Date(ms).toISOString()
+}
+
+interface Times<T> {
+  created_at: T
+  updated_at: T
+}
+
+/** The row with its times as {@link isoTime}. */
+export function withIsoTimes<T extends Times<number>>(row: T): Omit<T, keyof Times<number>> & Times<string> {
+  return { ...row, created_at: isoTime(row.created_at), updated_at: isoTime(row.updated_at) }
 }
 
 /** {@link isoTime} of what may never have happened. */
