@@ -23,10 +23,19 @@ export function spanOfPage(limit: Placeholder, offset: Placeholder): SQL {
 /** The length of the whole list. */
 export const totalOfCounted = sql<number>`(SELECT coalesce(sum(number), 0) FROM counted)`
 
-/** Whether the page is nearer to the end of its parts: it is then read from there. */
-export const IS_NEAR_END = sql`(skipped > available / 2)`
-
-/** The number of rows to read, or 0 unless the condition on the span holds. */
-export function takenIf(condition: SQL): SQL {
-  return sql`(SELECT iif(${condition}, taken, 0) FROM span)`
+/**
+ * The page among the rows of its span, read from the nearer end.
+ *
+ * @param rows a SELECT without its order
+ * @param keys the columns that order the list, descending
+ */
+export function pageOfSpan(rows: SQL, keys: readonly string[]): SQL {
+  const isNearEnd = sql`(skipped > available / 2)`
+  const orderBy = (direction: 'ASC' | 'DESC') =>
+    sql.raw(`ORDER BY ${keys.map((key) => `${key} ${direction}`).join(', ')}`)
+  const takenIf = (condition: SQL) => sql`(SELECT iif(${condition}, taken, 0) FROM span)`
+  return sql`SELECT * FROM (${rows} ${orderBy('DESC')}
+      LIMIT ${takenIf(sql`NOT ${isNearEnd}`)} OFFSET (SELECT skipped FROM span))
+    UNION ALL SELECT * FROM (${rows} ${orderBy('ASC')}
+      LIMIT ${takenIf(isNearEnd)} OFFSET (SELECT available - skipped - taken FROM span))`
 }
