@@ -63,9 +63,7 @@ const one = {
   path: '/clients/{id}',
   tag: 'Clients',
   params: z.strictObject({
-    id: z
-      .string()
-      .check(z.minLength(1), z.describe('The id, or the email, percent-encoded; its case does not matter.')),
+    id: z.string().check(z.minLength(1), z.describe('The id, or the email, percent-encoded and in any case.')),
   }),
   query: z.strictObject({
     email: z.optional(queryEmail(255)).check(z.describe('Look up by this email instead of the path.')),

@@ -8,7 +8,6 @@ import { blockOfGram, clientSearch, gramBlock, gramPrefix, idOf, inSlot } from '
 import { LruCache } from '../http/cache.ts'
 import { offsetOf } from '../http/contract.ts'
 import type { ClientList } from './contract.ts'
-import type { ClientRow } from './queries.ts'
 
 /** One search gathers up to so many hits; where there are more, a second one counts them by block. */
 const GATHERED = 1_000
@@ -21,13 +20,8 @@ const BLOCK_SIZE = 4_096
 const BLOCKS_CACHED = 5_000
 const SEARCHES_CACHED = 200
 
-interface ClientPage {
-  rows: ClientRow[]
-  total: number
-}
-
 /** One page, newest first, and the exact total. */
-export async function listClients(context: RequestContext, { q = '', ...query }: ClientList): Promise<ClientPage> {
+export async function listClients(context: RequestContext, { q = '', ...query }: ClientList) {
   const { db, companyId } = context
   const page = { companyId, limit: query.per_page, offset: offsetOf(query) }
   const text = q.trim()
@@ -90,32 +84,26 @@ async function readPage(context: RequestContext, query: ReturnType<typeof deepPa
 
 const client = jsonRow(clientColumns)
 
-/** Selects `total`, `client` and `counts` from rows of a page. An empty page is one row without a client. */
-function selectFrom(rows: SQL) {
+/**
+ * Selects the total and the clients of a page, in one row without a client where the page is empty.
+ *
+ * @param counted the common table expressions up to `counted`, see {@link spanOfPage}
+ * @param ids selects the ids of the page
+ * @param counts to be cached, as an aggregate of `counted`
+ */
+function selectPage({ companyId, limit, offset }: Page, counted: SQL, ids: SQL, counts = sql`NULL`) {
   return orm
     .select({
       total: sql<number>`total`.as('the_total'),
       client: sql`client`.mapWith(client.decode).as('the_client'),
       counts: sql<string | null>`counts`.as('the_counts'),
     })
-    .from(sql`(${rows})`)
-}
-
-/**
- * Selects the page that {@link spanOfPage} finds.
- *
- * @param counted the common table expressions up to `counted`
- * @param ids of the page's clients
- * @param counts to be cached, as an aggregate of `counted`
- */
-function selectPage({ companyId, limit, offset }: Page, counted: SQL, ids: SQL, counts = sql`NULL`) {
-  return selectFrom(
-    sql`WITH ${counted},
-      ${spanOfPage(limit, offset)}
-      SELECT ${totalOfCounted} AS total, ${client.rowOrNull} AS client, (SELECT ${counts} FROM counted) AS counts
-      FROM span LEFT JOIN ${clients} ON ${clients.company_id} = ${companyId} AND ${clients.id} IN (${ids})
-      ORDER BY ${clients.id} DESC`,
-  )
+    .from(
+      sql`(WITH ${counted}, ${spanOfPage(limit, offset)}
+        SELECT ${totalOfCounted} AS total, ${client.rowOrNull} AS client, (SELECT ${counts} FROM counted) AS counts
+        FROM span LEFT JOIN ${clients} ON ${clients.company_id} = ${companyId} AND ${clients.id} IN (${ids})
+        ORDER BY ${clients.id} DESC)`,
+    )
 }
 
 type Search = Page & Placeholders<'slot' | 'search'>
@@ -124,14 +112,12 @@ const hitsOf = ({ match }: Placeholders<'match'>) => sql`FROM clients_fts WHERE 
 
 /** A page of the newest hits, and how many were gathered. */
 const pageOfHits = prepare((p: Search & Placeholders<'match'>) =>
-  selectFrom(
-    sql`WITH hits AS MATERIALIZED (
-        SELECT ${idOf(sql`rowid`)} AS hit ${hitsOf(p)} ${inSlot(p.slot)} ORDER BY rowid DESC LIMIT ${GATHERED})
-      SELECT gathered.number AS total, ${client.rowOrNull} AS client, NULL AS counts
-      FROM (SELECT count(*) AS number FROM hits) AS gathered
-      LEFT JOIN ${clients} ON ${clients.company_id} = ${p.companyId}
-        AND ${clients.id} IN (SELECT hit FROM hits ORDER BY hit DESC LIMIT ${p.limit} OFFSET ${p.offset})
-      ORDER BY ${clients.id} DESC`,
+  selectPage(
+    p,
+    sql`hits AS MATERIALIZED (
+        SELECT ${idOf(sql`rowid`)} AS hit ${hitsOf(p)} ${inSlot(p.slot)} ORDER BY rowid DESC LIMIT ${GATHERED}),
+      counted AS MATERIALIZED (SELECT 0 AS part, count(*) AS number FROM hits)`,
+    sql`SELECT hit FROM hits ORDER BY hit DESC LIMIT ${p.limit} OFFSET ${p.offset}`,
   ),
 )
 

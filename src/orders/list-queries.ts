@@ -56,55 +56,44 @@ function inDays(day: SQL, { from, to }: Filter): SQL[] {
   return [...(from ? [sql`${day} >= ${from}`] : []), ...(to ? [sql`${day} <= ${to}`] : [])]
 }
 
-/** How many orders each month has; a client's are counted, since there are no counts of its days. */
+/** Selects the number of orders of each month; a client's are counted, since its days have no counts. */
 function countsOfMonths(p: Filter, isWanted: SQL): SQL {
   const month = sql`substr(created_date, 1, 7)`
-  if (p.client_id) {
-    return sql`SELECT ${month} AS part, count(*) AS number FROM whole CROSS JOIN orders
-      WHERE ${isWanted} AND ${isListed(p)} GROUP BY part`
-  }
-  const condition = and(
-    isWanted,
-    sql`company_id = ${p.companyId} AND created_date > ''`,
-    p.status && sql`client_id = 0 AND status_id = ${p.status}`,
-    ...inDays(sql`created_date`, p),
-  )
-  return sql`SELECT ${month} AS part, sum(count) AS number FROM whole CROSS JOIN ${orderCounts}
-    WHERE ${condition} GROUP BY part`
+  return p.client_id
+    ? sql`SELECT ${month} AS part, count(*) AS number FROM whole CROSS JOIN orders
+        WHERE ${isWanted} AND ${isListed(p)} GROUP BY part`
+    : sql`SELECT ${month} AS part, sum(count) AS number FROM whole CROSS JOIN ${orderCounts}
+        WHERE ${isWanted} AND ${isCounted(p, 'each day')} GROUP BY part`
 }
 
 /** Orders themselves are counted only for a client between days. */
 function selectTotal(p: Filter) {
-  const { companyId, client_id, status } = p
+  const total = (number: SQL) => ({ total: sql<number>`${number}`.as('total') })
   const isAnyDay = p.from === undefined && p.to === undefined
-  if (client_id && !isAnyDay)
-    return orm
-      .select({ total: count(sql`count(*)`) })
-      .from(orders)
-      .where(isListed(p))
-  if (!client_id && !status && isAnyDay) {
-    return orm
-      .select({ total: count(sql`${companies.order_count}`) })
-      .from(companies)
-      .where(eq(companies.id, companyId))
+  if (p.client_id && !isAnyDay) {
+    return orm.select(total(sql`count(*)`)).from(orders).where(isListed(p))
   }
-  // Without a client or status, the index of the days alone holds the rows of all clients.
-  const day = sql`${orderCounts.created_date}`
+  if (!p.client_id && !p.status && isAnyDay) {
+    return orm
+      .select(total(sql`${companies.order_count}`))
+      .from(companies)
+      .where(eq(companies.id, p.companyId))
+  }
+  const sum = sql`coalesce(sum(${orderCounts.count}), 0)`
   return orm
-    .select({ total: count(sql`coalesce(sum(${orderCounts.count}), 0)`) })
+    .select(total(sum))
     .from(orderCounts)
-    .where(
-      and(
-        eq(orderCounts.company_id, companyId),
-        client_id ? eq(orderCounts.client_id, client_id) : status && sql`${orderCounts.client_id} = 0`,
-        status && eq(orderCounts.status_id, status),
-        // A client has rows for all days together only.
-        client_id ? undefined : sql`${day} ${isAnyDay ? sql`=` : sql`>`} ''`,
-        ...inDays(day, p),
-      ),
-    )
+    .where(isCounted(p, isAnyDay ? 'all days' : 'each day'))
 }
 
-function count(number: SQL) {
-  return sql<number>`${number}`.as('total')
+/** A client has counts of all days together only. Without a client or status, the index of the days has the rows. */
+function isCounted(p: Filter, days: 'all days' | 'each day'): SQL | undefined {
+  const day = sql`${orderCounts.created_date}`
+  return and(
+    eq(orderCounts.company_id, p.companyId),
+    p.client_id ? eq(orderCounts.client_id, p.client_id) : p.status && sql`${orderCounts.client_id} = 0`,
+    p.status && eq(orderCounts.status_id, p.status),
+    p.client_id ? undefined : sql`${day} ${sql.raw(days === 'each day' ? '>' : '=')} ''`,
+    ...inDays(day, p),
+  )
 }

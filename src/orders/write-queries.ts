@@ -14,7 +14,7 @@ import { toHundredths } from './totals.ts'
 type Column = keyof ReturnType<typeof columnValues>
 
 const creation = prepareBatch((p: Placeholders<Actor | 'created_date', Column>) => {
-  const { companyId } = p
+  const { companyId, client_id } = p
   const checks = referenceChecks(p)
   const isValid = allOf(checks)
   const orderId = sql`(SELECT last_order_id FROM companies WHERE id = ${companyId})`
@@ -22,16 +22,10 @@ const creation = prepareBatch((p: Placeholders<Actor | 'created_date', Column>) 
   const values = { ...p, company_id: companyId, created_at: p.now, updated_at: p.now }
   const defaultStatus = sql`(SELECT id FROM ${orderStatuses}
     WHERE company_id = ${companyId} AND is_default = 1 AND deleted = 0 ORDER BY position, id LIMIT 1)`
-  // The request's tax exemption wins over the client's, whose reason goes with the client's exemption only.
   const ofClient = (column: SQL) =>
-    sql`(SELECT ${column} FROM clients WHERE company_id = ${companyId} AND id = ${p.client_id})`
-  const clientsReason = p.tax_exempt ? undefined : ofClient(sql`tax_exempt_reason`)
+    sql`(SELECT ${column} FROM clients WHERE company_id = ${companyId} AND id = ${client_id})`
   return [
-    insertRow(
-      orders,
-      { ...values, id: sql`last_order_id + 1`, order_status_id: p.order_status_id ?? defaultStatus },
-      fromCounters,
-    ),
+    insertRow(orders, { order_status_id: defaultStatus, ...values, id: sql`last_order_id + 1` }, fromCounters),
     orm
       .update(companies)
       .set({ last_invoice_number: sql`${companies.last_invoice_number} + 1` })
@@ -39,12 +33,13 @@ const creation = prepareBatch((p: Placeholders<Actor | 'created_date', Column>) 
     insertRow(
       invoices,
       {
+        // What the request does not send is the client's; a client's reason belongs to the client's exemption.
+        tax_exempt: ofClient(sql`tax_exempt`),
+        ...(!p.tax_exempt && { tax_exempt_reason: ofClient(sql`tax_exempt_reason`) }),
         ...values,
         id: sql`last_invoice_id + 1`,
         project_id: sql`last_order_id`,
         number: sql`CAST(last_invoice_number AS TEXT)`,
-        tax_exempt: p.tax_exempt ?? ofClient(sql`tax_exempt`),
-        tax_exempt_reason: p.tax_exempt_reason ?? clientsReason,
       },
       fromCounters,
     ),
@@ -106,7 +101,7 @@ export async function updateOrder(
   const columns = columnValues(body)
   const [invoice, ...others] = update({ ...actorOf(context), ...columns, orderId })
   const { writeIdempotent } = context.db
-  const [, events, , [row]] = await (isOfInvoice(columns)
+  const [, events, , [row]] = await (changesInvoice(columns)
     ? writeIdempotent([invoice, ...others]).then(([, ...results]) => results)
     : writeIdempotent(others))
   if (!row) return undefined
@@ -148,7 +143,7 @@ function columnValues({ status_id, discount_amount, accounting_sync_enabled, ...
   }
 }
 
-function isOfInvoice(values: Record<string, unknown>): boolean {
+function changesInvoice(values: Record<string, unknown>): boolean {
   return Object.keys(getTableColumns(invoices)).some((name) => values[name] !== undefined)
 }
 
@@ -194,9 +189,9 @@ function allOf(checks: Checks): SQL {
   return sql`(${sql.join([sql`1`, ...Object.values(checks)], sql` AND `)})`
 }
 
-/** Selects the outcome of each check. A query selects at least one column: `ok`. */
+/** Selects the outcome of each check. */
 function outcomesOf(checks: Checks): Record<string, SQL.Aliased<number>> {
-  const columns = Object.entries({ ...checks, ok: sql`1` })
+  const columns = Object.entries(checks)
   return Object.fromEntries(columns.map(([field, check]) => [field, sql<number>`${check}`.as(`${field}_holds`)]))
 }
 
