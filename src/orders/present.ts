@@ -2,12 +2,12 @@ import type { itemColumns, RowOf } from '../db/columns.ts'
 import type { AccountingRow } from '../db/outbox.ts'
 import { isoTimeOrNull, type ResponseBody, withIsoTimes } from '../http/contract.ts'
 import type { readOrder } from './contract.ts'
-import type { ChangedRow, OrderRows } from './queries.ts'
+import { type ChangedRow, LISTS, type ListName, type OrderRow } from './queries.ts'
 import { computeTotals, fromCents, type Line, lineTotal } from './totals.ts'
 
 type Order = ResponseBody<typeof readOrder>
 
-function presentInvoice({ invoice, tax }: Pick<OrderRows, 'invoice' | 'tax'>, lines: Line[], paymentsCents: number[]) {
+function presentInvoice({ invoice, tax }: Pick<OrderRow, 'invoice' | 'tax'>, lines: Line[], paymentsCents: number[]) {
   if (!invoice) return null
   const { discount_hundredths, ...columns } = invoice
   const totals = computeTotals(lines, { ...invoice, taxRate: tax?.rate ?? null }, paymentsCents)
@@ -31,25 +31,33 @@ export function presentItem({ unit_price_cents, ...item }: RowOf<typeof itemColu
   }
 }
 
-/** The response of create and read. */
-export function presentOrder(order: OrderRows): Order {
-  const { project, invoice_items, payments, client, tax, order_status, artworks } = order
+/** The response of create and read; undefined when the rows are of no order. */
+export function presentOrder(rows: OrderRow[]): Order | undefined {
+  const order = rows.find(({ list }) => list === null)
+  if (!order) return undefined
+  const items = elementsOf(rows, 'invoice_items', LISTS.invoice_items.decode).sort((a, b) => a.position - b.position)
+  const payments = elementsOf(rows, 'payments', LISTS.payments.decode)
   const paymentsCents = payments.map(({ amount_cents }) => amount_cents)
   return {
-    project: withIsoTimes(project),
-    invoice: presentInvoice(order, invoice_items, paymentsCents),
-    invoice_items: invoice_items.map(presentItem),
+    project: withIsoTimes(order.project),
+    invoice: presentInvoice(order, items, paymentsCents),
+    invoice_items: items.map(presentItem),
     payments: payments.map(({ amount_cents, ...payment }) => ({ ...payment, amount: fromCents(amount_cents) })),
-    client: withIsoTimes(client),
-    tax,
-    order_status,
-    artworks: artworks.map((artwork) => ({
+    client: withIsoTimes(order.client),
+    tax: order.tax,
+    order_status: order.order_status,
+    artworks: elementsOf(rows, 'artworks', LISTS.artworks.decode).map(({ placements, colors, ...artwork }) => ({
       ...artwork,
-      placements: JSON.parse(artwork.placements),
-      colors: JSON.parse(artwork.colors),
+      placements: JSON.parse(placements),
+      colors: JSON.parse(colors),
     })),
     accounting: presentAccounting(order),
   }
+}
+
+/** The elements of a list, ordered by id. */
+function elementsOf<T extends { id: number }>(rows: OrderRow[], name: ListName, decode: (json: string) => T): T[] {
+  return rows.flatMap(({ list, element }) => (list === name ? [decode(element)] : [])).sort((a, b) => a.id - b.id)
 }
 
 /** The response of update and delete. */

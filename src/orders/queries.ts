@@ -14,7 +14,7 @@ import {
 import { accountingColumns, accountingSource } from '../db/outbox.ts'
 import { artworks, clients, invoiceItems, invoices, orderStatuses, orders, payments, taxes } from '../db/schema.ts'
 
-/** Which order, and a condition without which a statement does not find it. */
+/** The order, by its key and an additional condition. */
 interface Which {
   companyId: Placeholder
   orderId: Placeholder | SQL
@@ -23,9 +23,10 @@ interface Which {
 
 const orderById = prepare((p: Placeholders<'companyId' | 'orderId'>) => orderRows(p))
 
-export async function findOrder({ db, companyId }: CompanyContext, orderId: number): Promise<OrderRows | undefined> {
+/** The rows of {@link orderRows}, for `presentOrder`. */
+export async function findOrder({ db, companyId }: CompanyContext, orderId: number): Promise<OrderRow[]> {
   const [rows] = await db.read([orderById({ companyId, orderId })])
-  return readOrder(rows)
+  return rows
 }
 
 const CHANGED = {
@@ -41,17 +42,18 @@ const SINGLE = {
   ...accountingColumns,
 }
 
-const NO_SINGLE = Object.fromEntries(Object.keys(SINGLE).map((name) => [name, sql`NULL`])) as {
+const NULLS = Object.fromEntries(Object.keys(SINGLE).map((name) => [name, sql`NULL`])) as {
   [Name in keyof typeof SINGLE]: SQL<never>
 }
 
-const LISTS = {
+/** Decoders of the elements of an order's lists. */
+export const LISTS = {
   invoice_items: jsonRow(itemColumns),
   payments: jsonRow(paymentColumns),
   artworks: jsonRow(artworkColumns),
 }
 
-type ListName = keyof typeof LISTS
+export type ListName = keyof typeof LISTS
 
 /**
  * A whole order as one statement: a row of its single parts, and a row for each element of its lists, in no order. An
@@ -76,31 +78,13 @@ export function orderRows({ companyId, orderId, when }: Which) {
     )
     .leftJoin(accountingSource(companyId, sql`${orderId}`), sql`1`)
     .where(and(eq(orders.company_id, companyId), sql`${orders.id} = ${orderId} AND ${orders.deleted} = 0`, when))
-    .unionAll(
-      orm.select({ ...NO_SINGLE, list: sql<ListName | null>`list`, element: sql<string>`element` }).from(elements),
-    )
+    .unionAll(orm.select({ ...NULLS, list: sql<ListName | null>`list`, element: sql<string>`element` }).from(elements))
 }
 
 const isOfOrder = and(eq(invoices.company_id, orders.company_id), eq(invoices.project_id, orders.id))
 const isOfInvoice = and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id))
 
-/** The rows of an order, its lists in their order; undefined when there is no such order. */
-export function readOrder(rows: Results<[ReturnType<typeof orderRows>]>[0]) {
-  const single = rows.find(({ list }) => list === null)
-  if (!single) return undefined
-  const elements = <Row>(name: ListName, { decode }: { decode: (json: string) => Row }) =>
-    rows.flatMap(({ list, element }) => (list === name ? [decode(element)] : []))
-  return {
-    ...single,
-    invoice_items: elements('invoice_items', LISTS.invoice_items).sort(
-      (a, b) => a.position - b.position || a.id - b.id,
-    ),
-    payments: elements('payments', LISTS.payments).sort((a, b) => a.id - b.id),
-    artworks: elements('artworks', LISTS.artworks).sort((a, b) => a.id - b.id),
-  }
-}
-
-export type OrderRows = NonNullable<ReturnType<typeof readOrder>>
+export type OrderRow = Results<[ReturnType<typeof orderRows>]>[0][number]
 
 /**
  * What the response to a change needs, as one row: the order, its invoice, and what the totals come from. Lines are JSON
@@ -131,11 +115,9 @@ export function changedRow({ companyId, orderId }: Which, checks?: Record<string
 
 function parseLines(json: string) {
   const lines: [string, number, number][] = JSON.parse(json)
-  return lines.map(([quantity, unit_price_cents, taxable]) => ({
-    quantity: Number(quantity),
-    unit_price_cents,
-    taxable: taxable === 1,
-  }))
+  return lines.map(([quantity, unit_price_cents, taxable]) => {
+    return { quantity: Number(quantity), unit_price_cents, taxable: taxable === 1 }
+  })
 }
 
 export type ChangedRow = Results<[ReturnType<typeof changedRow>]>[0][number]

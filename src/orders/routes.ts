@@ -12,8 +12,8 @@ export const routes = [
     const { rows, total } = await listOrders(context, query)
     return { data: rows.map(withIsoTimes), pagination: { page: query.page, per_page: query.per_page, total } }
   }),
-  route(contract.createOrder, async ({ body }, context) => presentOrder(await createOrder(context, body))),
-  route(contract.readOrder, async ({ params }, context) => presentOrder(found(await findOrder(context, params.id)))),
+  route(contract.createOrder, async ({ body }, context) => found(presentOrder(await createOrder(context, body)))),
+  route(contract.readOrder, async ({ params }, context) => found(presentOrder(await findOrder(context, params.id)))),
   route(contract.updateOrder, async ({ params, body }, context) =>
     presentChange(found(await updateOrder(context, params.id, body))),
   ),

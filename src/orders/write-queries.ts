@@ -8,7 +8,7 @@ import { companies, invoices, orderStatuses, orders } from '../db/schema.ts'
 import { isoDate } from '../http/contract.ts'
 import { invalid } from '../http/errors.ts'
 import type { NewOrder, OrderFields } from './contract.ts'
-import { type ChangedRow, changedRow, type OrderRows, orderRows, readOrder } from './queries.ts'
+import { type ChangedRow, changedRow, type OrderRow, orderRows } from './queries.ts'
 import { toHundredths } from './totals.ts'
 
 type Column = keyof ReturnType<typeof columnValues>
@@ -56,14 +56,12 @@ const creation = prepareBatch((p: Placeholders<Actor | 'created_date', Column>) 
  *
  * @throws ApiError 400 naming each reference that is not the company's or is deleted
  */
-export async function createOrder(context: RequestContext, body: NewOrder): Promise<OrderRows> {
+export async function createOrder(context: RequestContext, body: NewOrder): Promise<OrderRow[]> {
   const values = { ...actorOf(context), ...columnValues(body), created_date: isoDate(context.now) }
   const [, , , events, , rows, [outcomes]] = await context.db.write(creation(values))
   assertPassed(outcomes)
-  const order = readOrder(rows)
-  if (!order) throw new Error('An insert returned no row.')
   if (events.length > 0) context.deliverAccounting()
-  return order
+  return rows
 }
 
 type Update = Placeholders<Actor | 'orderId', Column>
