@@ -44,9 +44,7 @@ const writable = {
   deleted: z.optional(z.boolean()).check(z.describe('`true` hides the client from the list, `false` brings it back.')),
 }
 
-const newClient = z
-  .strictObject({ company_name: trimmed(255), ...writable })
-  .check(z.meta({ id: 'NewClient', description: 'The fields of a client to create.' }))
+const newClient = component('NewClient', 'The fields of a new client.', { company_name: trimmed(255), ...writable })
 
 const clientChanges = z.strictObject({ company_name: z.optional(trimmed(255)), ...writable }).check(
   z.refine((body) => Object.keys(body).length > 0, 'must name at least one field to change'),

@@ -9,7 +9,7 @@ import type { ClientFields, NewClient } from './contract.ts'
 
 export type ClientRow = RowOf<typeof clientColumns>
 
-/** How a caller names a client: by id, or by an email that matches exactly, ignoring case. */
+/** Identifies a client by id, or by its email in any case. */
 export type ClientKey = { id: number } | { email: string }
 
 type Key = Placeholders<'companyId', 'clientId' | 'emailKey'>

@@ -71,7 +71,7 @@ export function defineContract<const C extends Contract>(contract: C): C {
   return contract
 }
 
-/** An object without other fields than these, which the description publishes under a name of its own. */
+/** A strict object, published as a named schema. `id` is its name in the description's components. */
 export function component<T extends z.core.$ZodShape>(id: string, description: string, fields: T) {
   return z.strictObject(fields).check(z.meta({ id, description }))
 }
