@@ -1,14 +1,8 @@
+import type { components } from './schema.d.ts'
+
+type ApiErrorCode = components['schemas']['Error']['error']['code']
 /** The API's codes, and three of this library for responses that are not the API's. */
-export type ErrorCode =
-  | 'unauthenticated'
-  | 'forbidden'
-  | 'invalid_request'
-  | 'not_found'
-  | 'rate_limited'
-  | 'internal_error'
-  | 'network_error'
-  | 'upload_failed'
-  | 'unexpected_answer'
+export type ErrorCode = ApiErrorCode | 'network_error' | 'upload_failed' | 'unexpected_answer'
 
 export interface ApiErrorFields {
   /** HTTP status, or 0 without a complete response. */

@@ -95,12 +95,7 @@ export async function syncAttachments(
   if (!stored.configured) return { status: 'skipped', reason: 'storage_not_configured' }
 
   const plans = planAttachments(thread.messages, stored.messages, stored.files)
-  const attachments = await uploadPlanned(plans, client, orderId, concurrency, options)
-  const keys = new Map<string, string>()
-  for (const [index, { place }] of plans.entries()) {
-    const outcome = attachments[index]
-    if (outcome && 'storageKey' in outcome) keys.set(place.nameKey, outcome.storageKey)
-  }
+  const { attachments, keys } = await uploadPlanned(plans, client, orderId, concurrency, options)
   const messages = withStorageKeys(thread.messages, stored.messages, keys)
   const body = { ...thread, messages, account_email: accountEmail }
   const emailThread = await client.mail.putEmailThread(legacyThreadId, body, { signal })
@@ -115,17 +110,21 @@ export async function syncAttachments(
   return { status: 'stored', orderId, emailThread, attachments, missingKeys }
 }
 
-/** Executes the plans, `concurrency` at once. Settles only when no upload is in progress. */
+/**
+ * Executes the plans, `concurrency` at once. Settles only when no upload is in progress.
+ * @returns an outcome for each plan, and the storage keys by the plans' `nameKey`
+ */
 async function uploadPlanned(
   plans: Plan[],
   { files }: Pick<ApiClient, 'files'>,
   orderId: string,
   concurrency: number,
   { legacyThreadId, loadAttachment, onProgress, signal: stopped }: SyncOptions,
-): Promise<AttachmentOutcome[]> {
+): Promise<{ attachments: AttachmentOutcome[]; keys: Map<string, string> }> {
   const stop = new AbortController()
   const signal = stopped ? AbortSignal.any([stopped, stop.signal]) : stop.signal
-  const outcomes: AttachmentOutcome[] = []
+  const attachments: AttachmentOutcome[] = []
+  const keys = new Map<string, string>()
   let finishedCount = 0
 
   function report(
@@ -142,14 +141,15 @@ async function uploadPlanned(
     }
   }
 
-  async function store(plan: Plan, fileName: string) {
+  async function store(plan: Plan) {
+    if ('outcome' in plan) return plan.outcome
     const { message, attachment } = plan.place
     report(plan, { phase: 'loading', sentBytes: 0, totalBytes: null })
     const data = await loadAttachment(message, attachment, signal)
     const size = sizeOf(data)
     if (size > MAX_FILE_BYTES) return { status: 'too_large', sizeBytes: size } as const
     const contentType = toContentType(attachment.mime_type)
-    const request = { fileName, size, legacyThreadId, ...(contentType && { contentType }) }
+    const request = { fileName: plan.fileName, size, legacyThreadId, ...(contentType && { contentType }) }
     const reportSent = (sentBytes: number) => report(plan, { phase: 'uploading', sentBytes, totalBytes: size })
     const send = async () => {
       const presigned = await files.presign(orderId, request, { signal })
@@ -161,24 +161,19 @@ async function uploadPlanned(
     return { status: 'uploaded', storageKey, sizeBytes: size } as const
   }
 
-  async function execute(plan: Plan) {
-    if ('outcome' in plan) return plan.outcome
-    try {
-      return await store(plan, plan.fileName)
-    } catch (error) {
-      signal.throwIfAborted()
-      return { status: 'failed', error } as const
-    }
-  }
-
   const queue = plans.entries()
   async function work(): Promise<void> {
     for (const [index, plan] of queue) {
       signal.throwIfAborted()
       const { messageIndex, attachmentIndex, attachment } = plan.place
       const filename = typeof attachment.filename === 'string' ? attachment.filename : null
-      const outcome: AttachmentOutcome = { messageIndex, attachmentIndex, filename, ...(await execute(plan)) }
-      outcomes[index] = outcome
+      const settled = await store(plan).catch((error: unknown) => {
+        signal.throwIfAborted()
+        return { status: 'failed', error } as const
+      })
+      const outcome: AttachmentOutcome = { messageIndex, attachmentIndex, filename, ...settled }
+      attachments[index] = outcome
+      if ('storageKey' in outcome) keys.set(plan.place.nameKey, outcome.storageKey)
       finishedCount += 1
       const totalBytes = 'sizeBytes' in outcome ? outcome.sizeBytes : null
       const sentBytes = outcome.status === 'uploaded' ? outcome.sizeBytes : 0
@@ -187,7 +182,7 @@ async function uploadPlanned(
   }
   const settled = await Promise.allSettled(Array.from({ length: Math.min(concurrency, plans.length) }, work))
   for (const worker of settled) if (worker.status === 'rejected') throw worker.reason
-  return outcomes
+  return { attachments, keys }
 }
 
 function isRejectedUpload(error: unknown): boolean {
