@@ -1,5 +1,5 @@
 import type { components, operations } from './schema.d.ts'
-import { type ApiRequest, type CallOptions, type ClientOptions, createTransport, sizeOf } from './transport.ts'
+import { type CallOptions, type ClientOptions, createTransport, sizeOf } from './transport.ts'
 
 type Schemas = components['schemas']
 
@@ -78,7 +78,7 @@ export interface Message {
   attachments?: Attachment[]
   [field: string]: unknown
 }
-/** All messages on every call, since nothing is merged. `null` clears a scalar, and one left out keeps its value. */
+/** All messages on every call, since nothing is merged. `null` clears a scalar; an omitted one is unchanged. */
 export type EmailThreadBody = Omit<Schemas['EmailThreadBody'], 'messages' | 'participants'> & {
   messages: Message[]
   participants?: object[]
@@ -126,12 +126,8 @@ export type ApiClient = ReturnType<typeof createClient>
 export function createClient(options: ClientOptions) {
   const transport = createTransport(options)
 
-  async function send<Body>(
-    method: ApiRequest['method'],
-    segments: ApiRequest['segments'],
-    { signal, ...request }: Omit<ApiRequest, 'method' | 'segments'> & CallOptions = {},
-  ) {
-    return (await transport.send<Body>({ method, segments, ...request }, signal)).body
+  async function send<Body>(...request: Parameters<typeof transport.send>) {
+    return (await transport.send<Body>(...request)).body
   }
 
   const clients = {
@@ -184,8 +180,8 @@ export function createClient(options: ClientOptions) {
     ): Promise<EmailThreadAnswer> => {
       const segments = ['mail', 'email-threads', legacyThreadId]
       const headers = ifNoneMatch ? { 'if-none-match': ifNoneMatch } : {}
-      const request = { method: 'GET', segments, query: { account_email }, headers } as const
-      const response = await transport.send<OneThread>(request, signal)
+      const request = { query: { account_email }, headers, signal }
+      const response = await transport.send<OneThread>('GET', segments, request)
       const etag = response.headers.get('etag')
       if (response.status === 304) return { notModified: true, emailThread: null, etag: etag ?? ifNoneMatch ?? null }
       return { notModified: false, emailThread: response.body.email_thread, etag }

@@ -21,10 +21,11 @@ export interface CallOptions {
   signal?: AbortSignal | undefined
 }
 
-export interface ApiRequest {
-  method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
-  /** Of the path after `/api/v1`. */
-  segments: readonly (string | number)[]
+type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
+/** Of the path after `/api/v1`. */
+type Segments = readonly (string | number)[]
+
+interface RequestOptions extends CallOptions {
   query?: Record<string, string | number | undefined>
   body?: unknown
   headers?: Record<string, string>
@@ -60,8 +61,8 @@ export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30
    *
    * @returns the body without validation; null for a 304
    */
-  async function send<Body>(request: ApiRequest, signal?: AbortSignal) {
-    const { method, segments, query = {}, body, isIdempotent = method === 'GET' || method === 'PUT' } = request
+  async function send<Body>(method: Method, segments: Segments, options: RequestOptions = {}) {
+    const { query = {}, body, isIdempotent = method === 'GET' || method === 'PUT', signal } = options
     const url = root + toPath(segments) + toQueryString(query)
     return retry(isIdempotent, signal, async () => {
       const sentBookmark = bookmark
@@ -70,7 +71,7 @@ export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30
         authorization: `Bearer ${token}`,
         ...(sentBookmark !== null && { 'x-bookmark': sentBookmark }),
         ...(body !== undefined && { 'content-type': 'application/json' }),
-        ...request.headers,
+        ...options.headers,
       }
       const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) }
       const { response, text } = await exchange(url, init, timeoutMs, signal)
@@ -117,11 +118,9 @@ export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30
 
   async function exchange(url: string, init: RequestInit, limitMs: number, signal: AbortSignal | undefined) {
     const timeout = AbortSignal.timeout(limitMs)
+    const eitherSignal = signal ? AbortSignal.any([signal, timeout]) : timeout
     try {
-      const response = await sendRequest(url, {
-        ...init,
-        signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
-      })
+      const response = await sendRequest(url, { ...init, signal: eitherSignal })
       return { response, text: await response.text() }
     } catch (cause) {
       const reason = timeout.aborted ? `no complete response within ${limitMs} ms` : 'the connection failed'
@@ -157,13 +156,13 @@ function isUnshared(bytes: Uint8Array): bytes is Uint8Array<ArrayBuffer> {
 }
 
 /** Throws a TypeError for a segment that a URL cannot contain, encoded or not: empty, `.` or `..`. */
-function toPath(segments: ApiRequest['segments']): string {
+function toPath(segments: Segments): string {
   const invalid = segments.find((segment) => /^\.{0,2}$/.test(String(segment)))
   if (invalid !== undefined) throw new TypeError(`"${invalid}" cannot be a path segment`)
   return segments.map((segment) => `/${encodeURIComponent(segment)}`).join('')
 }
 
-function toQueryString(query: NonNullable<ApiRequest['query']>): string {
+function toQueryString(query: NonNullable<RequestOptions['query']>): string {
   const params = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) if (value !== undefined) params.set(name, String(value))
   return params.size > 0 ? `?${params}` : ''

@@ -12,19 +12,19 @@ import type { Attachment, Message, OrderFile } from '../../src/client/index.ts'
 
 const FOLDER = 'orders/1/12/email/t'
 
-describe('the order of a thread', () => {
+describe('chooseOrder', () => {
   it.each([
-    ['the selected one', '7', [{ id: 1 }, { id: 2 }], { orderId: '7' }],
-    ['the selected one, with nothing beside it', '7', [], { orderId: '7' }],
-    ['the only one', null, [{ id: 12 }], { orderId: '12' }],
-    ['the only one, its id a string', null, [{ id: '12' }], { orderId: '12' }],
-    ['the only one, as a blank selection is none', ' ', [{ id: 12 }], { orderId: '12' }],
-    ['none of several', null, [{ id: 1 }, { id: 2 }], { reason: 'several_orders' }],
-    ['none of none', null, [], { reason: 'no_orders' }],
-    ['none of null', null, null, { reason: 'no_orders' }],
-    ['none of something else', null, { id: 1 }, { reason: 'no_orders' }],
-    ['none of an element without an id', null, [{ title: 'x' }], { reason: 'no_orders' }],
-  ])('is %s', (_name, selected_order_id, orders_data, expected) => {
+    ['the selected order', '7', [{ id: 1 }, { id: 2 }], { orderId: '7' }],
+    ['the selected order where no others are linked', '7', [], { orderId: '7' }],
+    ['the only order', null, [{ id: 12 }], { orderId: '12' }],
+    ['the only order where its id is a string', null, [{ id: '12' }], { orderId: '12' }],
+    ['the only order where the selection is blank', ' ', [{ id: 12 }], { orderId: '12' }],
+    ['no order of several', null, [{ id: 1 }, { id: 2 }], { reason: 'several_orders' }],
+    ['no order of an empty list', null, [], { reason: 'no_orders' }],
+    ['no order of null', null, null, { reason: 'no_orders' }],
+    ['no order of a value that is not a list', null, { id: 1 }, { reason: 'no_orders' }],
+    ['no order of an element without an id', null, [{ title: 'x' }], { reason: 'no_orders' }],
+  ])('returns %s', (_name, selected_order_id, orders_data, expected) => {
     expect(chooseOrder({ selected_order_id, orders_data })).toEqual(expected)
   })
 })
@@ -62,7 +62,7 @@ describe('names', () => {
     expect(toContentType(mimeType)).toBe(expected)
   })
 
-  it('a name too long for a key is cut at a character boundary and keeps its extension', () => {
+  it('truncates a name too long for a key at a character boundary before its extension', () => {
     const [plan] = planAttachments([message('m', { filename: `${'ж'.repeat(300)}.png` })], [], [])
     const name = plan && 'fileName' in plan ? plan.fileName : ''
     expect(name).toMatch(/^ж{100,}~[0-9a-f]{8}\.png$/)
@@ -70,7 +70,7 @@ describe('names', () => {
   })
 })
 
-describe('the plan of an attachment', () => {
+describe('planAttachments', () => {
   const stored = { filename: 'a.pdf', storage_key: `${FOLDER}/a.pdf` }
 
   it.each<[string, Attachment, Attachment, string[], string]>([
@@ -104,7 +104,7 @@ describe('the plan of an attachment', () => {
     ['no name', { mime_type: 'image/png' }, stored, ['a.pdf'], 'nameless'],
     ['too large', { filename: 'b', size_bytes: 157_286_401 }, stored, ['a.pdf'], 'too_large'],
     ['of the maximum size', { filename: 'b', size_bytes: 157_286_400 }, stored, ['a.pdf'], 'upload'],
-  ])('is right for: %s', (_name, attachment, storedAttachment, listed, action) => {
+  ])('plans an attachment for the case: %s', (_name, attachment, storedAttachment, listed, action) => {
     const [plan] = planAttachments([message('m', attachment)], [message('m', storedAttachment)], filesOf(listed))
     expect(actionOf(plan)).toBe(action)
   })
@@ -135,7 +135,7 @@ describe('the plan of an attachment', () => {
     expect(actionOf(plans[0])).toBe('already_stored')
   })
 
-  it('keeps the key when the mailbox changes its ids', () => {
+  it('preserves the key when the mailbox changes its ids', () => {
     const of = (id: string): Message[] => [
       message('m1', { filename: 'logo.png', mail_attachment_id: `${id}1` }),
       message('m2', { filename: 'logo.png', mail_attachment_id: `${id}2` }),
@@ -258,7 +258,7 @@ function filesOf(names: string[]): OrderFile[] {
   }))
 }
 
-/** Follows the plan as a run would, without any network. */
+/** Executes the plan as a run would, without a network. */
 function carryOut(messages: Message[], storedMessages: Message[], files: OrderFile[]) {
   const plans = planAttachments(messages, storedMessages, files)
   const uploaded = plans.flatMap((plan) => ('fileName' in plan ? plan.fileName : []))

@@ -229,7 +229,7 @@ describe('the bookmark', () => {
     expect(sent).toEqual([undefined, '00000000', '00000001'])
   })
 
-  it('of an error response is sent too, and a response without one keeps the last', async () => {
+  it('of an error response is sent too, and a response without one does not replace it', async () => {
     const crm = await openCrm(seed)
     const api = crm.client()
     await api.clients.create({ company_name: 'Elm' })
