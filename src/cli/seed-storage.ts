@@ -1,8 +1,5 @@
 import { companyPrefix } from '../files/keys.ts'
-import type { Bucket } from '../files/presign.ts'
-import { regionOfHost } from '../files/region.ts'
-import { listObjects } from '../files/s3-storage.ts'
-import { StorageError, type StorageProblem } from '../files/storage.ts'
+import { type Bucket, listObjects, regionOfHost, StorageError, type StorageProblem } from '../files/s3.ts'
 import { CommandError } from './command.ts'
 
 /** The storage of a seed file, as it is written. */

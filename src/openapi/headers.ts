@@ -1,4 +1,4 @@
-import { POLICY } from '../rate-limit/headers.ts'
+import { POLICY } from '../rate-limit/middleware.ts'
 import { DATABASE_LIMIT_MS, LIMIT, WINDOW_MS } from '../rate-limit/window.ts'
 import type { JsonObject } from './json.ts'
 

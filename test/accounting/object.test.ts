@@ -102,7 +102,7 @@ describe('the sweep', () => {
     const id = await lost.makeOrder()
     await paused.makeOrder()
     await sql(
-      `INSERT INTO accounting_connections (company_id, books, paused_until) VALUES (?, '', ?)`,
+      `INSERT INTO accounting_connections (company_id, remote_account, paused_until) VALUES (?, '', ?)`,
       paused.company.id,
       Date.now() + 60_000,
     )

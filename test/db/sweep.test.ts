@@ -29,7 +29,7 @@ function endlessDatabase() {
 }
 
 describe('the removal of old rows', () => {
-  it('takes away more than the limits let in until the next sweep, and leaves what is younger', async () => {
+  it('removes more than the limits admit between two sweeps, and leaves newer rows', async () => {
     const { id } = await mintCompany()
     // What 10 tokens write in 5 minutes with 300 requests a minute each.
     const written = 10 * 5 * 300
@@ -50,7 +50,7 @@ describe('the removal of old rows', () => {
     await trim(binding, NOW)
     const ofAudit = statements.filter((text) => text.includes('audit_log'))
     expect(ofAudit.length * 1_000).toBeGreaterThanOrEqual(200 * 5 * 300)
-    // D1 takes at most 1,000 statements from one invocation.
+    // D1 accepts at most 1,000 statements from one invocation.
     expect(statements.length).toBeLessThan(1_000)
     for (const table of ['accounting_outbox', 'email_thread_uploads']) {
       expect(statements.filter((text) => text.includes(`delete from "${table}"`))).toHaveLength(ofAudit.length)
@@ -85,7 +85,7 @@ describe('the statistics', () => {
     expect(await optimizedAt(time)).toBe(times)
   })
 
-  it('are asked for by the last step of the migrations', () => {
+  it('are requested by the last step of the migrations', () => {
     expect(env.TEST_MIGRATIONS.at(-1)?.queries.at(-1)).toMatch(/^PRAGMA optimize;?$/m)
   })
 })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { networkOf } from '../../src/auth/network.ts'
+import { networkOf } from '../../src/auth/failed-lookups.ts'
 
-describe('the network of an address', () => {
+describe('networkOf', () => {
   it.each([
     ['203.0.113.7', '203.0.113.7'],
     ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
@@ -24,7 +24,7 @@ describe('the network of an address', () => {
     // Not mapped.
     ['::203.0.113.7', '0:0:0:0::/64'],
     ['::ffff:0:203.0.113.7', '0:0:0:0::/64'],
-  ])('%s is %s', (address, network) => {
+  ])('%s is in %s', (address, network) => {
     expect(networkOf(address)).toBe(network)
   })
 
@@ -45,11 +45,11 @@ describe('the network of an address', () => {
     '1.2.3.4::',
     ':1',
     '1:',
-  ])('of what is no address is the text: %j', (text) => {
+  ])('returns other text as it is: %j', (text) => {
     expect(networkOf(text)).toBe(text)
   })
 
-  it('is short, however long the text', () => {
+  it('truncates long text', () => {
     expect(networkOf('x'.repeat(10_000))).toHaveLength(64)
     expect(networkOf(`${'1:'.repeat(5_000)}`).length).toBeLessThanOrEqual(64)
   })

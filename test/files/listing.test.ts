@@ -2,7 +2,8 @@ import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { RequestContext } from '../../src/context.ts'
 import { listOrderFiles } from '../../src/files/listing.ts'
-import type { FilePage, FileStorage } from '../../src/files/storage.ts'
+import type { FilePage } from '../../src/files/s3.ts'
+import type { FileStorage } from '../../src/files/storage.ts'
 import { BUDGET_MS } from '../../src/http/deadline.ts'
 import { look, spoil } from '../../src/simulators/steer.ts'
 import { drive } from '../faults/run.ts'
@@ -42,7 +43,7 @@ describe('a listing', () => {
     [10_000, false],
     [10_001, true],
     [12_345, true],
-  ])('of %i files is truncated: %s', async (count, truncated) => {
+  ])('of %i files has `truncated` %s', async (count, truncated) => {
     await fill(count)
     const { status, body } = await list()
     expect(status).toBe(200)
@@ -51,7 +52,7 @@ describe('a listing', () => {
     expect(body).toMatchObject({ configured: true, truncated })
   })
 
-  it('of pages over 1,000 keys answers 502 after the first', async () => {
+  it('returns 502 after a first page of over 1,000 keys', async () => {
     await fill(2_500, { pageSize: 1_001 })
     const before = await callCount()
     const { status, body } = await list()
@@ -60,12 +61,12 @@ describe('a listing', () => {
     expect((await callCount()) - before).toBe(1)
   })
 
-  it('of 20,000 keys a page that never ends answers 502', async () => {
+  it('returns 502 for a page of 20,000 keys', async () => {
     await fill(40_000, { pageSize: 20_000 })
     expect((await list()).status).toBe(502)
   })
 
-  it('of small pages ends after 40 of them, and says that it is cut', async () => {
+  it('ends after 40 small pages and is truncated', async () => {
     await fill(500, { pageSize: 10 })
     const before = await callCount()
     const { body } = await list()
@@ -74,7 +75,7 @@ describe('a listing', () => {
     expect((await callCount()) - before).toBe(40)
   })
 
-  it('of the deployment’s storage ends at 10,000 files too', async () => {
+  it('of the deployment’s storage ends at 10,000 files as well', async () => {
     const own = await mintCompanyWithOrder()
     const key = `orders/${own.id}/${own.orderId}/x`
     const objects = Array.from({ length: 1_000 }, () => ({ key, size: 1, uploaded: new Date(0) }))
@@ -117,12 +118,12 @@ describe('the deadline of a listing', () => {
     return { names: listing?.files.map(({ key }) => key), truncated: listing?.truncated, ms: Date.now() - startedAt }
   }
 
-  it('gives what has come when it passes in the middle of a page', async () => {
+  it('returns the complete pages when it passes during a page', async () => {
     const outcome = await listSlowly([9_000, 9_000, 9_000, 9_000])
     expect(outcome).toEqual({ names: ['orders/1/1/0', 'orders/1/1/1'], truncated: true, ms: BUDGET_MS.listing })
   })
 
-  it('gives what has come when it passes between two pages', async () => {
+  it('returns the complete pages when it passes between two pages', async () => {
     const outcome = await listSlowly([9_000, 9_000, 9_000, 9_000], async (ms) => {
       vi.setSystemTime(Date.now() + ms)
     })
@@ -131,25 +132,25 @@ describe('the deadline of a listing', () => {
   })
 })
 
-describe('what a storage says of itself', () => {
+describe('the error code of a storage', () => {
   it.each([
     [404, 'NoSuchBucket', 'supplier_unavailable'],
     [400, 'AuthorizationQueryParametersError', 'supplier_unavailable'],
     [403, 'InvalidAccessKeyId', 'supplier_rejected_credentials'],
     [403, 'SignatureDoesNotMatch', 'supplier_rejected_credentials'],
     [503, 'SlowDown', 'supplier_unavailable'],
-  ])('with %i and the code %s stands in the details and in the log', async (status, code, reason) => {
+  ])('with status %i, %s, is in the details and in the log', async (status, code, reason) => {
     await spoil(scopeUrl(bucket), {
       status,
       body: `<?xml version="1.0"?><Error><Code>${code}</Code><Key>k</Key></Error>`,
     })
-    const answer = await list()
-    expect(answer.status).toBe(502)
-    expect(answer.body.error.details).toEqual({ reason, storage_code: code })
-    expect(linesOf(answer.headers.get('x-request-id')).filter(({ event }) => event === 'storage_failed')).toEqual([
+    const { status: sent, body, headers } = await list()
+    expect(sent).toBe(502)
+    expect(body.error.details).toEqual({ reason, storage_code: code })
+    expect(linesOf(headers.get('x-request-id')).filter(({ event }) => event === 'storage_failed')).toEqual([
       {
         event: 'storage_failed',
-        request_id: answer.headers.get('x-request-id'),
+        request_id: headers.get('x-request-id'),
         company_id: company.id,
         problem: 'refused',
         status,
@@ -161,12 +162,12 @@ describe('what a storage says of itself', () => {
   it.each([
     ['markup', '<Error><Code><b>NoSuchBucket</b></Code></Error>'],
     ['a sentence', '<Error><Code>the secret is s3cret</Code></Error>'],
-    ['a long word', `<Error><Code>${'A'.repeat(65)}</Code></Error>`],
-    ['nothing', '<Error><Code/></Error>'],
-    ['a page of a proxy', '<html><Code>NoSuchBucket</Code></html>'],
-    ['text', 'NoSuchBucket'],
-    ['too much', `<Error>${' '.repeat(70_000)}<Code>NoSuchBucket</Code></Error>`],
-  ])('is left out where it is %s', async (_, body) => {
+    ['too long', `<Error><Code>${'A'.repeat(65)}</Code></Error>`],
+    ['empty', '<Error><Code/></Error>'],
+    ['in the HTML page of a proxy', '<html><Code>NoSuchBucket</Code></html>'],
+    ['plain text', 'NoSuchBucket'],
+    ['in a body that is too large', `<Error>${' '.repeat(70_000)}<Code>NoSuchBucket</Code></Error>`],
+  ])('is omitted when it is %s', async (_, body) => {
     await spoil(scopeUrl(bucket), { status: 404, body })
     expect((await list()).body.error.details).toEqual({ reason: 'supplier_unavailable' })
   })
@@ -177,7 +178,7 @@ describe('what a storage says of itself', () => {
     ['another bucket', { settings: { bucket: 'missing' } }, 'NoSuchBucket'],
     ['an unknown key', { credentials: { access_key_id: 'nobody' } }, 'InvalidAccessKeyId'],
     ['a wrong secret', { credentials: { secret_access_key: 'wrong' } }, 'SignatureDoesNotMatch'],
-  ])('names %s', async (_, options, code) => {
+  ])('is returned for %s', async (_, options, code) => {
     const own = await mintCompanyWithOrder()
     await giveStorage(own, options)
     const { status, body } = await list(own)

@@ -40,7 +40,7 @@ describe('a company’s own storage', () => {
     })
   })
 
-  it.each([true, false])('keeps awkward keys (spaces as plus signs: %s)', async (formEncoding) => {
+  it.each([true, false])('lists keys with special characters (spaces as plus signs: %s)', async (formEncoding) => {
     const names = ['a b', 'a+b', 'a%2Bb', "(x)!*'", 'caf\u00e9', '\ud83d\udc55', '&<>"', '#?;=', '%', '~']
     const keys = names.map((name) => `${prefix}email/t+1:=/${name}`)
     await fillBucket(bucket, keys.map(object), { formEncoding })
@@ -48,7 +48,7 @@ describe('a company’s own storage', () => {
     expect(body.files.map((file: { path: string }) => file.path).sort()).toEqual(keys.toSorted())
   })
 
-  it('is left alone for the deployment’s where it is switched off, and seen at once when it is switched on', async () => {
+  it('is used from the moment it is enabled until it is disabled', async () => {
     const own = await mintCompanyWithOrder()
     const key = `orders/${own.id}/${own.orderId}/x`
     await env.FILES.put(key, 'of the deployment')
@@ -61,7 +61,7 @@ describe('a company’s own storage', () => {
     expect((await list(own)).body.files[0].length).toBe(17)
   })
 
-  it('serves a company also where the deployment has none', async () => {
+  it('serves a company where the deployment has no storage', async () => {
     await fillBucket(bucket, [object(`${prefix}x`)])
     const sent = request(company.token, 'GET', `/orders/${company.orderId}/files`)
     const { body } = await send(sent, { env: { ...env, STORAGE_RELAY: '' } })
@@ -70,26 +70,26 @@ describe('a company’s own storage', () => {
 
   it.each([
     ['an error', { status: 500 }],
-    ['an error of the proxy', { status: 502, body: '<html>' }],
-    ['no answer', { destroy: true }],
-    ['a cut answer', { cutAfterBytes: 300 }],
-    ['a page of something else', { body: '<html><body/></html>' }],
+    ['an error of a proxy', { status: 502, body: '<html>' }],
+    ['no response', { destroy: true }],
+    ['a truncated response', { cutAfterBytes: 300 }],
+    ['an HTML page', { body: '<html><body/></html>' }],
     ['a redirect', { status: 302, headers: { location: 'https://elsewhere.test/' } }],
     ['a missing bucket', { status: 404, body: '<Error><Code>NoSuchBucket</Code></Error>' }],
     [
-      'objects that were not asked for',
+      'objects outside of the prefix',
       {
         body: `<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>orders/0/0/x</Key><Size>1</Size><LastModified>${LAST_MODIFIED}</LastModified></Contents></ListBucketResult>`,
       },
     ],
     [
-      'a list without end',
+      'a cursor that never changes',
       {
         times: -1,
         body: '<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>1</NextContinuationToken></ListBucketResult>',
       },
     ],
-  ])('answers 502 to %s', async (_, fault) => {
+  ])('returns 502 for %s', async (_, fault) => {
     await fillBucket(bucket, [object(`${prefix}x`)])
     await spoil(scopeUrl(bucket), { match: '^GET', ...fault })
     const { status, body } = await list()
@@ -98,7 +98,7 @@ describe('a company’s own storage', () => {
     expect(body.error).toMatchObject({ code: 'internal_error', details: { reason: 'supplier_unavailable' } })
   })
 
-  it('answers 502 where the second page fails', async () => {
+  it('returns 502 when the second page fails', async () => {
     await fillBucket(
       bucket,
       Array.from({ length: 1_500 }, (_, n) => object(`${prefix}${n}`)),
@@ -107,7 +107,7 @@ describe('a company’s own storage', () => {
     expect((await list()).status).toBe(502)
   })
 
-  it('tells when its keys are refused', async () => {
+  it('returns 502 with the storage’s error code when its keys are rejected', async () => {
     const own = await mintCompanyWithOrder()
     await giveStorage(own, { credentials: { secret_access_key: 'wrong' } })
     const { status, body } = await list(own)
@@ -119,7 +119,7 @@ describe('a company’s own storage', () => {
     expect(JSON.stringify(body)).not.toContain('wrong')
   })
 
-  it('fails without a word of the keys where they cannot be decrypted', async () => {
+  it('returns 500 without any part of the keys when they cannot be decrypted', async () => {
     const own = await mintCompanyWithOrder()
     await giveStorage(own)
     await sql('UPDATE integrations SET credentials = ? WHERE company_id = ?', 'v1.00000000.AAAA', own.id)
@@ -130,7 +130,7 @@ describe('a company’s own storage', () => {
     expect((await own.call('POST', `/orders/${own.orderId}/files/presign`, presign)).status).toBe(500)
   })
 
-  it('is not asked for an order that the company has not, beyond the first page', async () => {
+  it('gets at most the request of the first page for an order that does not exist', async () => {
     await fillBucket(bucket, [])
     const before = await callCount()
     expect((await company.call('GET', '/orders/999999/files')).status).toBe(404)
