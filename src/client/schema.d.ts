@@ -226,8 +226,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Get an address to upload a file to
-         * @description The key is `orders/<company>/<order>/email/<thread>/<name>`, so the same name uploaded again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is set up.
+         * Get a URL to upload a file to
+         * @description The key is `orders/<company>/<order>/email/<thread>/<name>`, so uploading the same name again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is configured.
          *
          *     Permission: `files:write`.
          */
@@ -247,7 +247,7 @@ export interface paths {
         };
         /**
          * List the files of an order
-         * @description All files of the order, or of one of its mail threads, by key, up to 10,000; `truncated` is true where there are more, or where the storage needs more than 25 seconds or 40 pages. `configured` is false, and `files` empty, where no storage is set up. 502 when the company’s own storage fails or refuses its keys; `details.storage_code` is then its own error code.
+         * @description All files of the order, or of one of its mail threads, by key, up to 10,000; `truncated` is true where there are more, or where the storage needs more than 25 seconds or 40 pages. `configured` is false, and `files` empty, where no storage is configured. 502 when the company’s own storage fails or rejects its keys; `details.storage_code` is then its own error code.
          *
          *     Permission: `files:read`.
          */
@@ -612,11 +612,11 @@ export interface components {
             paid_at: string | null;
             note: string | null;
         };
-        /** @description An address that takes one file. */
+        /** @description A URL to upload one file to. */
         PresignedUpload: {
-            /** @description Send the bytes here with PUT and without the token. */
+            /** @description The URL to PUT the bytes to, without the token. */
             uploadUrl: string;
-            /** @description Where the file will stand: the `storage_key` of its attachment. */
+            /** @description The key of the uploaded file: the `storage_key` of its attachment. */
             key: string;
             contentType: string;
             /**
@@ -2633,7 +2633,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description An address that takes one file. */
+            /** @description A URL to upload one file to. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2721,9 +2721,9 @@ export interface operations {
                      */
                     "application/json": {
                         files: components["schemas"]["OrderFile"][];
-                        /** @description Whether a storage is set up. */
+                        /** @description Whether a storage is configured. */
                         configured: boolean;
-                        /** @description There are more files than are listed here. */
+                        /** @description Whether there are more files than listed here. */
                         truncated: boolean;
                     };
                 };
