@@ -29,8 +29,8 @@ export type SettledOutcome =
   | { status: 'too_large'; sizeBytes: number }
   | { status: 'nameless' }
 
-/** To upload an attachment under a name, or why not. */
-export type Plan = { place: Place } & ({ fileName: string } | { outcome: SettledOutcome })
+/** To upload an attachment under a name, or why not. `storedKey` is its own earlier key, else that of its match. */
+export type Plan = { place: Place; storedKey: string | null } & ({ fileName: string } | { outcome: SettledOutcome })
 
 /**
  * The order that a thread's attachments belong to: the selected one, else the only one.
@@ -67,8 +67,8 @@ export function planAttachments(messages: Message[], storedMessages: Message[], 
     [place.storageKey, findStored(place)?.storageKey].find((key) => listed.has(key)) ?? null
 
   // With one key on two attachments, one has overwritten the other: both are uploaded again.
-  const sharedKeys = [places.map(keyOf), storedPlaces.map((place) => place.storageKey)].flatMap(findRepeated)
-  const shared = new Set(sharedKeys)
+  const keysOf = [places.map(keyOf), storedPlaces.map((place) => place.storageKey)]
+  const shared = new Set(keysOf.flatMap((keys) => keys.filter((key, index) => keys.indexOf(key) !== index)))
   const isOwn = (key: string | null): key is string => key !== null && listed.has(key) && !shared.has(key)
 
   const owners = new Map<string, string>()
@@ -77,30 +77,30 @@ export function planAttachments(messages: Message[], storedMessages: Message[], 
   for (const place of places) claim(keyOf(place), place)
 
   return places.map((place): Plan => {
+    const { baseName, nameKey, attachment } = place
+    const storedKey = place.storageKey ?? findStored(place)?.storageKey ?? null
+    const settle = (outcome: SettledOutcome): Plan => ({ place, storedKey, outcome })
     const key = keyOf(place)
-    if (isOwn(key)) return { place, outcome: { status: 'already_stored', storageKey: key } }
-    if (place.baseName === null) return { place, outcome: { status: 'nameless' } }
-    const sizeBytes = place.attachment.size_bytes
-    if (typeof sizeBytes === 'number' && sizeBytes > MAX_FILE_BYTES) {
-      return { place, outcome: { status: 'too_large', sizeBytes } }
-    }
-    const fileName = chooseName(place.baseName, place.nameKey, owners)
-    owners.set(fileName, place.nameKey)
-    return { place, fileName }
+    if (isOwn(key)) return settle({ status: 'already_stored', storageKey: key })
+    if (baseName === null) return settle({ status: 'nameless' })
+    const sizeBytes = attachment.size_bytes
+    if (typeof sizeBytes === 'number' && sizeBytes > MAX_FILE_BYTES) return settle({ status: 'too_large', sizeBytes })
+    const fileName = chooseName(baseName, nameKey, owners)
+    owners.set(fileName, nameKey)
+    return { place, storedKey, fileName }
   })
 }
 
 /**
- * A copy of the thread's messages with the storage keys, given by `nameKey`. An attachment without a new key keeps its
- * own, else that of its match in the stored thread, so that a failed upload does not lose the key of an earlier one.
+ * A copy of the thread's messages with the storage keys of its plans. An attachment without a new key gets its stored
+ * one, so that a failed upload does not lose the key of an earlier one.
  */
-export function withStorageKeys(messages: Message[], storedMessages: Message[], keys: Map<string, string>): Message[] {
-  const findStored = indexStored(findPlaces(storedMessages))
-  const copies = messages.map((message) => {
-    return Array.isArray(message.attachments) ? { ...message, attachments: [...message.attachments] } : message
-  })
-  for (const place of findPlaces(messages)) {
-    const key = keys.get(place.nameKey) ?? place.storageKey ?? findStored(place)?.storageKey ?? null
+export function withStorageKeys(messages: Message[], plans: Plan[], newKeys: (string | null)[]): Message[] {
+  const copies = messages.map((message) =>
+    Array.isArray(message.attachments) ? { ...message, attachments: [...message.attachments] } : message,
+  )
+  for (const [index, { place, storedKey }] of plans.entries()) {
+    const key = newKeys[index] ?? storedKey
     const attachments = copies[place.messageIndex]?.attachments
     if (key !== null && attachments) attachments[place.attachmentIndex] = { ...place.attachment, storage_key: key }
   }
@@ -183,10 +183,6 @@ function hash(text: string): string {
   let value = 0x811c9dc5
   for (let index = 0; index < text.length; index += 1) value = Math.imul(value ^ text.charCodeAt(index), 0x01000193)
   return (value >>> 0).toString(16).padStart(8, '0')
-}
-
-function findRepeated(values: (string | null)[]): (string | null)[] {
-  return values.filter((value, index) => values.indexOf(value) !== index)
 }
 
 function byteLength(text: string): number {

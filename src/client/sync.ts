@@ -79,14 +79,14 @@ export async function syncAttachments(
   const { legacyThreadId, accountEmail, thread, concurrency = 3, signal } = options
   if (!Number.isInteger(concurrency) || concurrency < 1) throw new RangeError('concurrency must be a positive integer')
 
-  const context = await orNull(client.mail.getThreadContext(legacyThreadId, { signal }))
+  const context = await client.mail.getThreadContext(legacyThreadId, { signal }).catch(nullIfNotFound)
   const target = context === null ? ({ reason: 'no_context' } as const) : chooseOrder(context)
   if ('reason' in target) return { status: 'skipped', reason: target.reason }
   const { orderId } = target
 
   async function readStored() {
     const [response, listing] = await Promise.all([
-      orNull(client.mail.getEmailThread(legacyThreadId, { account_email: accountEmail, signal })),
+      client.mail.getEmailThread(legacyThreadId, { account_email: accountEmail, signal }).catch(nullIfNotFound),
       client.files.list(orderId, { legacyThreadId, signal }),
     ])
     return { messages: response?.emailThread?.messages ?? [], ...listing }
@@ -95,8 +95,9 @@ export async function syncAttachments(
   if (!stored.configured) return { status: 'skipped', reason: 'storage_not_configured' }
 
   const plans = planAttachments(thread.messages, stored.messages, stored.files)
-  const { attachments, keys } = await uploadPlanned(plans, client, orderId, concurrency, options)
-  const messages = withStorageKeys(thread.messages, stored.messages, keys)
+  const attachments = await uploadPlanned(plans, client, orderId, concurrency, options)
+  const keys = attachments.map((outcome) => ('storageKey' in outcome ? outcome.storageKey : null))
+  const messages = withStorageKeys(thread.messages, plans, keys)
   const body = { ...thread, messages, account_email: accountEmail }
   const emailThread = await client.mail.putEmailThread(legacyThreadId, body, { signal })
 
@@ -105,26 +106,22 @@ export async function syncAttachments(
     const now = await readStored()
     const listed = new Set(now.files.map((file) => file.path))
     const inThread = new Set(listStorageKeys(now.messages))
-    missingKeys = [...keys.values()].filter((key) => !listed.has(key) || !inThread.has(key))
+    missingKeys = keys.flatMap((key) => (key === null || (listed.has(key) && inThread.has(key)) ? [] : key))
   }
   return { status: 'stored', orderId, emailThread, attachments, missingKeys }
 }
 
-/**
- * Executes the plans, `concurrency` at once. Settles only when no upload is in progress.
- * @returns an outcome for each plan, and the storage keys by the plans' `nameKey`
- */
+/** Executes the plans, `concurrency` at once. Settles only when no upload is in progress. */
 async function uploadPlanned(
   plans: Plan[],
   { files }: Pick<ApiClient, 'files'>,
   orderId: string,
   concurrency: number,
   { legacyThreadId, loadAttachment, onProgress, signal: stopped }: SyncOptions,
-): Promise<{ attachments: AttachmentOutcome[]; keys: Map<string, string> }> {
+): Promise<AttachmentOutcome[]> {
   const stop = new AbortController()
   const signal = stopped ? AbortSignal.any([stopped, stop.signal]) : stop.signal
-  const attachments: AttachmentOutcome[] = []
-  const keys = new Map<string, string>()
+  const outcomes: AttachmentOutcome[] = []
   let finishedCount = 0
 
   function report(
@@ -172,8 +169,7 @@ async function uploadPlanned(
         return { status: 'failed', error } as const
       })
       const outcome: AttachmentOutcome = { messageIndex, attachmentIndex, filename, ...settled }
-      attachments[index] = outcome
-      if ('storageKey' in outcome) keys.set(plan.place.nameKey, outcome.storageKey)
+      outcomes[index] = outcome
       finishedCount += 1
       const totalBytes = 'sizeBytes' in outcome ? outcome.sizeBytes : null
       const sentBytes = outcome.status === 'uploaded' ? outcome.sizeBytes : 0
@@ -182,18 +178,14 @@ async function uploadPlanned(
   }
   const settled = await Promise.allSettled(Array.from({ length: Math.min(concurrency, plans.length) }, work))
   for (const worker of settled) if (worker.status === 'rejected') throw worker.reason
-  return { attachments, keys }
+  return outcomes
 }
 
 function isRejectedUpload(error: unknown): boolean {
   return error instanceof ApiError && error.code === 'upload_failed' && error.status === 403
 }
 
-async function orNull<Result>(call: Promise<Result>): Promise<Result | null> {
-  try {
-    return await call
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return null
-    throw error
-  }
+function nullIfNotFound(error: unknown): null {
+  if (error instanceof ApiError && error.status === 404) return null
+  throw error
 }

@@ -64,7 +64,7 @@ export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30
   async function send<Body>(method: Method, segments: Segments, options: RequestOptions = {}) {
     const { query = {}, body, isIdempotent = method === 'GET' || method === 'PUT', signal } = options
     const url = root + toPath(segments) + toQueryString(query)
-    return retry(isIdempotent, signal, async () => {
+    const attempt = async () => {
       const sentBookmark = bookmark
       const headers = {
         accept: 'application/json',
@@ -81,7 +81,8 @@ export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30
       if (received !== null && (bookmark === sentBookmark || received > (bookmark ?? ''))) bookmark = received
       if (!response.ok && response.status !== 304) throw readApiError(response, text, Date.now())
       return { status: response.status, headers: response.headers, body: parseBody<Body>(response, text) }
-    })
+    }
+    return retry(isIdempotent, attempt, signal)
   }
 
   /** Sends one PUT to a presigned URL, without the token. Throws {@link ApiError}, or the signal's reason. */
@@ -89,19 +90,16 @@ export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30
     const uploadTimeoutMs = timeoutMs + Math.ceil(sizeOf(data) / MIN_UPLOAD_BYTES_PER_MS)
     // fetch rejects views of shared memory, so their bytes are copied.
     const body = !('byteLength' in data) || isUnshared(data) ? data : new Uint8Array(data)
-    await retry(true, signal, async () => {
+    const attempt = async () => {
       onAttempt()
       const init = { method: 'PUT', headers: { 'content-type': contentType }, body }
       const { response, text } = await exchange(uploadUrl, init, uploadTimeoutMs, signal)
       if (!response.ok) throw readUploadError(response, text, Date.now())
-    })
+    }
+    await retry(true, attempt, signal)
   }
 
-  async function retry<Result>(
-    isIdempotent: boolean,
-    signal: AbortSignal | undefined,
-    attempt: () => Promise<Result>,
-  ): Promise<Result> {
+  async function retry<T>(isIdempotent: boolean, attempt: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     for (let retries = 0; ; retries += 1) {
       signal?.throwIfAborted()
       try {

@@ -161,7 +161,7 @@ describe('planAttachments', () => {
     const odd = { id: 'm', attachments: [null, 'x', { filename: 'a' }] } as unknown as Message
     const none = { id: 'n', attachments: 'many' } as unknown as Message
     expect(planAttachments([odd, none], [none, odd], [])).toHaveLength(1)
-    expect(withStorageKeys([odd, none], [odd], new Map())).toEqual([odd, none])
+    expect(withStorageKeys([odd, none], planAttachments([odd, none], [odd], []), [])).toEqual([odd, none])
   })
 })
 
@@ -262,14 +262,12 @@ function filesOf(names: string[]): OrderFile[] {
 function carryOut(messages: Message[], storedMessages: Message[], files: OrderFile[]) {
   const plans = planAttachments(messages, storedMessages, files)
   const uploaded = plans.flatMap((plan) => ('fileName' in plan ? plan.fileName : []))
-  const keys = new Map(
-    plans.flatMap((plan): [string, string][] => {
-      if ('fileName' in plan) return [[plan.place.nameKey, `${FOLDER}/${plan.fileName}`]]
-      return 'storageKey' in plan.outcome ? [[plan.place.nameKey, plan.outcome.storageKey]] : []
-    }),
-  )
+  const keys = plans.map((plan) => {
+    if ('fileName' in plan) return `${FOLDER}/${plan.fileName}`
+    return 'storageKey' in plan.outcome ? plan.outcome.storageKey : null
+  })
   const names = new Set([...files.map((file) => file.objectName), ...uploaded])
-  return { uploaded, files: filesOf([...names]), messages: withStorageKeys(messages, storedMessages, keys) }
+  return { uploaded, files: filesOf([...names]), messages: withStorageKeys(messages, plans, keys) }
 }
 
 /** `upload`, or the status of the outcome without an upload. */
