@@ -226,8 +226,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Get an address to upload a file to
-         * @description The key is `orders/<company>/<order>/email/<thread>/<name>`, so the same name uploaded again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is set up.
+         * Get a URL to upload a file to
+         * @description The key is `orders/<company>/<order>/email/<thread>/<name>`, so uploading the same name again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is configured.
          *
          *     Permission: `files:write`.
          */
@@ -247,7 +247,7 @@ export interface paths {
         };
         /**
          * List the files of an order
-         * @description All files of the order, or of one of its mail threads, by key, up to 10,000; `truncated` is true where there are more, or where the storage needs more than 25 seconds or 40 pages. `configured` is false, and `files` empty, where no storage is set up. 502 when the company’s own storage fails or refuses its keys; `details.storage_code` is then its own error code.
+         * @description All files of the order, or of one of its mail threads, by key, up to 10,000; `truncated` is true where there are more, or where the storage needs more than 25 seconds or 40 pages. `configured` is false, and `files` empty, where no storage is configured. 502 when the company’s own storage fails or rejects its keys; `details.storage_code` is then its own error code.
          *
          *     Permission: `files:read`.
          */
@@ -382,6 +382,21 @@ export interface components {
              */
             last_synced_at?: string | null;
         };
+        /** @description Every error has this form, whatever its status. */
+        Error: {
+            /** @description What went wrong. */
+            error: {
+                /**
+                 * @description The kind of error. Decide by the code and the HTTP status, never by the message.
+                 * @enum {string}
+                 */
+                code: "forbidden" | "internal_error" | "invalid_request" | "not_found" | "rate_limited" | "unauthenticated";
+                /** @description For people; its wording may change. */
+                message: string;
+                /** @description More about the error, for programs; `null` where there is nothing to add. */
+                details: components["schemas"]["ValidationDetails"] | components["schemas"]["ReasonDetails"] | components["schemas"]["LimitDetails"] | null;
+            };
+        };
         /** @description The default invoice of an order. Amounts are computed from its lines. */
         Invoice: {
             id: number;
@@ -429,6 +444,16 @@ export interface components {
         };
         /** @description Any JSON value. */
         JsonValue: unknown;
+        /** @description Sent with 413: the limit of the body, or of everything stored. */
+        LimitDetails: {
+            /** @description The limit, in bytes. */
+            limit_bytes: number;
+            /**
+             * @description `storage_quota`: that of stored email threads.
+             * @enum {string}
+             */
+            reason?: "storage_quota";
+        };
         /** @description A message, as it was sent: any object. */
         Message: {
             [key: string]: components["schemas"]["JsonValue"];
@@ -587,11 +612,11 @@ export interface components {
             paid_at: string | null;
             note: string | null;
         };
-        /** @description An address that takes one file. */
+        /** @description A URL to upload one file to. */
         PresignedUpload: {
-            /** @description Send the bytes here with PUT and without the token. */
+            /** @description The URL to PUT the bytes to, without the token. */
             uploadUrl: string;
-            /** @description Where the file will stand: the `storage_key` of its attachment. */
+            /** @description The key of the uploaded file: the `storage_key` of its attachment. */
             key: string;
             contentType: string;
             /**
@@ -620,6 +645,20 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
             deleted: boolean;
+        };
+        /** @description Sent with 409 and 502: why an outside system could not be used. */
+        ReasonDetails: {
+            /**
+             * @description - `integration_missing`: The company has no such integration
+             *     - `integration_disabled`: The company has disabled this integration
+             *     - `storage_not_configured`: No file storage is configured
+             *     - `supplier_unavailable`: The supplier did not respond as expected
+             *     - `supplier_rejected_credentials`: The supplier rejected the company’s credentials
+             * @enum {string}
+             */
+            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "supplier_unavailable" | "supplier_rejected_credentials";
+            /** @description The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one. */
+            storage_code?: string;
         };
         /** @description The style in short. */
         SupplierASummary: {
@@ -775,56 +814,21 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
         };
-        /** @description Every error has this form, whatever its status. */
-        Error: {
-            /** @description What went wrong. */
-            error: {
-                /**
-                 * @description What kind of error this is. Decide by the code and the HTTP status, never by the message.
-                 * @enum {string}
-                 */
-                code: "forbidden" | "internal_error" | "invalid_request" | "not_found" | "rate_limited" | "unauthenticated";
-                /** @description For people; its wording may change. */
-                message: string;
-                /** @description More about the error, for programs; `null` where there is no more to say. */
-                details: components["schemas"]["ValidationDetails"] | components["schemas"]["ReasonDetails"] | components["schemas"]["LimitDetails"] | null;
-            };
-        };
-        /** @description Sent with 400: everything that is wrong with the request, at once. */
+        /** @description Sent with 400: every problem of the request at once. */
         ValidationDetails: {
-            /** @description One entry for each thing that is wrong, 100 at most. Long texts are cut. */
+            /** @description The first problems. Long texts are truncated. */
             issues: {
-                /** @description The field, with dots between levels (`messages.3`); empty where it is the whole body. */
+                /** @description The field, with dots between levels (`messages.3`); empty for the whole body. */
                 path: string;
-                /** @description What is wrong with it. */
+                /** @description What is wrong, worded to follow the field’s name. */
                 message: string;
             }[];
-            /** @description How many issues there are, sent where there are more than the 100 that are listed. */
+            /** @description The number of all problems, where not all are listed. */
             issue_count?: number;
-        };
-        /** @description Sent with 409 and 502: why something outside of the API could not be used. */
-        ReasonDetails: {
-            /**
-             * @description `integration_missing`: the company has no such integration; `integration_disabled`: the company has switched it off; `storage_not_configured`: no file storage is set up; `supplier_unavailable`: the supplier did not answer as it should; `supplier_rejected_credentials`: the supplier refused the credentials of the company.
-             * @enum {string}
-             */
-            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "supplier_unavailable" | "supplier_rejected_credentials";
-            /** @description The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one. */
-            storage_code?: string;
-        };
-        /** @description Sent with 413: how large the body may be, or all that is stored. */
-        LimitDetails: {
-            /** @description The limit, in bytes. */
-            limit_bytes: number;
-            /**
-             * @description `storage_quota`: the limit is that of the stored email threads of the company, not of the body.
-             * @enum {string}
-             */
-            reason?: "storage_quota";
         };
     };
     responses: {
-        /** @description The request is not valid: malformed JSON, a wrong value, a missing or an unknown field. `details.issues` names every problem. Mend the request before it is sent again. */
+        /** @description Malformed JSON, a wrong value, or a missing or unknown field: `details.issues` names every problem. */
         InvalidRequest: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -837,12 +841,12 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "per_page: must be a whole number from 1 to 100",
+                 *         "message": "`per_page` must be between 1 and 100",
                  *         "details": {
                  *           "issues": [
                  *             {
                  *               "path": "per_page",
-                 *               "message": "must be a whole number from 1 to 100"
+                 *               "message": "must be between 1 and 100"
                  *             }
                  *           ]
                  *         }
@@ -852,7 +856,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description No token, or one that is malformed, unknown, expired or revoked. Not counted against any token. */
+        /** @description No token, or a malformed, unknown, expired or revoked one. Not counted against any token. */
         Unauthenticated: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -872,7 +876,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The token is valid but lacks the permission that this operation needs, or its company is suspended. */
+        /** @description The token lacks the permission of this operation, or its company is suspended. */
         Forbidden: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -885,7 +889,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "forbidden",
-                 *         "message": "The token lacks the permission clients:write.",
+                 *         "message": "The token does not permit this",
                  *         "details": null
                  *       }
                  *     }
@@ -893,96 +897,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description There is no such resource in the company of the token. A resource of another company, a deleted one and an id that cannot exist look the same. */
-        NotFound: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                RateLimit: components["headers"]["RateLimit"];
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "error": {
-                 *         "code": "not_found",
-                 *         "message": "Resource not found",
-                 *         "details": null
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["Error"];
-            };
-        };
-        /** @description What this needs is missing or switched off in the company; `details.reason` tells which. */
-        Conflict: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                RateLimit: components["headers"]["RateLimit"];
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "error": {
-                 *         "code": "invalid_request",
-                 *         "message": "A required integration is not available",
-                 *         "details": {
-                 *           "reason": "integration_missing"
-                 *         }
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["Error"];
-            };
-        };
-        /** @description The body has more bytes than this operation takes; `details.limit_bytes` tells how many it takes. With `details.reason` `storage_quota` the email threads of the company would take more stored (compressed) bytes than that; only a PUT that raises them is refused. */
-        BodyTooLarge: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                RateLimit: components["headers"]["RateLimit"];
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "error": {
-                 *         "code": "invalid_request",
-                 *         "message": "The body is larger than 1048576 bytes.",
-                 *         "details": {
-                 *           "limit_bytes": 1048576
-                 *         }
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["Error"];
-            };
-        };
-        /** @description The body was not sent with `Content-Type: application/json`, or it was sent with a `Content-Encoding`, which the header `Accept-Encoding: identity` then tells. */
-        UnsupportedMediaType: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                RateLimit: components["headers"]["RateLimit"];
-                "Accept-Encoding": components["headers"]["Accept-Encoding"];
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "error": {
-                 *         "code": "invalid_request",
-                 *         "message": "The body must be sent with Content-Type: application/json",
-                 *         "details": null
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["Error"];
-            };
-        };
-        /** @description Too many requests, or too much database time used. Wait as many seconds as `Retry-After` tells, then send the same request again. */
+        /** @description Too many requests, or too much database time used. Retry after the seconds in `Retry-After`. */
         RateLimited: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1004,7 +919,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The server failed. The message tells the request id, which helps us to find the cause. */
+        /** @description The server failed. The message contains the request id: quote it when you report the problem. */
         InternalError: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1017,7 +932,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "internal_error",
-                 *         "message": "The server failed. Tell us the request id 3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10.",
+                 *         "message": "Internal error: report the request id 3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10",
                  *         "details": null
                  *       }
                  *     }
@@ -1025,8 +940,8 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A supplier failed and nothing is remembered from earlier; `details.reason` tells how. */
-        UpstreamFailed: {
+        /** @description The body is larger than `details.limit_bytes`. With the `details.reason` `storage_quota`, the stored (compressed) email threads of the company would exceed that limit; only a PUT that increases them is rejected. */
+        BodyTooLarge: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -1037,10 +952,10 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "code": "internal_error",
-                 *         "message": "An upstream system failed",
+                 *         "code": "invalid_request",
+                 *         "message": "The body is larger than 1048576 bytes",
                  *         "details": {
-                 *           "reason": "supplier_unavailable"
+                 *           "limit_bytes": 1048576
                  *         }
                  *       }
                  *     }
@@ -1048,7 +963,29 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The server is too busy for a large body at this moment. Nothing was changed. Wait as many seconds as `Retry-After` tells, then send the same request again. */
+        /** @description The body was not sent with `Content-Type: application/json`, or it was sent with a `Content-Encoding`; the response then has `Accept-Encoding: identity`. */
+        UnsupportedMediaType: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                RateLimit: components["headers"]["RateLimit"];
+                "Accept-Encoding": components["headers"]["Accept-Encoding"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "invalid_request",
+                 *         "message": "The body must be sent with Content-Type: application/json",
+                 *         "details": null
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description Too busy for a large body. Nothing was changed. Retry after the seconds in `Retry-After`. */
         Unavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1070,62 +1007,129 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description The company has no such resource. Another company’s, a deleted one and an invalid id look the same. */
+        NotFound: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                RateLimit: components["headers"]["RateLimit"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "not_found",
+                 *         "message": "Resource not found",
+                 *         "details": null
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The company lacks or has disabled what this operation needs; `details.reason` names the cause. */
+        Conflict: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                RateLimit: components["headers"]["RateLimit"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "invalid_request",
+                 *         "message": "The company has no such integration",
+                 *         "details": {
+                 *           "reason": "integration_missing"
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description A supplier or storage failed and no earlier response is cached; `details.reason` names the cause. */
+        UpstreamFailed: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                RateLimit: components["headers"]["RateLimit"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "internal_error",
+                 *         "message": "The supplier did not respond as expected",
+                 *         "details": {
+                 *           "reason": "supplier_unavailable"
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
     };
     parameters: {
-        /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+        /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
         RequestId: string;
-        /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+        /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
         Bookmark: string;
     };
     requestBodies: never;
     headers: {
         /**
-         * @description The id of this request: the one that was sent, or one made by the server. Tell it when you ask for help.
+         * @description The id of this request: yours, or one made by the server. Quote it when you report a problem.
          * @example 3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10
          */
         "X-Request-Id": string;
         /**
-         * @description The limits, in the form of draft-ietf-httpapi-ratelimit-headers-11: `default` allows `q` requests in `w` seconds, `database` allows `q` milliseconds of database time.
+         * @description Allowed in `w` seconds: `q` requests (`default`) and `q` milliseconds of database time (`database`).
          * @example "default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds"
          */
         "RateLimit-Policy": string;
         /**
-         * @description What is left of each limit: `r` requests or milliseconds of database time, until there is more in `t` seconds.
+         * @description Left of each limit: `r` requests or milliseconds of database time; more after `t` seconds.
          * @example "default";r=299;t=60, "database";r=14998;t=60
          */
         RateLimit: string;
         /**
-         * @description How fresh the data of this answer is. Send it with the next request and that one may be answered by the nearest copy of the database that is at least as fresh.
+         * @description The version of the data. Send it with the next request to read from a replica at least as fresh.
          * @example 00000085-0000024c-00004c6d-8e61117bf38d7adb71b934ebbf891683
          */
         "X-Bookmark": string;
         /**
-         * @description How many milliseconds the server waited for the database.
+         * @description The milliseconds that the server waited for the database.
          * @example db;dur=12
          */
         "Server-Timing": string;
         /**
-         * @description Names this answer: it changes whenever the answer does. Send it back in `If-None-Match`.
+         * @description The version of the response body, which changes with it. Send it back in `If-None-Match`.
          * @example "1.0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11.3"
          */
         ETag: string;
         /**
-         * @description How many seconds to wait before the request is sent again.
+         * @description The number of seconds to wait before the next attempt.
          * @example 42
          */
         "Retry-After": string;
         /**
-         * @description Present where the body was compressed: send it as it is, without `Content-Encoding`.
+         * @description Present where the body was compressed: send it uncompressed, without `Content-Encoding`.
          * @example identity
          */
         "Accept-Encoding": "identity";
         /**
-         * @description The response may be compressed on its way; caches must keep the codings apart.
+         * @description The response may be compressed in transit; caches must store each encoding separately.
          * @example Accept-Encoding
          */
         Vary: string;
         /**
-         * @description How to authenticate.
+         * @description The authentication scheme.
          * @example Bearer
          */
         "WWW-Authenticate": "Bearer";
@@ -1154,9 +1158,9 @@ export interface operations {
                 q?: string;
             };
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -1223,9 +1227,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -1297,9 +1301,9 @@ export interface operations {
                 email?: string;
             };
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -1363,9 +1367,9 @@ export interface operations {
                 email?: string;
             };
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -1458,9 +1462,9 @@ export interface operations {
                 to?: string;
             };
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -1526,9 +1530,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -1692,9 +1696,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -1850,9 +1854,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -1932,9 +1936,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2040,9 +2044,9 @@ export interface operations {
                 include?: string;
             };
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -2158,9 +2162,9 @@ export interface operations {
                 id?: string;
             };
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2263,9 +2267,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2348,11 +2352,11 @@ export interface operations {
                 account_email: string;
             };
             header?: {
-                /** @description The `ETag` of an answer that you have, several of them, or `*`: while that is still the answer, it is 304 without a body. */
+                /** @description The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged. */
                 "If-None-Match"?: string;
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2433,7 +2437,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description What `If-None-Match` names is still the answer. Without a body. */
+            /** @description Not modified since the `ETag` in `If-None-Match`. No body. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2460,9 +2464,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2600,9 +2604,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2629,7 +2633,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description An address that takes one file. */
+            /** @description A URL to upload one file to. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2673,9 +2677,9 @@ export interface operations {
                 legacyThreadId?: string;
             };
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2717,9 +2721,9 @@ export interface operations {
                      */
                     "application/json": {
                         files: components["schemas"]["OrderFile"][];
-                        /** @description Whether a storage is set up. */
+                        /** @description Whether a storage is configured. */
                         configured: boolean;
-                        /** @description There are more files than are listed here. */
+                        /** @description Whether there are more files than listed here. */
                         truncated: boolean;
                     };
                 };

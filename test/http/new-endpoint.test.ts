@@ -9,8 +9,8 @@ import { clients } from '../../src/db/schema.ts'
 import { type Documentation, defineContract, id, idText, trimmed } from '../../src/http/contract.ts'
 import { route } from '../../src/http/endpoint.ts'
 import { notFound } from '../../src/http/errors.ts'
+import { describeApi } from '../../src/openapi/document.ts'
 import { asObject } from '../../src/openapi/json.ts'
-import { describeApi } from '../../src/openapi/openapi.ts'
 import { defaultBudget, defaultDepth } from '../db/budgets.ts'
 import { migrate, mintCompany, mintToken, request, send, type TestCompany } from '../support/app.ts'
 import { nameOf } from '../support/endpoints.ts'
@@ -116,7 +116,9 @@ describe.each(endpoints)('the new endpoint %s', (_, contract) => {
   })
 
   it('is described with its parameters, its example and all of its errors', () => {
-    const paths = asObject(describeApi([contract], ({ operationId }) => documentation[operationId] ?? never()).paths)
+    const paths = asObject(
+      describeApi([contract], '', ({ operationId }) => documentation[operationId] ?? never()).paths,
+    )
     const operation = asObject(asObject(paths['/badges/{id}'])[method.toLowerCase()])
     expect(operation).toMatchObject({ operationId, summary: documentation[operationId]?.summary })
     expect(Object.keys(asObject(operation.responses))).toEqual(

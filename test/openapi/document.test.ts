@@ -4,10 +4,9 @@ import * as z from 'zod/mini'
 import { contracts } from '../../src/contracts.ts'
 import { type Contract, defineContract, id, idText } from '../../src/http/contract.ts'
 import { ERRORS } from '../../src/http/errors.ts'
-import { documentationOf } from '../../src/openapi/documentation.ts'
+import { describeApi, documentationOf, errorsOf } from '../../src/openapi/document.ts'
 import { asObject, isObject, type Json, type JsonObject } from '../../src/openapi/json.ts'
 import committed from '../../src/openapi/openapi.json'
-import { describeApi, errorsOf } from '../../src/openapi/openapi.ts'
 
 const document: JsonObject = committed
 const components = asObject(document.components)
@@ -17,7 +16,7 @@ function operationOf(contract: Contract): JsonObject {
   return asObject(asObject(asObject(document.paths)[contract.path])[contract.method.toLowerCase()])
 }
 
-/** Every object in the document with its place. */
+/** Every object in the document with its path. */
 function* walk(value: Json | undefined, place = '#'): Generator<[string, JsonObject]> {
   if (isObject(value)) yield [place, value]
   if (typeof value !== 'object' || value === null) return
@@ -38,11 +37,11 @@ function mediaOf(value: Json | undefined): { schema: JsonObject; example: Json }
 }
 
 describe('the committed description', () => {
-  it('is what the contracts say (else: npm run docs)', () => {
-    expect(JSON.stringify(document)).toBe(JSON.stringify(describeApi(contracts)))
+  it('is generated from the contracts (if not: npm run docs)', () => {
+    expect(JSON.stringify(document)).toBe(JSON.stringify(describeApi(contracts, committed.info.description)))
   })
 
-  it('names its version, its place and its scheme', () => {
+  it('states its version, server and security scheme', () => {
     expect(document.openapi).toMatch(/^3\.1\./)
     expect(asObject(document.info).version).toBe('1.0.0')
     expect(document.servers).toMatchObject([{ url: '/api/v1' }])
@@ -50,14 +49,14 @@ describe('the committed description', () => {
     expect(asObject(components.securitySchemes).bearer).toMatchObject({ type: 'http', scheme: 'bearer' })
   })
 
-  it('writes patterns as any language reads them, without escaped slashes', () => {
+  it('has patterns that any language compiles, without escaped slashes', () => {
     const patterns = [...walk(document)].flatMap(([, { pattern }]) => (typeof pattern === 'string' ? [pattern] : []))
     expect(patterns.length).toBeGreaterThan(10)
     expect(patterns.filter((pattern) => pattern.includes('\\/'))).toEqual([])
     for (const pattern of patterns) expect(() => new RegExp(pattern, 'u'), pattern).not.toThrow()
   })
 
-  it('has the contracts and nothing else', () => {
+  it('describes the endpoints of the contracts and no others', () => {
     const described = Object.entries(asObject(document.paths)).flatMap(([path, item]) =>
       Object.keys(asObject(item))
         .filter((key) => key !== 'parameters')
@@ -81,7 +80,7 @@ describe('the committed description', () => {
     expect(new Set(schemas.map((schema) => schema.$ref))).toEqual(new Set(['#/components/schemas/Error']))
   })
 
-  it('has no leftovers of the schema library and no unexplained free schema', () => {
+  it('contains no artifacts of the schema library and no empty schema', () => {
     const text = JSON.stringify(document, (key, value) => (key === 'example' ? undefined : value))
     for (const leftover of ['$schema', '$defs', '~standard', '__schema', '"id":"']) expect(text).not.toContain(leftover)
     const empty = [...walk(document)].filter(([place, value]) => !place.includes('/example') && isEmpty(value))
@@ -106,13 +105,13 @@ describe.each(byName)('%s', (_name, contract) => {
   const operation = operationOf(contract)
   const responses = asObject(operation.responses)
 
-  it('lists 200 and every error it can send', () => {
+  it('lists 200 and every error that it can return', () => {
     const statuses = [200, ...(contract.hasEtag ? [304] : []), ...errorsOf(contract).map((kind) => ERRORS[kind].status)]
     expect(Object.keys(responses)).toEqual(statuses.map(String))
     expect(statuses).toEqual(expect.arrayContaining([401, 403, 429, 500]))
   })
 
-  it('tells its permission', () => {
+  it('names its permission', () => {
     expect(operation.description).toContain(`\`${contract.permission}\``)
   })
 
@@ -125,21 +124,21 @@ describe.each(byName)('%s', (_name, contract) => {
     }
   })
 
-  it('has an answer whose every field is required and known', () => {
+  it('has a response whose fields are all required and known', () => {
     for (const [place, schema] of objectSchemas(mediaOf(responses['200']).schema)) {
       expect([place, schema.additionalProperties]).toEqual([place, false])
       expect([place, schema.required]).toEqual([place, Object.keys(asObject(schema.properties))])
     }
   })
 
-  it('has an example of its answer that fits, and that the service itself could send', () => {
+  it('has an example response that fits its schema and its contract', () => {
     const { schema, example } = mediaOf(responses['200'])
     expect(fits(schema, example)).toBe(true)
     expect(contract.response.safeParse(example)).toMatchObject({ success: true })
     expect(fits(schema, { ...asObject(example), surprise: 1 })).toBe(false)
   })
 
-  it('has an example of its input that fits, and that the service takes', () => {
+  it('has an example input that fits its schema and its contract', () => {
     const { params, query, body } = documentationOf(contract).example
     if (contract.params) expect(contract.params.safeParse(params)).toMatchObject({ success: true })
     if (contract.query) expect(contract.query.safeParse(asText(query ?? {}))).toMatchObject({ success: true })
@@ -168,38 +167,41 @@ describe('describeApi', () => {
     example: { params: { id: '1' }, response: { id: 1 } },
   })
 
-  it('lists the errors of the contract beside those of every request, and only components that are used', () => {
-    const described = describeApi([contract], documentation)
+  it('lists the errors of the contract beside the common ones, and only components that are used', () => {
+    const described = describeApi([contract], '', documentation)
     const operation = asObject(asObject(asObject(described.paths)['/clients/{id}']).get)
     expect(Object.keys(asObject(operation.responses))).toEqual(['200', '400', '401', '403', '404', '409', '429', '500'])
     expect(Object.keys(asObject(asObject(described.components).responses))).not.toContain('BodyTooLarge')
     expect(described.tags).toMatchObject([{ name: 'Clients' }])
   })
 
-  it('tells a body limit that is not the usual one', () => {
+  it('states a body limit other than the default', () => {
     const described = describeApi(
       [{ ...contract, body: z.strictObject({}), bodyLimitBytes: 20_971_520 }],
+      '',
       documentation,
     )
     expect(JSON.stringify(described)).toContain('up to 20971520 bytes')
   })
 
-  it('refuses an endpoint that nobody has described', () => {
-    expect(() => describeApi([contract])).toThrow('readThing has no documentation')
+  it('throws for an endpoint without documentation', () => {
+    expect(() => describeApi([contract], '')).toThrow('readThing has no documentation')
   })
 
-  it('refuses an unknown tag and a parameter without description', () => {
-    expect(() => describeApi([{ ...contract, tag: 'Odd' }], documentation)).toThrow('The tag Odd has no description')
+  it('throws for an unknown tag and for a parameter without a description', () => {
+    expect(() => describeApi([{ ...contract, tag: 'Odd' }], '', documentation)).toThrow(
+      'The tag Odd has no description',
+    )
     const params = z.strictObject({ id: idText })
-    expect(() => describeApi([{ ...contract, params }], documentation)).toThrow(
+    expect(() => describeApi([{ ...contract, params }], '', documentation)).toThrow(
       'The path parameter id has no description',
     )
   })
 })
 
-/** The object schemas with named fields inside an answer, through references. */
-function* objectSchemas(schema: JsonObject, place = 'answer', depth = 0): Generator<[string, JsonObject]> {
-  if (depth > 20) throw new Error('The answer refers to itself.')
+/** The object schemas with named fields inside a response, through references. */
+function* objectSchemas(schema: JsonObject, place = 'response', depth = 0): Generator<[string, JsonObject]> {
+  if (depth > 20) throw new Error('The response refers to itself.')
   if (typeof schema.$ref === 'string') {
     const name = schema.$ref.split('/').at(-1) ?? ''
     yield* objectSchemas(asObject(asObject(components.schemas)[name]), name, depth + 1)
@@ -218,7 +220,7 @@ function isEmpty(value: JsonObject): boolean {
   return Object.keys(value).length === 0
 }
 
-/** Query values as they stand in an address. */
+/** Query values as a URL has them. */
 function asText(query: Record<string, unknown>): Record<string, string> {
   return Object.fromEntries(Object.entries(query).map(([name, value]) => [name, String(value)]))
 }
