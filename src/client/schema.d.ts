@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * List and search clients
-         * @description Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone; three digits and more, and a `q` of digits only, match the digits of a phone whatever stands between them.
+         * @description Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.
          *
          *     Permission: `clients:read`.
          */
@@ -53,7 +53,7 @@ export interface paths {
         head?: never;
         /**
          * Update, soft-delete or restore a client
-         * @description Changes only the fields that are sent; `null` clears one. `deleted: true` hides the client from the list, `deleted: false` brings it back. It is looked up as in reading: by id, by an email in the path, or by the query `email`.
+         * @description Changes only the fields that are sent; `null` clears one. `deleted: true` hides the client from the list, `deleted: false` brings it back. Lookup works as in `readClient`: by id, by an email in the path, or by the query `email`.
          *
          *     Permission: `clients:write`.
          */
@@ -77,7 +77,7 @@ export interface paths {
         put?: never;
         /**
          * Create an order
-         * @description Makes the order and its default invoice, with the next number of the company, in one transaction. The status is the company’s default when none is sent. `client_id`, `status_id` and `tax_id` must be the company’s own and not deleted. The accounting system is told afterwards when it is enabled; the answer does not wait for it.
+         * @description Creates the order and its default invoice, with the next invoice number of the company, in one transaction. Without `status_id` the order gets the company’s default status. `client_id`, `status_id` and `tax_id` must be the company’s own and not deleted. When accounting sync is enabled, the change is delivered to the accounting system after the response.
          *
          *     Permission: `orders:write`.
          */
@@ -97,7 +97,7 @@ export interface paths {
         };
         /**
          * Read an order in full
-         * @description The project with its invoice, lines, payments, client, tax, status and artworks, and how it stands with the accounting system, in one answer.
+         * @description The project with its invoice, lines, payments, client, tax, status and artworks, and its state in the accounting system, in one response.
          *
          *     Permission: `orders:read`.
          */
@@ -106,7 +106,7 @@ export interface paths {
         post?: never;
         /**
          * Soft-delete an order
-         * @description Soft-deletes the order and its invoice, and tells the accounting system when it is enabled. A second time answers 404.
+         * @description Soft-deletes the order and its invoice. When accounting sync is enabled, the deletion is delivered to the accounting system after the response. A second deletion returns 404.
          *
          *     Permission: `orders:write`.
          */
@@ -115,7 +115,7 @@ export interface paths {
         head?: never;
         /**
          * Update an order
-         * @description Changes only the fields that are sent, in one transaction. Fields of the invoice change the order’s default invoice; where there is none they are ignored and `invoice` is null. A discount amount or type that is sent alone is read with the stored other.
+         * @description Changes only the fields that are sent, in one transaction. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null. A discount amount or type that is sent alone is combined with the stored other.
          *
          *     Permission: `orders:write`.
          */
@@ -382,26 +382,11 @@ export interface components {
              */
             last_synced_at?: string | null;
         };
-        /** @description Every error has this form, whatever its status. */
-        Error: {
-            /** @description What went wrong. */
-            error: {
-                /**
-                 * @description The kind of error. Decide by the code and the HTTP status, never by the message.
-                 * @enum {string}
-                 */
-                code: "forbidden" | "internal_error" | "invalid_request" | "not_found" | "rate_limited" | "unauthenticated";
-                /** @description For people; its wording may change. */
-                message: string;
-                /** @description More about the error, for programs; `null` where there is nothing to add. */
-                details: components["schemas"]["ValidationDetails"] | components["schemas"]["ReasonDetails"] | components["schemas"]["LimitDetails"] | null;
-            };
-        };
         /** @description The default invoice of an order. Amounts are computed from its lines. */
         Invoice: {
             id: number;
             project_id: number;
-            /** @description Per company, rising, no two alike. */
+            /** @description Unique in the company, ascending. */
             number: string;
             due_date: string | null;
             tax_id: number | null;
@@ -444,21 +429,11 @@ export interface components {
         };
         /** @description Any JSON value. */
         JsonValue: unknown;
-        /** @description Sent with 413: the limit of the body, or of everything stored. */
-        LimitDetails: {
-            /** @description The limit, in bytes. */
-            limit_bytes: number;
-            /**
-             * @description `storage_quota`: that of stored email threads.
-             * @enum {string}
-             */
-            reason?: "storage_quota";
-        };
         /** @description A message, as it was sent: any object. */
         Message: {
             [key: string]: components["schemas"]["JsonValue"];
         };
-        /** @description The fields of a client to create. */
+        /** @description The fields of a new client. */
         NewClient: {
             company_name: string;
             first_name?: string | null;
@@ -515,7 +490,7 @@ export interface components {
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
             /** @enum {string} */
             discount_type?: "before_tax" | "after_tax";
-            /** @description Overrides, for this request, whether the company tells its accounting system. */
+            /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
         };
         /** @description An order with everything that belongs to it. */
@@ -530,18 +505,18 @@ export interface components {
             artworks: components["schemas"]["Artwork"][];
             accounting: components["schemas"]["OrderAccounting"];
         };
-        /** @description How an order stands with the company’s accounting system. */
+        /** @description The state of an order in the company’s accounting system. */
         OrderAccounting: {
             /**
-             * @description `not_synced`: it was never told. `pending`: to be told, or tried again. `synced`: what was to be told has arrived. `parked`: a person must look at it. `dead`: it was refused, or tried too often. An edit of the order tells a parked or dead one anew.
+             * @description `not_synced`: nothing was ever delivered. `pending`: a delivery or its retry is due. `synced`: every change was delivered. `parked`: a person must look at it. `dead`: the accounting system refused it, or retries ran out. An edit of the order delivers a parked or dead one again.
              * @enum {string}
              */
             status: "not_synced" | "pending" | "synced" | "parked" | "dead";
-            /** @description Why the last try failed; null when nothing is open. */
+            /** @description Why the last attempt failed; null when none is outstanding. */
             last_error: string | null;
             /**
              * Format: date-time
-             * @description When the accounting system last took a change of this order.
+             * @description When the accounting system last accepted a change of this order.
              */
             synced_at: string | null;
         };
@@ -575,7 +550,7 @@ export interface components {
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
             /** @enum {string} */
             discount_type?: "before_tax" | "after_tax";
-            /** @description Overrides, for this request, whether the company tells its accounting system. */
+            /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
         };
         /** @description A stored file of an order. */
@@ -645,20 +620,6 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
             deleted: boolean;
-        };
-        /** @description Sent with 409 and 502: why an outside system could not be used. */
-        ReasonDetails: {
-            /**
-             * @description - `integration_missing`: The company has no such integration
-             *     - `integration_disabled`: The company has disabled this integration
-             *     - `storage_not_configured`: No file storage is configured
-             *     - `supplier_unavailable`: The supplier did not respond as expected
-             *     - `supplier_rejected_credentials`: The supplier rejected the company’s credentials
-             * @enum {string}
-             */
-            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "supplier_unavailable" | "supplier_rejected_credentials";
-            /** @description The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one. */
-            storage_code?: string;
         };
         /** @description The style in short. */
         SupplierASummary: {
@@ -814,6 +775,21 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
         };
+        /** @description Every error has this form, whatever its status. */
+        Error: {
+            /** @description What went wrong. */
+            error: {
+                /**
+                 * @description The kind of error. Decide by the code and the HTTP status, never by the message.
+                 * @enum {string}
+                 */
+                code: "forbidden" | "internal_error" | "invalid_request" | "not_found" | "rate_limited" | "unauthenticated";
+                /** @description For people; its wording may change. */
+                message: string;
+                /** @description More about the error, for programs; `null` where there is nothing to add. */
+                details: components["schemas"]["ValidationDetails"] | components["schemas"]["ReasonDetails"] | components["schemas"]["LimitDetails"] | null;
+            };
+        };
         /** @description Sent with 400: every problem of the request at once. */
         ValidationDetails: {
             /** @description The first problems. Long texts are truncated. */
@@ -825,6 +801,30 @@ export interface components {
             }[];
             /** @description The number of all problems, where not all are listed. */
             issue_count?: number;
+        };
+        /** @description Sent with 409 and 502: why an outside system could not be used. */
+        ReasonDetails: {
+            /**
+             * @description - `integration_missing`: The company has no such integration
+             *     - `integration_disabled`: The company has disabled this integration
+             *     - `storage_not_configured`: No file storage is configured
+             *     - `supplier_unavailable`: The supplier did not respond as expected
+             *     - `supplier_rejected_credentials`: The supplier rejected the company’s credentials
+             * @enum {string}
+             */
+            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "supplier_unavailable" | "supplier_rejected_credentials";
+            /** @description The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one. */
+            storage_code?: string;
+        };
+        /** @description Sent with 413: the limit of the body, or of everything stored. */
+        LimitDetails: {
+            /** @description The limit, in bytes. */
+            limit_bytes: number;
+            /**
+             * @description `storage_quota`: that of stored email threads.
+             * @enum {string}
+             */
+            reason?: "storage_quota";
         };
     };
     responses: {
@@ -897,21 +897,20 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Too many requests, or too much database time used. Retry after the seconds in `Retry-After`. */
-        RateLimited: {
+        /** @description The company has no such resource. Another company’s, a deleted one and an invalid id look the same. */
+        NotFound: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                 RateLimit: components["headers"]["RateLimit"];
-                "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
             content: {
                 /**
                  * @example {
                  *       "error": {
-                 *         "code": "rate_limited",
-                 *         "message": "Too many requests: retry after the time in Retry-After",
+                 *         "code": "not_found",
+                 *         "message": "Resource not found",
                  *         "details": null
                  *       }
                  *     }
@@ -919,8 +918,8 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The server failed. The message contains the request id: quote it when you report the problem. */
-        InternalError: {
+        /** @description The company lacks or has disabled what this operation needs; `details.reason` names the cause. */
+        Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -931,9 +930,11 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "code": "internal_error",
-                 *         "message": "Internal error: report the request id 3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10",
-                 *         "details": null
+                 *         "code": "invalid_request",
+                 *         "message": "The company has no such integration",
+                 *         "details": {
+                 *           "reason": "integration_missing"
+                 *         }
                  *       }
                  *     }
                  */
@@ -985,8 +986,8 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Too busy for a large body. Nothing was changed. Retry after the seconds in `Retry-After`. */
-        Unavailable: {
+        /** @description Too many requests, or too much database time used. Retry after the seconds in `Retry-After`. */
+        RateLimited: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -998,53 +999,30 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
+                 *         "code": "rate_limited",
+                 *         "message": "Too many requests: retry after the time in Retry-After",
+                 *         "details": null
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The server failed. The message contains the request id: quote it when you report the problem. */
+        InternalError: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                RateLimit: components["headers"]["RateLimit"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
                  *         "code": "internal_error",
-                 *         "message": "The service is busy: retry after the time in Retry-After",
+                 *         "message": "Internal error: report the request id 3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10",
                  *         "details": null
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["Error"];
-            };
-        };
-        /** @description The company has no such resource. Another company’s, a deleted one and an invalid id look the same. */
-        NotFound: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                RateLimit: components["headers"]["RateLimit"];
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "error": {
-                 *         "code": "not_found",
-                 *         "message": "Resource not found",
-                 *         "details": null
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["Error"];
-            };
-        };
-        /** @description The company lacks or has disabled what this operation needs; `details.reason` names the cause. */
-        Conflict: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                RateLimit: components["headers"]["RateLimit"];
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "error": {
-                 *         "code": "invalid_request",
-                 *         "message": "The company has no such integration",
-                 *         "details": {
-                 *           "reason": "integration_missing"
-                 *         }
                  *       }
                  *     }
                  */
@@ -1068,6 +1046,28 @@ export interface components {
                  *         "details": {
                  *           "reason": "supplier_unavailable"
                  *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description Too busy for a large body. Nothing was changed. Retry after the seconds in `Retry-After`. */
+        Unavailable: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                RateLimit: components["headers"]["RateLimit"];
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "internal_error",
+                 *         "message": "The service is busy: retry after the time in Retry-After",
+                 *         "details": null
                  *       }
                  *     }
                  */
@@ -1235,7 +1235,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        /** @description The fields of a client to create. */
+        /** @description The fields of a new client. */
         requestBody: {
             content: {
                 /**
@@ -1308,7 +1308,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id, or the email, percent-encoded; its case does not matter.
+                 * @description The id, or the email, percent-encoded and in any case.
                  * @example 42
                  */
                 id: string;
@@ -1374,7 +1374,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id, or the email, percent-encoded; its case does not matter.
+                 * @description The id, or the email, percent-encoded and in any case.
                  * @example 42
                  */
                 id: string;

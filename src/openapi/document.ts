@@ -10,7 +10,7 @@ import { documentation as orders } from '../orders/documentation.ts'
 import { documentation as products } from '../products/documentation.ts'
 import { errorResponseName, errorResponses, errorSchema } from './errors.ts'
 import { ERROR_HEADERS, ifNoneMatch, requestHeaders, responseHeaders, SUCCESS_HEADERS } from './headers.ts'
-import { asObject, type Json, type JsonObject } from './json.ts'
+import { asObject, isObject, type Json, type JsonObject } from './json.ts'
 import { SchemaWriter } from './schema.ts'
 
 /** Errors of every operation besides its own. 405 belongs to methods that are not described. */
@@ -46,7 +46,6 @@ export function describeApi(
   describe = documentationOf,
 ): JsonObject {
   const schemas = new SchemaWriter()
-  const error = schemas.write(errorSchema, 'output')
   const usedTags = new Set(contracts.map((contract) => contract.tag))
   for (const tag of usedTags) if (!tags[tag]) throw new Error(`The tag ${tag} has no description.`)
   const paths: Record<string, JsonObject> = {}
@@ -54,6 +53,11 @@ export function describeApi(
     const operation = describeOperation(contract, describe(contract), schemas)
     paths[contract.path] = { ...paths[contract.path], [contract.method.toLowerCase()]: operation }
   }
+  const ofContracts = [...schemas.components].sort(([a], [b]) => (a < b ? -1 : 1))
+  const writer = new SchemaWriter()
+  const error = writer.write(errorSchema, 'output')
+  const errorSchemas = asObject(describeFirst(Object.fromEntries(writer.components)))
+  const usedErrors = new Set(contracts.flatMap(errorsOf))
 
   return {
     openapi: '3.1.0',
@@ -77,11 +81,14 @@ export function describeApi(
           description: 'A token of the company, as shown once in the developer settings.',
         },
       },
-      schemas: Object.fromEntries([...schemas.components].sort(([a], [b]) => (a < b ? -1 : 1))),
+      // Those of errors come last.
+      schemas: { ...Object.fromEntries(ofContracts), ...errorSchemas },
       parameters: requestHeaders,
       headers: responseHeaders,
       responses: Object.fromEntries(
-        [...new Set(contracts.flatMap(errorsOf))].map((kind) => [errorResponseName(kind), describeError(kind, error)]),
+        (Object.keys(ERRORS) as ErrorKind[])
+          .filter((kind) => usedErrors.has(kind))
+          .map((kind) => [errorResponseName(kind), describeError(kind, error)]),
       ),
     },
   }
@@ -169,4 +176,16 @@ function refs(kind: string, names: readonly string[]): JsonObject {
 
 function ref(kind: string, name: string): JsonObject {
   return { $ref: `#/components/${kind}/${name}` }
+}
+
+/** Puts the type and description of objects and lists in front of their members, as a reader expects them. */
+function describeFirst(schema: Json): Json {
+  if (Array.isArray(schema)) return schema.map(describeFirst)
+  if (!isObject(schema)) return schema
+  const { type, description, minItems, maxItems, ...rest } = schema
+  const isContainer = 'properties' in schema || 'items' in schema || 'anyOf' in schema
+  const head = isContainer ? { type, description, minItems, maxItems } : { type }
+  const tail = isContainer ? rest : { ...rest, description }
+  const given = Object.entries({ ...head, ...tail }).filter(([, value]) => value !== undefined)
+  return Object.fromEntries(given.map(([key, value]) => [key, describeFirst(value as Json)]))
 }

@@ -61,7 +61,7 @@ const exampleOrder = {
   payments: [
     { id: 901, invoice_id: 1180, amount: 100, method: 'card', paid_at: '2026-03-03T12:00:00.000Z', note: null },
   ],
-  client: { ...exampleClient, tax_exempt: false, tax_exempt_reason: null },
+  client: { ...exampleClient, website: null, phone: null, tax_exempt: false, tax_exempt_reason: null },
   tax: { id: 1, name: 'State sales tax', rate: 8.25 },
   order_status: {
     id: 3,
