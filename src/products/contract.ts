@@ -1,8 +1,8 @@
 import * as z from 'zod/mini'
 import { amount, defineContract, id, idText, text } from '../http/contract.ts'
 import { invoiceItem } from '../orders/contract.ts'
-import { supplierBColorGroupSchema, supplierBStyleSchema } from './suppliers/color-groups.ts'
-import { supplierASummarySchema, supplierAVariantSchema } from './suppliers/variants.ts'
+import { supplierASearchSchema, supplierAVariantSchema } from './suppliers/supplier-a.ts'
+import { supplierBColorGroupSchema, supplierBStyleSchema } from './suppliers/supplier-b.ts'
 
 /** The sources of the search, in the order of the contract. */
 export const SOURCES = ['local', 'supplier_b', 'supplier_a', 'lines'] as const
@@ -57,12 +57,7 @@ export const searchProducts = defineContract({
     query: z.string().check(z.describe('`q` as it was sent; empty when it was not.')),
     local_items: z.array(catalogItem),
     supplier_b_styles: z.array(supplierBStyleSchema),
-    supplier_a: z.strictObject({
-      style: z.nullable(z.string()).check(z.describe('The style number found in `q`.')),
-      products: z.array(supplierAVariantSchema),
-      count: z.int().check(z.nonnegative()),
-      summary: z.nullable(supplierASummarySchema),
-    }),
+    supplier_a: supplierASearchSchema,
     invoice_lines: z.array(invoiceItem),
     sources: z.strictObject({
       local: sourceState,

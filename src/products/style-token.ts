@@ -42,21 +42,19 @@ const NUMBER_WORD = /^(?:NO|NUM|NUMBER)$/
 const YEAR = /^(?:19|20)\d\d$/
 
 /**
- * The style numbers that a text may mean, in the order of the text, each once, in upper case. Callers try at most two.
+ * The style numbers that a text may mean, in the order of the text, each once, in upper case.
  *
- * A number of 3–6 digits alone counts only as the whole text, or behind "style", "#" or a brand word: elsewhere it is a
- * quantity or a year.
- *
- * @param brandWords brand names of one word, in upper case; there is no list of brands here
+ * A number of 3–6 digits alone counts only as the whole text, or after "style" or "#": elsewhere it is a quantity or a
+ * year.
  */
-export function findStyleCandidates(text: string, brandWords: ReadonlySet<string> = new Set()): string[] {
+export function findStyleCandidates(text: string): string[] {
   const words = splitWords(text)
   const candidates = new Set<string>()
   let previous = ''
-  // The last word that says something: neither "#" nor "no.".
+  // The last meaningful word: neither "#" nor "no.".
   let lead = ''
   for (const word of words) {
-    const isNamed = previous === '#' || lead === 'STYLE' || brandWords.has(lead)
+    const isNamed = previous === '#' || lead === 'STYLE'
     const isWhole = words.length === 1 && !YEAR.test(word)
     const fits = BARE_NUMBER.test(word) ? isNamed || isWhole : isStyle(word)
     if (fits && !PREFIX_WORD.test(lead)) candidates.add(word)

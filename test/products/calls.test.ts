@@ -1,6 +1,6 @@
 import { exports } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { FAILURES_TO_REST, REST_MS } from '../../src/products/health.ts'
+import { FAILURES_TO_OPEN, OPEN_MS } from '../../src/products/supplier-cache.ts'
 import { migrate, request } from '../support/app.ts'
 import { linesOf } from '../support/log.ts'
 import { get, MINUTE_MS, mintShop, type Shop, search, travel, untilCalls, withBinding } from './support.ts'
@@ -92,8 +92,8 @@ describe('a sick supplier', () => {
     const rival = await mintShop()
     expect(await stateOfB(shop, 'hoodie')).toBe('ok')
     await shop.b.spoil({ status: 500, times: -1 })
-    for (let i = 0; i < FAILURES_TO_REST + 3; i++) expect(await stateOfB(shop, `tote ${i}`)).toBe('failed')
-    expect(await shop.b.calls()).toHaveLength(1 + FAILURES_TO_REST)
+    for (let i = 0; i < FAILURES_TO_OPEN + 3; i++) expect(await stateOfB(shop, `tote ${i}`)).toBe('failed')
+    expect(await shop.b.calls()).toHaveLength(1 + FAILURES_TO_OPEN)
 
     // From the cache or failed, and at once: it would hang now. Neither the other supplier nor another company suffers.
     await shop.b.spoil({ delayMs: 9_000, times: -1 })
@@ -106,7 +106,7 @@ describe('a sick supplier', () => {
     expect(await stateOfB(rival, 'tote')).toBe('ok')
 
     // One trial is let through; while it is under way all others are answered at once.
-    travel(REST_MS)
+    travel(OPEN_MS)
     await shop.b.spoil({ delayMs: 500, times: -1 })
     const states = await Promise.all(['cap 1', 'cap 2', 'cap 3'].map((q) => stateOfB(shop, q)))
     expect(states.sort()).toEqual(['failed', 'failed', 'ok'])

@@ -2,8 +2,8 @@ import { createExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { app } from '../../src/app.ts'
-import { freshnessOf } from '../../src/products/cache.ts'
-import { FOUND, UNKNOWN_STYLE } from '../../src/products/lookups.ts'
+import { freshnessOf, PRODUCTS } from '../../src/products/supplier-cache.ts'
+import { UNKNOWN_STYLE } from '../../src/products/suppliers/supplier-a.ts'
 import { ENDPOINT_PATH, OTHER_CREDENTIALS as OTHER_A } from '../../src/simulators/supplier-a-catalogue.ts'
 import { type Answer, migrate, request } from '../support/app.ts'
 import {
@@ -27,13 +27,13 @@ afterEach(() => {
 
 describe('how long an answer is served', () => {
   it.each([
-    [FOUND, 0, 'fresh'],
-    [FOUND, 10 * MINUTE_MS - 1, 'fresh'],
-    [FOUND, 10 * MINUTE_MS, 'stale'],
-    [FOUND, 24 * HOUR_MS - 1, 'stale'],
-    [FOUND, 24 * HOUR_MS, 'gone'],
+    [PRODUCTS, 0, 'fresh'],
+    [PRODUCTS, 10 * MINUTE_MS - 1, 'fresh'],
+    [PRODUCTS, 10 * MINUTE_MS, 'stale'],
+    [PRODUCTS, 24 * HOUR_MS - 1, 'stale'],
+    [PRODUCTS, 24 * HOUR_MS, 'expired'],
     [UNKNOWN_STYLE, HOUR_MS - 1, 'fresh'],
-    [UNKNOWN_STYLE, HOUR_MS, 'gone'],
+    [UNKNOWN_STYLE, HOUR_MS, 'expired'],
   ] as const)('%o after %d ms: %s', (lifetime, ageMs, freshness) => {
     expect(freshnessOf(1_000, lifetime, 1_000 + ageMs)).toBe(freshness)
   })

@@ -64,13 +64,6 @@ describe('findStyleCandidates', () => {
     for (const text of texts) expect(findStyleCandidates(text), text).toEqual([])
   })
 
-  it('takes a number behind a brand word that the caller knows', () => {
-    const brands = new Set(['NORTHFIELD'])
-    expect(findStyleCandidates('northfield 5000 black', brands)).toEqual(['5000'])
-    expect(findStyleCandidates('northfield black 5000', brands)).toEqual([])
-    expect(findStyleCandidates('northfield 5000')).toEqual([])
-  })
-
   it('gives only what has the form of a style, whatever is typed', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 300 }), (text) => {

@@ -1,83 +1,227 @@
 import * as z from 'zod/mini'
-import { type ProductInfoAnswer, readProductInfoAnswer, writeProductInfoRequest } from './soap.ts'
+import { invalid } from '../../http/errors.ts'
+import { readXml } from '../../http/xml.ts'
+import { findStyleCandidates } from '../style-token.ts'
 import {
-  callSupplier,
+  defineFields,
+  fetchItems,
+  field,
+  type Lifetime,
+  type Lookup,
+  nonEmptyText,
+  type ProductQuery,
+  parseCredentials,
+  positivePrice,
+  type Row,
   rejectedCredentials,
-  type SupplierAnswer,
   type SupplierConnection,
+  SupplierError,
   type SupplierResponse,
-  unavailable,
+  textOrNull,
 } from './supplier.ts'
-import { type SupplierAVariant, toVariant } from './variants.ts'
 
-const SUPPLIER = 'supplier_a'
+const NAME = 'supplier_a'
+const OPERATION = 'getProductInfoByStyleColorSize'
+/** Of the style numbers that a search text may mean so many are looked up. */
+const MAX_STYLES = 2
+const MAX_DEPTH = 16
+const MAX_ROWS = 10_000
+
+const DATE = 'Date as the supplier sends it.'
+const IMAGE = 'Image address as the supplier sends it.'
+
+const variantFields = defineFields({
+  title: field.text('productTitle'),
+  brand: field.text('brandName'),
+  category: field.text('category'),
+  color: field.text(['color', 'catalogColor'], 'Display name of the colour.'),
+  catalog_color: field.text(
+    'catalogColor',
+    "The colour's short name in the supplier's catalogue, which its orders use.",
+  ),
+  size: field.text('size'),
+  size_index: field.number('sizeIndex', 'Rank of the size within the style.'),
+  inventory_key: field.text('inventoryKey'),
+  unique_key: field.text('uniqueKey', "The supplier's key of this style, colour and size."),
+  status: field.text('productStatus', 'Product status in the supplier’s words.'),
+  piece_weight: field.number('pieceWeight', 'Weight of one piece in the unit of the supplier.'),
+  case_size: field.number('caseSize', 'Pieces in a case.'),
+  piece_price: field.price('piecePrice'),
+  piece_sale_price: field.price('pieceSalePrice'),
+  dozen_price: field.price('dozenPrice'),
+  dozen_sale_price: field.price('dozenSalePrice'),
+  case_price: field.price('casePrice'),
+  case_sale_price: field.price('caseSalePrice'),
+  map_price: field.price('mapPrice', 'Minimum advertised price.'),
+  sale_start_date: field.text('saleStartDate', DATE),
+  sale_end_date: field.text('saleEndDate', DATE),
+  product_image: field.text(['colorProductImage', 'productImage'], IMAGE),
+  swatch_image: field.text(['colorSwatchImage', 'colorSquareImage'], IMAGE),
+  front_image: field.text(['frontModel', 'frontFlat'], IMAGE),
+  back_image: field.text(['backModel', 'backFlat'], IMAGE),
+})
+
+export const supplierAVariantSchema = z
+  .strictObject({
+    style: nonEmptyText.check(z.describe('Style number in upper case.')),
+    ...variantFields.shape,
+  })
+  .check(
+    z.meta({
+      id: 'SupplierAVariant',
+      description: "A style in one colour and size, with the company's own prices; what the supplier left out is null.",
+    }),
+  )
+
+export type SupplierAVariant = z.output<typeof supplierAVariantSchema>
+
+const nullableText = z.nullable(nonEmptyText)
+const nullablePrice = z.nullable(positivePrice)
+
+export const supplierASummarySchema = z
+  .strictObject({
+    style: nonEmptyText,
+    title: nullableText,
+    brand: nullableText,
+    colors: z.array(z.string()).check(z.describe('Display names in catalogue order.')),
+    sizes: z.array(z.string()).check(z.describe('Smallest first.')),
+    price_min: nullablePrice.check(z.describe('Lowest regular price of one piece.')),
+    price_max: nullablePrice.check(z.describe('Highest regular price of one piece.')),
+  })
+  .check(z.meta({ id: 'SupplierASummary', description: 'The style in short.' }))
+
+export const supplierASearchSchema = z.strictObject({
+  style: z.nullable(z.string()).check(z.describe('The style number found in `q`.')),
+  products: z.array(supplierAVariantSchema),
+  count: z.int().check(z.nonnegative()),
+  summary: z.nullable(supplierASummarySchema),
+})
+
+/** The style in short, or null without variants. Prices are the regular ones of a single piece. */
+export function summarise(
+  style: string,
+  variants: readonly SupplierAVariant[],
+): z.output<typeof supplierASummarySchema> | null {
+  if (variants.length === 0) return null
+  const bySize = variants.toSorted((a, b) => (a.size_index ?? Infinity) - (b.size_index ?? Infinity) || 0)
+  const prices = distinct(variants.map((variant) => variant.piece_price)).sort((a, b) => a - b)
+  return {
+    style,
+    title: distinct(variants.map((variant) => variant.title))[0] ?? null,
+    brand: distinct(variants.map((variant) => variant.brand))[0] ?? null,
+    colors: distinct(variants.map((variant) => variant.color)),
+    sizes: distinct(bySize.map((variant) => variant.size)),
+    price_min: prices[0] ?? null,
+    price_max: prices.at(-1) ?? null,
+  }
+}
+
+/** The distinct values in the order of their first occurrence, without nulls. */
+function distinct<Value>(values: readonly (Value | null)[]): Value[] {
+  return [...new Set(values)].filter((value) => value !== null)
+}
+
+/**
+ * The variants of one colour, one size or both, compared without case; a blank filter filters nothing. A colour may be
+ * given by its display or its catalogue name. The service itself knows only the latter, so the filter runs here.
+ */
+export function filterVariants(variants: readonly SupplierAVariant[], filter: ProductQuery): SupplierAVariant[] {
+  const fold = (name: string | null | undefined) => (name ?? '').trim().toLowerCase()
+  const [color, size] = [fold(filter.color), fold(filter.size)]
+  return variants.filter(
+    (variant) =>
+      (color === '' || fold(variant.color) === color || fold(variant.catalog_color) === color) &&
+      (size === '' || fold(variant.size) === size),
+  )
+}
 
 const elementName = z.string().check(z.regex(/^[A-Za-z_][\w.-]{0,63}$/))
 
-/** What a company's integration keeps to log in. Namespace and element names are the service's own; most need neither. */
-export const supplierACredentialsSchema = z.strictObject({
-  customer_number: z.string().check(z.minLength(1)),
-  username: z.string().check(z.minLength(1)),
-  password: z.string().check(z.minLength(1)),
-  namespace: z.optional(z.string().check(z.minLength(1))),
-  elements: z.optional(
+/** Namespace and element names are the service's own; most integrations need neither. */
+const credentials = z.strictObject({
+  customer_number: nonEmptyText,
+  username: nonEmptyText,
+  password: nonEmptyText,
+  namespace: z.optional(nonEmptyText),
+  elements: z.prefault(
     z.strictObject({
       customer_number: z._default(elementName, 'customerNumber'),
       username: z._default(elementName, 'userName'),
       password: z._default(elementName, 'userPassword'),
     }),
+    {},
   ),
 })
 
-export type SupplierACredentials = z.infer<typeof supplierACredentialsSchema>
-
-export interface SupplierA {
-  /**
-   * All variants of exactly this style, case ignored; none when the supplier does not know it.
-   *
-   * @throws SupplierError
-   */
-  fetchStyle(style: string): Promise<SupplierAnswer<SupplierAVariant[]>>
-}
+/** An unknown style is cached as such for an hour, and never served stale. */
+export const UNKNOWN_STYLE: Lifetime = { freshMs: 3_600_000, maxAgeMs: 3_600_000 }
 
 /**
- * A client of supplier_a: a SOAP 1.1 product service, one POST for a style. `baseUrl` is the endpoint's whole address.
- * There is no search and no paging; the service gives no count of calls left.
+ * A SOAP 1.1 product service, one POST for each style. `baseUrl` is the endpoint's whole address. There is no search and
+ * no paging, and the service does not say how many calls are left.
  */
-export function connectSupplierA(connection: SupplierConnection<SupplierACredentials>): SupplierA {
-  return {
-    async fetchStyle(style) {
-      const wanted = style.trim().toUpperCase()
-      const response = await callSupplier(SUPPLIER, connection, makeRequest(connection, wanted))
-      const variants = rowsOf(response).map(toVariant)
-      if (variants.length > 0 && variants.every((variant) => variant === null)) {
-        throw unavailable(SUPPLIER, 'the answer was not understood')
+export const supplierA = {
+  name: NAME,
+  credentials,
+  adapter: {
+    search(q: string) {
+      const styles = findStyleCandidates(q).slice(0, MAX_STYLES)
+      return {
+        lookups: styles.map(lookupStyle),
+        present(products: SupplierAVariant[], index: number): { supplier_a: z.output<typeof supplierASearchSchema> } {
+          const style = styles[index] ?? null
+          const summary = style === null ? null : summarise(style, products)
+          return { supplier_a: { style, products, count: products.length, summary } }
+        },
       }
-      // The service answers by prefix too: PC61Y comes with PC61.
-      const data = variants.filter((variant) => variant !== null).filter((variant) => variant.style === wanted)
-      return { data, rateLimitRemaining: null }
     },
-  }
+
+    find(query: ProductQuery) {
+      const { style, color = null, size = null } = query
+      if (style === undefined) throw invalid([{ path: 'style', message: 'is required' }])
+      return {
+        lookup: lookupStyle(style),
+        parameters: { style, color, size },
+        select: (variants: SupplierAVariant[]) => filterVariants(variants, query),
+      }
+    },
+  },
+} as const
+
+/** All variants of exactly this style, case ignored; none when the supplier does not know it. */
+function lookupStyle(text: string): Lookup<SupplierAVariant> {
+  const style = text.trim().toUpperCase()
+  const fetch = (connection: SupplierConnection) => fetchStyle(connection, style)
+  return { supplier: NAME, name: `style ${style}`, emptyLifetime: UNKNOWN_STYLE, fetch }
 }
 
-function makeRequest({ baseUrl, credentials }: SupplierConnection<SupplierACredentials>, style: string) {
-  const { elements } = credentials
-  const body = writeProductInfoRequest({
-    namespace: credentials.namespace ?? defaultNamespace(baseUrl),
-    style,
-    login: [
-      [elements?.customer_number ?? 'customerNumber', credentials.customer_number],
-      [elements?.username ?? 'userName', credentials.username],
-      [elements?.password ?? 'userPassword', credentials.password],
-    ],
-  })
+async function fetchStyle(connection: SupplierConnection, style: string): Promise<SupplierAVariant[]> {
   const headers = { 'Content-Type': 'text/xml; charset=utf-8', SOAPAction: '""', Accept: 'text/xml' }
-  return { url: baseUrl, method: 'POST', headers, body } as const
+  const request = { url: connection.baseUrl, method: 'POST', headers, body: writeEnvelope(connection, style) } as const
+  const variants = await fetchItems(NAME, connection.timeoutMs, request, rowsOf, toVariant)
+  // The service matches by prefix too: PC61Y comes with PC61.
+  return variants.filter((variant) => variant.style === style)
+}
+
+/** The request for every variant of a style. Only the operation is namespaced, as the service expects. */
+function writeEnvelope(connection: SupplierConnection, style: string): string {
+  const login = parseCredentials(NAME, credentials, connection)
+  const namespace = login.namespace ?? defaultNamespace(connection.baseUrl)
+  const fields = (['customer_number', 'username', 'password'] as const).map((key) => {
+    const name = login.elements[key]
+    return `<${name}>${escapeXml(login[key])}</${name}>`
+  })
+  return (
+    '<?xml version="1.0" encoding="UTF-8"?>' +
+    `<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/" xmlns:impl="${escapeXml(namespace)}">` +
+    `<soap:Body><impl:${OPERATION}><arg0><style>${escapeXml(style)}</style></arg0><arg1>${fields.join('')}</arg1>` +
+    `</impl:${OPERATION}></soap:Body></soap:Envelope>`
+  )
 }
 
 /**
- * The service's namespace ends with the supplier's domain: the last two labels of the endpoint's host unless told
- * otherwise. The closing slash is how the usual SOAP stacks make namespaces of this form (inferred).
+ * The service's namespace ends with the supplier's domain: by default the last two labels of the endpoint's host. The
+ * closing slash is how the usual SOAP stacks make namespaces of this form (inferred).
  */
 export function defaultNamespace(baseUrl: string): string {
   const host = URL.parse(baseUrl)?.hostname ?? ''
@@ -85,34 +229,81 @@ export function defaultNamespace(baseUrl: string): string {
   return `http://impl.webservice.integration.${domain}/`
 }
 
-function rowsOf(response: SupplierResponse): Map<string, string>[] {
-  const answer = readAnswer(response)
-  if (answer.fault !== null) {
-    if (/authenticat/i.test(answer.fault)) throw rejectedCredentials(SUPPLIER)
-    throw unavailable(SUPPLIER, `a fault, HTTP ${response.status}`)
-  }
-  if (response.status !== 200 || !answer.answered) {
-    throw unavailable(SUPPLIER, `the answer was not understood, HTTP ${response.status}`)
-  }
-  return hasFailed(answer) ? judgeMessage(answer.message) : answer.rows
+/** Escapes a text for an element or attribute. What XML 1.0 cannot hold at all becomes U+FFFD, which names nothing. */
+function escapeXml(text: string): string {
+  return (
+    text
+      .toWellFormed()
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is to be replaced
+      .replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd')
+      .replaceAll('&', '&amp;')
+      .replaceAll('<', '&lt;')
+      .replaceAll('>', '&gt;')
+      .replaceAll('"', '&quot;')
+  )
 }
 
-function readAnswer(response: SupplierResponse): ProductInfoAnswer {
-  try {
-    return readProductInfoAnswer(response.body)
-  } catch {
-    throw unavailable(SUPPLIER, `the answer was not well-formed, HTTP ${response.status}`)
-  }
+/** There are no error codes, only messages. @throws Error for a response without a result */
+function rowsOf({ status, body }: SupplierResponse): Row[] {
+  const { fault, hasReturn, failed, message, rows } = readEnvelope(body)
+  if (fault === null && (status !== 200 || !hasReturn)) throw new Error('no result')
+  // The flag is optional: a message that comes alone, without rows and without a flag, is an error too.
+  const hasFailed = failed ?? (rows.length === 0 && message !== '')
+  if (fault === null && !hasFailed) return rows
+  if (/authenticat/i.test(fault ?? message)) throw rejectedCredentials(NAME)
+  if (fault === null && /invalid style|not found|no data/i.test(message)) return []
+  throw new SupplierError(NAME, `the supplier reported an error, HTTP ${status}`)
 }
 
-// The flag is optional: a message that comes alone, without rows and without a flag, is an error too.
-function hasFailed({ failed, message, rows }: ProductInfoAnswer): boolean {
-  return failed ?? (rows.length === 0 && message !== '')
+interface Envelope {
+  /** The text of a `Fault`, null where there is none. */
+  fault: string | null
+  hasReturn: boolean
+  /** The error flag as sent, under either spelling; null where it was left out. */
+  failed: boolean | null
+  message: string
+  /** One for each `listResponse`, its groups merged, since no name is in two of them. */
+  rows: Row[]
 }
 
-/** There are no error codes, only messages. An unknown style is no failure: it has no rows. */
-function judgeMessage(message: string): [] {
-  if (/authenticat/i.test(message)) throw rejectedCredentials(SUPPLIER)
-  if (/invalid style|not found|no data/i.test(message)) return []
-  throw unavailable(SUPPLIER, 'the supplier reported an error')
+/**
+ * Reads a response without judging it; its rows are bounded.
+ *
+ * @throws Error when the text is not such XML; the message may quote it, so it must not be shown or logged
+ */
+export function readEnvelope(xml: string): Envelope {
+  const envelope: Envelope = { fault: null, hasReturn: false, failed: null, message: '', rows: [] }
+  let row: Record<string, string> | null = null
+  readXml(xml, MAX_DEPTH, {
+    open: (path) => {
+      if (!isInReturn(path, 'listResponse')) return
+      row = {}
+      if (envelope.rows.push(row) > MAX_ROWS) throw new Error('too many rows')
+    },
+    close: (path, text, isLeaf) => {
+      const [root, body, wrapper, content] = path
+      if (row && isLeaf) row[path.at(-1) ?? ''] = text
+      else if (body === 'Body' && wrapper === 'Fault') {
+        if (path.length === 3) envelope.fault ??= ''
+        if (content === 'faultstring') envelope.fault = text
+      } else if (isInReturn(path, 'message')) envelope.message = text.trim()
+      else if (isInReturn(path, 'errorOccured') || isInReturn(path, 'errorOccurred')) {
+        envelope.failed = ['true', '1'].includes(text.trim().toLowerCase())
+      }
+      if (isInReturn(path, 'listResponse')) row = null
+      if (root === 'Envelope' && path.length === 4 && content === 'return') envelope.hasReturn = true
+    },
+  })
+  return envelope
+}
+
+/** Whether this is `Envelope/Body/…Response/return/name`. */
+function isInReturn(path: readonly string[], name: string): boolean {
+  return path.length === 5 && path[4] === name && path[3] === 'return' && path[1] === 'Body'
+}
+
+/** A variant from the fields of one row, null for a row without a style. */
+export function toVariant(row: Row): SupplierAVariant | null {
+  const style = textOrNull(row.style)
+  return style === null ? null : { style: style.toUpperCase(), ...variantFields.read(row) }
 }

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { groupByColor, type SupplierBProduct, toProduct } from '../../../src/products/suppliers/color-groups.ts'
+import { groupByColor, toProduct } from '../../../src/products/suppliers/supplier-b.ts'
 
-function product(fields: Record<string, unknown>): SupplierBProduct {
+function product(fields: Record<string, unknown>) {
   const made = toProduct({ styleID: 1, ...fields })
   if (!made) throw new Error('a product needs a sku')
   return made

@@ -54,19 +54,15 @@ export const BROKEN_WIRE: readonly (readonly [string, Fault, Partial<SupplierErr
   ['a permanent redirect', { status: 308, headers: { location: '?again=1' } }, down()],
   ['an empty no-content answer', { status: 204 }, down()],
   ['401', { status: 401, body: '<html>who are you</html>' }, { ...down(), reason: 'supplier_rejected_credentials' }],
-  ['429', { status: 429 }, { ...down(), throttled: true }],
-  [
-    '429 with its wait',
-    { status: 429, headers: { 'retry-after': '17' } },
-    { ...down(), throttled: true, retryAfterSeconds: 17 },
-  ],
+  ['429', { status: 429 }, { ...down(), retryAfterSeconds: 10 }],
+  ['429 with its wait', { status: 429, headers: { 'retry-after': '17' } }, { ...down(), retryAfterSeconds: 17 }],
   [
     '429 with a date',
     { status: 429, headers: { 'retry-after': 'Sat, 21 Nov 2026 08:00:00 GMT' } },
-    { ...down(), throttled: true },
+    { ...down(), retryAfterSeconds: 10 },
   ],
 ]
 
 function down(): Partial<SupplierError> {
-  return { reason: 'supplier_unavailable', throttled: false, retryAfterSeconds: null }
+  return { reason: 'supplier_unavailable', retryAfterSeconds: null }
 }
