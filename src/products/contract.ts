@@ -13,7 +13,7 @@ const sourceState = z
   .enum(['ok', 'stale', 'skipped', 'not_configured', 'failed'])
   .check(
     z.describe(
-      '`ok`: asked, or fresh from the cache. `stale`: an older answer, while the supplier fails or is being asked again. `skipped`: not asked for, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no answer, and none in the cache.',
+      '`ok`: searched, or fresh from the cache. `stale`: older results, while the supplier fails or is called again. `skipped`: not included, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no response, and nothing in the cache.',
     ),
   )
 
@@ -28,7 +28,7 @@ const catalogItem = z
   })
   .check(z.meta({ id: 'CatalogItem', description: 'An item of the company’s own catalogue.' }))
 
-const SOURCE_OR_NOTHING = `\\s*(?:${SOURCES.join('|')})?\\s*`
+const OPTIONAL_SOURCE = `\\s*(?:${SOURCES.join('|')})?\\s*`
 
 const include = z
   .pipe(
@@ -39,8 +39,8 @@ const include = z
     z.array(z.enum(SOURCES, `must be a comma list of ${SOURCES.join(', ')}`)),
   )
   .check(
-    z.meta({ type: 'string', pattern: `^${SOURCE_OR_NOTHING}(?:,${SOURCE_OR_NOTHING})*$` }),
-    z.describe(`Comma list of the sources to ask: ${SOURCES.join(', ')}. Left out or blank: all.`),
+    z.meta({ type: 'string', pattern: `^${OPTIONAL_SOURCE}(?:,${OPTIONAL_SOURCE})*$` }),
+    z.describe(`Comma list of the sources to search: ${SOURCES.join(', ')}. Left out or blank: all.`),
   )
 
 export const searchProducts = defineContract({
@@ -69,7 +69,7 @@ export const searchProducts = defineContract({
   errors: [],
 })
 
-/** A parameter of product info: white space around it does not count, and a blank one is one left out. */
+/** A parameter of product info: trimmed, and a blank one counts as left out. */
 const parameter = z
   .optional(
     z.pipe(
@@ -79,7 +79,7 @@ const parameter = z
   )
   .check(z.meta({ type: 'string' }))
 
-const productAnswer = z.union([
+const product = z.union([
   z.strictObject({
     source: z.literal('supplier_a'),
     query: z.strictObject({ style: z.string(), color: z.nullable(z.string()), size: z.nullable(z.string()) }),
@@ -113,7 +113,7 @@ export const readProduct = defineContract({
     styleid: parameter.check(z.describe('The same as `styleId`.')),
     id: z.optional(idText).check(z.describe('invoice_item: the id, required.')),
   }),
-  response: productAnswer,
+  response: product,
   errors: ['not_found', 'conflict', 'upstream_failed'],
 })
 

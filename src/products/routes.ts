@@ -6,7 +6,7 @@ import { presentItem } from '../orders/present.ts'
 import * as contract from './contract.ts'
 import { findIntegration, findInvoiceItem } from './queries.ts'
 import { searchProducts } from './search.ts'
-import { findProducts, readCache } from './supplier-cache.ts'
+import { startLookup } from './supplier-cache.ts'
 import { type SupplierName, suppliers } from './suppliers/registry.ts'
 import type { Supplier } from './suppliers/supplier.ts'
 
@@ -39,11 +39,11 @@ async function readSupplierProducts(
 ): Promise<Product> {
   const options = { deadline: Date.now() + INFO_MS, isSparing: false }
   const supplier: Supplier = suppliers[source]
-  const { lookup, parameters, select } = supplier.adapter.find(query)
-  const cached = readCache(context, lookup)
+  const { lookup, parameters, select = (items) => items } = supplier.adapter.find(query)
+  const finish = startLookup(context, supplier, lookup)
   const integration = await findIntegration(context, source)
   if (!integration?.enabled) throw unusable(integration ? 'integration_disabled' : 'integration_missing')
-  const result = await findProducts(context, lookup, cached, integration, options)
+  const result = await finish(integration, options)
   if (result.state === 'failed') throw unusable(result.reason)
   // An adapter's items are of the contract's schema, which it defines itself.
   return { source, query: parameters, products: select(result.items) } as Product

@@ -6,7 +6,7 @@ import { presentItem } from '../orders/present.ts'
 import { fromCents } from '../orders/totals.ts'
 import { type searchProducts as contract, SOURCES, type Source } from './contract.ts'
 import { searchOwn } from './queries.ts'
-import { findProducts, readCache, type SupplierResult } from './supplier-cache.ts'
+import { type SupplierResult, startLookup } from './supplier-cache.ts'
 import { suppliers } from './suppliers/registry.ts'
 import type { Supplier } from './suppliers/supplier.ts'
 
@@ -73,20 +73,21 @@ async function searchDatabase(context: RequestContext, q: string, wanted: { loca
  */
 async function searchSupplier(
   context: RequestContext,
-  { name, adapter }: Supplier,
+  supplier: Supplier,
   q: string,
   database: ReturnType<typeof searchDatabase>,
   deadline: number,
 ) {
+  const { name, adapter } = supplier
   const { lookups, present } = adapter.search(q)
-  const tries = lookups.map((lookup) => ({ lookup, cached: readCache(context, lookup) }))
+  const started = lookups.map((lookup) => startLookup(context, supplier, lookup))
   const own = await database
   const integration = own ? own.integrations.find(({ kind, enabled }) => kind === name && enabled) : 'unknown'
   if (!integration) return { name, state: q === '' ? 'skipped' : 'not_configured', body: present([], 0) }
 
-  let state: SupplierResult<unknown>['state'] = 'skipped'
-  for (const [index, { lookup, cached }] of tries.entries()) {
-    const result = await findProducts(context, lookup, cached, integration, { deadline, isSparing: true })
+  let state: SupplierResult['state'] = 'skipped'
+  for (const [index, finish] of started.entries()) {
+    const result = await finish(integration, { deadline, isSparing: true })
     state = result.state
     if (result.items.length > 0) return { name, state, body: present(result.items, index) }
     // A failing supplier is not called again, and whether it has the next one remains open.

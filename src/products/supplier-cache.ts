@@ -6,7 +6,14 @@ import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log } from '../http/log.ts'
 import type { SourceState } from './contract.ts'
 import type { Integration } from './queries.ts'
-import { type Lifetime, type Lookup, SupplierError, type SupplierErrorReason } from './suppliers/supplier.ts'
+import {
+  type Lifetime,
+  type Lookup,
+  rejectedCredentials,
+  type Supplier,
+  SupplierError,
+  type SupplierErrorReason,
+} from './suppliers/supplier.ts'
 
 /** Part of every key in KV: raise it when the stored value changes. */
 const CACHE_VERSION = 1
@@ -18,51 +25,97 @@ const CALL_MS = 10_000
 export const PRODUCTS: Lifetime = { freshMs: 10 * 60_000, maxAgeMs: 24 * 3_600_000 }
 
 /** The items of a lookup, and what the response says of them. */
-export type SupplierResult<Item> =
-  | { state: Exclude<SourceState, 'failed'>; items: Item[] }
+export type SupplierResult =
+  | { state: Exclude<SourceState, 'failed'>; items: unknown[] }
   | { state: 'failed'; items: []; reason: SupplierErrorReason }
 
-/** A cached result. */
-interface Entry<Item> {
-  items: Item[]
-  /** Milliseconds since the epoch. */
-  fetchedAt: number
-  /** `updated_at` of the integration that fetched it: an entry of another account is never served. */
-  account: number
+/** How a result is cached: `account` is the `updated_at` of the integration that fetched it, and no other is served it. */
+const metadataSchema = z.object({ fetchedAt: z.number(), account: z.number() })
+type Entry = z.output<typeof metadataSchema> & { items: unknown[] }
+
+/** A lookup of one company; `id` is unique to both. */
+interface CompanyLookup {
+  context: RequestContext
+  supplier: Supplier
+  lookup: Lookup
+  id: string
 }
 
-const metadataSchema = z.object({ fetchedAt: z.number(), account: z.number() })
-
 /**
- * What this isolate cached within the last minute. KV caches for a minute that it has nothing under a key: without this
- * the same search would call the supplier again and again in that minute.
+ * What this isolate cached within the last minute, weighed in characters. For a minute KV caches that a key has no value:
+ * the same search would call the supplier again and again.
  */
-const recentEntries = new LruCache<string, { entry: Entry<unknown>; length: number }>({
+const recentEntries = new LruCache<string, Entry & { length: number }>({
   maxWeight: 4_000_000,
   weigh: ({ length }) => length,
   ttlMs: 60_000,
 })
 
 /**
- * Calls in flight by lookup and account; one that has not ended when its entry expires was lost with its request.
- *
- * A promise of one request is awaited by others: workerd allows that while the request that created it lives, and as
- * long as its value holds no I/O object. So the call is handed to `waitUntil`, and every waiter has its own deadline.
+ * Calls in flight by account and lookup; one that outlives its entry was lost with its request. Workerd lets requests
+ * await another's promise as long as its value holds no I/O object and that request lives: so the call is handed to
+ * `waitUntil`, and every waiter has its own deadline.
  */
-const callsInFlight = new LruCache<string, Promise<SupplierResult<unknown>>>({
-  maxWeight: 1_000,
-  ttlMs: CALL_MS + 1_000,
-})
+const callsInFlight = new LruCache<string, Promise<SupplierResult>>({ maxWeight: 1_000, ttlMs: CALL_MS + 1_000 })
 
-/** By company, supplier and account. */
+/** By account. */
 const healths = new LruCache<string, Health>({ maxWeight: 10_000 })
 
-/** Reads the cache while the caller still loads the integration. Null also when the cache fails or is slow. */
-export async function readCache<Item>(context: RequestContext, lookup: Lookup<Item>): Promise<Entry<Item> | null> {
-  const recent = readRecent(context, lookup)
+/**
+ * Starts to read the cache, which needs nothing of the database. The returned function gives the cached items where they
+ * are fresh or stale, stale ones being refreshed after the response; else the supplier's.
+ *
+ * @returns a function of the company's integration, or `unknown` while the database fails: then only the cache is used.
+ *   Its caller waits until `deadline`, in milliseconds since the epoch; with `isSparing` it leaves the last calls of the
+ *   supplier's minute to others.
+ */
+export function startLookup(context: RequestContext, supplier: Supplier, lookup: Lookup) {
+  const own = { context, supplier, lookup, id: `${context.companyId}/${supplier.name}/${lookup.name}` }
+  const cached = readCache(own)
+  return async (
+    integration: Integration | 'unknown',
+    { deadline, isSparing }: { deadline: number; isSparing: boolean },
+  ): Promise<SupplierResult> => {
+    const read = await cached
+    // A call that was in flight while the cache was read may have ended since.
+    const entry = recentEntries.get(own.id) ?? read
+    const now = Date.now()
+    if (entry && (integration === 'unknown' || entry.account === integration.updated_at)) {
+      const freshness = freshnessOf(entry.fetchedAt, lifetimeOf(lookup, entry.items), now)
+      if (freshness === 'fresh' && integration !== 'unknown') return { state: 'ok', items: entry.items }
+      if (freshness !== 'expired') {
+        if (integration !== 'unknown' && !(isSparing && hasFewCalls(healthOf(accountOf(own, integration)), now))) {
+          fetchOnce(own, integration)
+        }
+        return { state: 'stale', items: entry.items }
+      }
+    }
+    if (integration === 'unknown') return failed('supplier_unavailable')
+    const call = fetchOnce(own, integration)
+    return withDeadline(call, Math.max(0, deadline - now)).catch(() => failed('supplier_unavailable'))
+  }
+}
+
+export function freshnessOf(fetchedAt: number, lifetime: Lifetime, now: number): 'fresh' | 'stale' | 'expired' {
+  const ageMs = now - fetchedAt
+  if (ageMs < lifetime.freshMs) return 'fresh'
+  return ageMs < lifetime.maxAgeMs ? 'stale' : 'expired'
+}
+
+function lifetimeOf({ emptyLifetime }: Lookup, items: unknown[]): Lifetime {
+  return items.length === 0 && emptyLifetime ? emptyLifetime : PRODUCTS
+}
+
+function failed(reason: SupplierErrorReason): SupplierResult {
+  return { state: 'failed', items: [], reason }
+}
+
+/** Null also when the cache fails or is slow. */
+async function readCache(own: CompanyLookup): Promise<Entry | null> {
+  const recent = recentEntries.get(own.id)
   if (recent) return recent
   try {
-    const read = context.cache.getWithMetadata<Item[]>(await kvKey(context, lookup), 'json')
+    const read = own.context.cache.getWithMetadata<unknown[]>(await keyOf(own), 'json')
     const { value, metadata } = await withDeadline(read, BUDGET_MS.cache)
     const parsed = metadataSchema.safeParse(metadata)
     return Array.isArray(value) && parsed.success ? { items: value, ...parsed.data } : null
@@ -71,149 +124,89 @@ export async function readCache<Item>(context: RequestContext, lookup: Lookup<It
   }
 }
 
-/**
- * The cached items where they are fresh or stale, stale ones being refreshed after the response; else the supplier's.
- *
- * @param cached from {@link readCache}
- * @param integration the company's; `unknown` while the database fails: then only the cache is used
- * @param options.deadline when the caller stops waiting, in milliseconds since the epoch
- * @param options.isSparing leaves the last calls of the supplier's minute to others
- */
-export async function findProducts<Item>(
-  context: RequestContext,
-  lookup: Lookup<Item>,
-  cached: Promise<Entry<Item> | null>,
-  integration: Integration | 'unknown',
-  { deadline, isSparing }: { deadline: number; isSparing: boolean },
-): Promise<SupplierResult<Item>> {
-  const read = await cached
-  // A call that was in flight while the cache was read may have ended since.
-  const entry = readRecent(context, lookup) ?? read
-  const now = Date.now()
-  if (integration === 'unknown') {
-    const isServed = entry && freshnessOf(entry.fetchedAt, lifetimeOf(lookup, entry.items), now) !== 'expired'
-    return isServed ? { state: 'stale', items: entry.items } : failed('supplier_unavailable')
-  }
-  if (entry?.account === integration.updated_at) {
-    const { items, fetchedAt } = entry
-    const freshness = freshnessOf(fetchedAt, lifetimeOf(lookup, items), now)
-    if (freshness === 'fresh') return { state: 'ok', items }
-    if (freshness === 'stale') {
-      if (!isSparing || !hasFewCalls(healthOf(context, integration), now)) fetchOnce(context, lookup, integration)
-      return { state: 'stale', items }
-    }
-  }
-  const call = fetchOnce(context, lookup, integration)
-  return withDeadline(call, Math.max(0, deadline - now)).catch(() => failed('supplier_unavailable'))
-}
-
-export function freshnessOf(
-  fetchedAt: number,
-  { freshMs, maxAgeMs }: Lifetime,
-  now: number,
-): 'fresh' | 'stale' | 'expired' {
-  const ageMs = now - fetchedAt
-  if (ageMs < freshMs) return 'fresh'
-  return ageMs < maxAgeMs ? 'stale' : 'expired'
-}
-
-function lifetimeOf<Item>({ emptyLifetime }: Lookup<Item>, items: Item[]): Lifetime {
-  return items.length === 0 && emptyLifetime ? emptyLifetime : PRODUCTS
-}
-
-function failed(reason: SupplierErrorReason): SupplierResult<never> {
-  return { state: 'failed', items: [], reason }
-}
-
-/** Calls the supplier, or joins the same call of the same company. Never rejects. */
-function fetchOnce<Item>(
-  context: RequestContext,
-  lookup: Lookup<Item>,
-  integration: Integration,
-): Promise<SupplierResult<Item>> {
-  const id = `${integration.updated_at}/${idOf(context, lookup)}`
-  const inFlight = callsInFlight.get(id)
-  // A lookup has one type of items.
-  if (inFlight) return inFlight as Promise<SupplierResult<Item>>
-
-  const now = Date.now()
-  const health = healthOf(context, integration)
-  if (!mayCall(health, now)) return Promise.resolve(failed(health.reason))
-  healths.set(healthKey(context, integration), startCall(health, now))
-
-  const call = fetchFrom(context, lookup, integration)
-  callsInFlight.set(id, call)
-  const cacheResult = async ({ state, items }: SupplierResult<Item>) => {
-    if (callsInFlight.get(id) === call) callsInFlight.delete(id)
-    if (state === 'ok') await writeCache(context, lookup, items, integration.updated_at)
-  }
-  context.waitUntil(call.then(cacheResult))
-  return call
-}
-
-async function fetchFrom<Item>(
-  context: RequestContext,
-  lookup: Lookup<Item>,
-  integration: Integration,
-): Promise<SupplierResult<Item>> {
-  const { companyId, requestId, credentialsKey } = context
-  const { kind, base_url: baseUrl } = integration
-  const key = healthKey(context, integration)
-  let callsLeft: number | null = null
-  const onCallsLeft = (count: number | null) => {
-    callsLeft = count
-  }
-  try {
-    const credentials = await decryptCredentials(credentialsKey, companyId, kind, integration.credentials).catch(() => {
-      throw new SupplierError(kind, 'the stored credentials cannot be decrypted')
-    })
-    const items = await lookup.fetch({ baseUrl, credentials, timeoutMs: CALL_MS, onCallsLeft })
-    healths.set(key, recordSuccess(healthOf(context, integration), callsLeft, Date.now()))
-    return { state: 'ok', items }
-  } catch (thrown) {
-    const error = thrown instanceof SupplierError ? thrown : new SupplierError(kind, 'the adapter failed')
-    healths.set(key, recordFailure(healthOf(context, integration), error, Date.now()))
-    log('supplier_failed', { request_id: requestId, company_id: companyId, reason: error.reason, error: error.message })
-    return failed(error.reason)
-  }
-}
-
 /** Writes to this isolate and to KV. Never rejects. */
-async function writeCache<Item>(
-  context: RequestContext,
-  lookup: Lookup<Item>,
-  items: Item[],
-  account: number,
-): Promise<void> {
+async function writeCache(own: CompanyLookup, items: unknown[], account: number): Promise<void> {
   const text = JSON.stringify(items)
   const metadata = { fetchedAt: Date.now(), account }
-  recentEntries.set(idOf(context, lookup), { entry: { items, ...metadata }, length: text.length })
-  const expirationTtl = Math.ceil(lifetimeOf(lookup, items).maxAgeMs / 1000)
-  const put = async () => context.cache.put(await kvKey(context, lookup), text, { metadata, expirationTtl })
+  recentEntries.set(own.id, { items, ...metadata, length: text.length })
+  const expirationTtl = Math.ceil(lifetimeOf(own.lookup, items).maxAgeMs / 1000)
+  const put = async () => own.context.cache.put(await keyOf(own), text, { metadata, expirationTtl })
   await withDeadline(put(), BUDGET_MS.afterwards).catch(() => undefined)
 }
 
-function readRecent<Item>(context: RequestContext, lookup: Lookup<Item>): Entry<Item> | null {
-  // A lookup has one type of items.
-  return (recentEntries.get(idOf(context, lookup))?.entry ?? null) as Entry<Item> | null
+/** The key in KV: hashed, so that it has a length that KV accepts and reveals nothing of the lookup. */
+async function keyOf({ context, supplier, lookup }: CompanyLookup): Promise<string> {
+  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(lookup.name))
+  const hex = Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('')
+  return `products/${CACHE_VERSION}/${context.companyId}/${supplier.name}/${hex}`
 }
 
-function idOf({ companyId }: RequestContext, { supplier, name }: Lookup<unknown>): string {
-  return `${companyId}/${supplier}/${name}`
+/** Calls the supplier, or joins the same call of the same account. Never rejects. */
+function fetchOnce(own: CompanyLookup, integration: Integration): Promise<SupplierResult> {
+  const account = accountOf(own, integration)
+  const id = `${account}/${own.lookup.name}`
+  const inFlight = callsInFlight.get(id)
+  if (inFlight) return inFlight
+
+  const now = Date.now()
+  const health = healthOf(account)
+  if (!mayCall(health, now)) return Promise.resolve(failed(health.reason))
+  healths.set(account, startCall(health, now))
+
+  const call = callSupplier(own, integration, account)
+  callsInFlight.set(id, call)
+  const cacheResult = async ({ state, items }: SupplierResult) => {
+    if (callsInFlight.get(id) === call) callsInFlight.delete(id)
+    if (state === 'ok') await writeCache(own, items, integration.updated_at)
+  }
+  own.context.waitUntil(call.then(cacheResult))
+  return call
 }
 
-/** Hashed, so that a key has a length that KV accepts and reveals nothing of the lookup. */
-async function kvKey({ companyId }: RequestContext, { supplier, name }: Lookup<unknown>): Promise<string> {
-  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(name))
-  return `products/${CACHE_VERSION}/${companyId}/${supplier}/${new Uint8Array(digest).toHex()}`
+async function callSupplier(own: CompanyLookup, integration: Integration, account: string): Promise<SupplierResult> {
+  let callsLeft: number | null = null
+  try {
+    const items = await own.lookup.fetch({
+      baseUrl: integration.base_url,
+      credentials: await readCredentials(own, integration),
+      timeoutMs: CALL_MS,
+      onCallsLeft: (count) => {
+        callsLeft = count
+      },
+    })
+    healths.set(account, recordSuccess(healthOf(account), callsLeft, Date.now()))
+    return { state: 'ok', items }
+  } catch (thrown) {
+    const isOurs = thrown instanceof SupplierError
+    const error = isOurs ? thrown : new SupplierError('supplier_unavailable', 'the adapter failed')
+    healths.set(account, recordFailure(healthOf(account), error, Date.now()))
+    const { requestId: request_id, companyId: company_id } = own.context
+    const { reason, message } = error
+    log('supplier_failed', { request_id, company_id, reason, error: `${own.supplier.name}: ${message}` })
+    return failed(reason)
+  }
 }
 
-function healthKey({ companyId }: RequestContext, { kind, updated_at }: Integration): string {
-  return `${companyId}/${kind}/${updated_at}`
+/** @throws SupplierError: credentials that the supplier's schema refuses count as rejected */
+async function readCredentials(
+  { context, supplier }: CompanyLookup,
+  { kind, credentials }: Integration,
+): Promise<unknown> {
+  const decrypted = decryptCredentials(context.credentialsKey, context.companyId, kind, credentials).catch(() => {
+    throw new SupplierError('supplier_unavailable', 'the stored credentials cannot be decrypted')
+  })
+  const parsed = supplier.credentials.safeParse(await decrypted)
+  if (!parsed.success) throw rejectedCredentials()
+  return parsed.data
 }
 
-function healthOf(context: RequestContext, integration: Integration): Health {
-  return healths.get(healthKey(context, integration)) ?? HEALTHY
+/** A changed integration is another account. */
+function accountOf({ context }: CompanyLookup, { kind, updated_at }: Integration): string {
+  return `${context.companyId}/${kind}/${updated_at}`
+}
+
+function healthOf(account: string): Health {
+  return healths.get(account) ?? HEALTHY
 }
 
 /** So many failures in a row open the circuit breaker. */
@@ -228,30 +221,23 @@ const MAX_RETRY_AFTER_MS = 300_000
 export const FEW_CALLS = 10
 
 /**
- * What an isolate knows of one company's account with a supplier: a circuit breaker and the calls that are left. Per
- * company, since credentials and allowance are its own. Times are milliseconds since the epoch.
+ * What an isolate knows of one company's account with a supplier: a circuit breaker and the calls that are left. Times are
+ * milliseconds since the epoch.
  */
-export interface Health {
-  readonly failuresInRow: number
-  /** Why the last call failed. */
-  readonly reason: SupplierErrorReason
-  /** The breaker is open until then, and half-open after it until a call succeeds. */
-  readonly openUntil: number
-  /** No calls before: the supplier said that there were too many. */
-  readonly throttledUntil: number
-  /** Null where the supplier does not say; valid until `callsLeftUntil`. */
-  readonly callsLeft: number | null
-  readonly callsLeftUntil: number
-}
-
-export const HEALTHY: Health = {
+export const HEALTHY = {
   failuresInRow: 0,
-  reason: 'supplier_unavailable',
+  /** Why the last call failed. */
+  reason: 'supplier_unavailable' as SupplierErrorReason,
+  /** The breaker is open until then, and half-open after it until a call succeeds. */
   openUntil: 0,
+  /** No calls before: the supplier said that there were too many. */
   throttledUntil: 0,
-  callsLeft: null,
+  /** Null where the supplier does not say; valid until `callsLeftUntil`. */
+  callsLeft: null as number | null,
   callsLeftUntil: 0,
 }
+
+export type Health = Readonly<typeof HEALTHY>
 
 export function mayCall({ openUntil, throttledUntil }: Health, now: number): boolean {
   return now >= openUntil && now >= throttledUntil

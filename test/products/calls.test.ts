@@ -120,7 +120,12 @@ describe('a sick supplier', () => {
     const answer = await shop.call('GET', '/products/search?q=quietword&include=supplier_b')
     const lines = linesOf(answer.headers.get('x-request-id'))
     expect(lines).toContainEqual(
-      expect.objectContaining({ event: 'supplier_failed', company_id: shop.id, reason: 'supplier_unavailable' }),
+      expect.objectContaining({
+        event: 'supplier_failed',
+        company_id: shop.id,
+        reason: 'supplier_unavailable',
+        error: 'supplier_b: the response was not understood, HTTP 500',
+      }),
     )
     expect(JSON.stringify(lines)).not.toMatch(/quietword|secret|20001/)
   })

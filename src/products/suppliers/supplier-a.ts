@@ -1,4 +1,5 @@
 import * as z from 'zod/mini'
+import { oneLine } from '../../http/contract.ts'
 import { invalid } from '../../http/errors.ts'
 import { readXml } from '../../http/xml.ts'
 import { findStyleCandidates } from '../style-token.ts'
@@ -7,20 +8,18 @@ import {
   fetchItems,
   field,
   type Lifetime,
-  type Lookup,
   nonEmptyText,
   type ProductQuery,
-  parseCredentials,
   positivePrice,
   type Row,
   rejectedCredentials,
   type SupplierConnection,
   SupplierError,
   type SupplierResponse,
+  secret,
   textOrNull,
 } from './supplier.ts'
 
-const NAME = 'supplier_a'
 const OPERATION = 'getProductInfoByStyleColorSize'
 /** Of the style numbers that a search text may mean so many are looked up. */
 const MAX_STYLES = 2
@@ -135,33 +134,25 @@ export function filterVariants(variants: readonly SupplierAVariant[], filter: Pr
   )
 }
 
-const elementName = z.string().check(z.regex(/^[A-Za-z_][\w.-]{0,63}$/))
-
-/** Namespace and element names are the service's own; most integrations need neither. */
-const credentials = z.strictObject({
-  customer_number: nonEmptyText,
-  username: nonEmptyText,
-  password: nonEmptyText,
-  namespace: z.optional(nonEmptyText),
-  elements: z.prefault(
-    z.strictObject({
-      customer_number: z._default(elementName, 'customerNumber'),
-      username: z._default(elementName, 'userName'),
-      password: z._default(elementName, 'userPassword'),
-    }),
-    {},
-  ),
-})
-
 /** An unknown style is cached as such for an hour, and never served stale. */
 export const UNKNOWN_STYLE: Lifetime = { freshMs: 3_600_000, maxAgeMs: 3_600_000 }
 
+/** `namespace` is the service's own; most integrations do not need it. */
+const credentials = z.strictObject({
+  customer_number: secret,
+  username: secret,
+  password: secret,
+  namespace: z.optional(oneLine(1, 2048)),
+})
+
+type Connection = SupplierConnection<z.output<typeof credentials>>
+
 /**
  * A SOAP 1.1 product service, one POST for each style. `baseUrl` is the endpoint's whole address. There is no search and
- * no paging, and the service does not say how many calls are left.
+ * no paging.
  */
 export const supplierA = {
-  name: NAME,
+  name: 'supplier_a',
   credentials,
   adapter: {
     search(q: string) {
@@ -179,43 +170,38 @@ export const supplierA = {
     find(query: ProductQuery) {
       const { style, color = null, size = null } = query
       if (style === undefined) throw invalid([{ path: 'style', message: 'is required' }])
-      return {
-        lookup: lookupStyle(style),
-        parameters: { style, color, size },
-        select: (variants: SupplierAVariant[]) => filterVariants(variants, query),
-      }
+      const select = (variants: SupplierAVariant[]) => filterVariants(variants, query)
+      return { lookup: lookupStyle(style), parameters: { style, color, size }, select }
     },
   },
 } as const
 
 /** All variants of exactly this style, case ignored; none when the supplier does not know it. */
-function lookupStyle(text: string): Lookup<SupplierAVariant> {
+function lookupStyle(text: string) {
   const style = text.trim().toUpperCase()
-  const fetch = (connection: SupplierConnection) => fetchStyle(connection, style)
-  return { supplier: NAME, name: `style ${style}`, emptyLifetime: UNKNOWN_STYLE, fetch }
-}
-
-async function fetchStyle(connection: SupplierConnection, style: string): Promise<SupplierAVariant[]> {
-  const headers = { 'Content-Type': 'text/xml; charset=utf-8', SOAPAction: '""', Accept: 'text/xml' }
-  const request = { url: connection.baseUrl, method: 'POST', headers, body: writeEnvelope(connection, style) } as const
-  const variants = await fetchItems(NAME, connection.timeoutMs, request, rowsOf, toVariant)
-  // The service matches by prefix too: PC61Y comes with PC61.
-  return variants.filter((variant) => variant.style === style)
+  return {
+    name: `style ${style}`,
+    emptyLifetime: UNKNOWN_STYLE,
+    async fetch(connection: Connection): Promise<SupplierAVariant[]> {
+      const headers = { 'Content-Type': 'text/xml; charset=utf-8', SOAPAction: '""', Accept: 'text/xml' }
+      const body = writeEnvelope(connection, style)
+      const request = { url: connection.baseUrl, method: 'POST', headers, body } as const
+      const variants = await fetchItems(connection, request, rowsOf, toVariant)
+      // The service matches by prefix too: PC61Y comes with PC61.
+      return variants.filter((variant) => variant.style === style)
+    },
+  }
 }
 
 /** The request for every variant of a style. Only the operation is namespaced, as the service expects. */
-function writeEnvelope(connection: SupplierConnection, style: string): string {
-  const login = parseCredentials(NAME, credentials, connection)
-  const namespace = login.namespace ?? defaultNamespace(connection.baseUrl)
-  const fields = (['customer_number', 'username', 'password'] as const).map((key) => {
-    const name = login.elements[key]
-    return `<${name}>${escapeXml(login[key])}</${name}>`
-  })
+function writeEnvelope({ baseUrl, credentials }: Connection, style: string): string {
+  const { customer_number, username, password, namespace = defaultNamespace(baseUrl) } = credentials
   return (
     '<?xml version="1.0" encoding="UTF-8"?>' +
     `<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/" xmlns:impl="${escapeXml(namespace)}">` +
-    `<soap:Body><impl:${OPERATION}><arg0><style>${escapeXml(style)}</style></arg0><arg1>${fields.join('')}</arg1>` +
-    `</impl:${OPERATION}></soap:Body></soap:Envelope>`
+    `<soap:Body><impl:${OPERATION}><arg0><style>${escapeXml(style)}</style></arg0>` +
+    `<arg1><customerNumber>${escapeXml(customer_number)}</customerNumber><userName>${escapeXml(username)}</userName>` +
+    `<userPassword>${escapeXml(password)}</userPassword></arg1></impl:${OPERATION}></soap:Body></soap:Envelope>`
   )
 }
 
@@ -229,80 +215,67 @@ export function defaultNamespace(baseUrl: string): string {
   return `http://impl.webservice.integration.${domain}/`
 }
 
+const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
+
 /** Escapes a text for an element or attribute. What XML 1.0 cannot hold at all becomes U+FFFD, which names nothing. */
 function escapeXml(text: string): string {
-  return (
-    text
-      .toWellFormed()
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is to be replaced
-      .replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd')
-      .replaceAll('&', '&amp;')
-      .replaceAll('<', '&lt;')
-      .replaceAll('>', '&gt;')
-      .replaceAll('"', '&quot;')
-  )
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is to be replaced
+  const special = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff&<>"]/g
+  return text.toWellFormed().replaceAll(special, (character) => ENTITIES[character] ?? '\ufffd')
 }
 
 /** There are no error codes, only messages. @throws Error for a response without a result */
 function rowsOf({ status, body }: SupplierResponse): Row[] {
-  const { fault, hasReturn, failed, message, rows } = readEnvelope(body)
-  if (fault === null && (status !== 200 || !hasReturn)) throw new Error('no result')
+  const { texts, rows } = readEnvelope(body)
+  const fault = texts.has('Fault') ? (texts.get('Fault/faultstring') ?? '') : null
+  const message = texts.get('return/message')?.trim() ?? ''
   // The flag is optional: a message that comes alone, without rows and without a flag, is an error too.
-  const hasFailed = failed ?? (rows.length === 0 && message !== '')
+  const flag = texts.get('return/errorOccured') ?? texts.get('return/errorOccurred')
+  const hasFailed = flag === undefined ? rows.length === 0 && message !== '' : /^\s*(true|1)\s*$/i.test(flag)
+
+  if (fault === null && (status !== 200 || !texts.has('return'))) throw new Error('no result')
   if (fault === null && !hasFailed) return rows
-  if (/authenticat/i.test(fault ?? message)) throw rejectedCredentials(NAME)
+  if (/authenticat/i.test(fault ?? message)) throw rejectedCredentials()
   if (fault === null && /invalid style|not found|no data/i.test(message)) return []
-  throw new SupplierError(NAME, `the supplier reported an error, HTTP ${status}`)
+  throw new SupplierError('supplier_unavailable', `an error was reported, HTTP ${status}`)
 }
 
-interface Envelope {
-  /** The text of a `Fault`, null where there is none. */
-  fault: string | null
-  hasReturn: boolean
-  /** The error flag as sent, under either spelling; null where it was left out. */
-  failed: boolean | null
-  message: string
-  /** One for each `listResponse`, its groups merged, since no name is in two of them. */
-  rows: Row[]
-}
+/** Beside the rows; only these are stored, since a response may hold any number of others. */
+const TEXTS = ['Fault', 'Fault/faultstring', 'return', 'return/message', 'return/errorOccured', 'return/errorOccurred']
 
 /**
- * Reads a response without judging it; its rows are bounded.
+ * The rows of a response, and the other texts of its body by path: `return/message`, `Fault/faultstring`. Each
+ * `listResponse` is a row, its groups merged, since no element's name is in two of them.
  *
- * @throws Error when the text is not such XML; the message may quote it, so it must not be shown or logged
+ * @throws Error when the text is not such XML or has too many rows; the message may quote it, so it must not be logged
  */
-export function readEnvelope(xml: string): Envelope {
-  const envelope: Envelope = { fault: null, hasReturn: false, failed: null, message: '', rows: [] }
+export function readEnvelope(xml: string): { texts: Map<string, string>; rows: Row[] } {
+  const texts = new Map<string, string>()
+  const rows: Row[] = []
   let row: Record<string, string> | null = null
   readXml(xml, MAX_DEPTH, {
-    open: (path) => {
-      if (!isInReturn(path, 'listResponse')) return
+    open(path) {
+      if (pathInBody(path) !== 'return/listResponse') return
       row = {}
-      if (envelope.rows.push(row) > MAX_ROWS) throw new Error('too many rows')
+      if (rows.push(row) > MAX_ROWS) throw new Error('too many rows')
     },
-    close: (path, text, isLeaf) => {
-      const [root, body, wrapper, content] = path
-      if (row && isLeaf) row[path.at(-1) ?? ''] = text
-      else if (body === 'Body' && wrapper === 'Fault') {
-        if (path.length === 3) envelope.fault ??= ''
-        if (content === 'faultstring') envelope.fault = text
-      } else if (isInReturn(path, 'message')) envelope.message = text.trim()
-      else if (isInReturn(path, 'errorOccured') || isInReturn(path, 'errorOccurred')) {
-        envelope.failed = ['true', '1'].includes(text.trim().toLowerCase())
-      }
-      if (isInReturn(path, 'listResponse')) row = null
-      if (root === 'Envelope' && path.length === 4 && content === 'return') envelope.hasReturn = true
+    close(path, text, isLeaf) {
+      const name = pathInBody(path)
+      if (name === 'return/listResponse') row = null
+      else if (row && isLeaf) row[path.at(-1) ?? ''] = text
+      else if (TEXTS.includes(name)) texts.set(name, text)
     },
   })
-  return envelope
+  return { texts, rows }
 }
 
-/** Whether this is `Envelope/Body/…Response/return/name`. */
-function isInReturn(path: readonly string[], name: string): boolean {
-  return path.length === 5 && path[4] === name && path[3] === 'return' && path[1] === 'Body'
+/** A path without `Envelope/Body` and without the name of the operation's response; blank for all that is elsewhere. */
+function pathInBody(path: readonly string[]): string {
+  if (path.length > 5 || path[0] !== 'Envelope' || path[1] !== 'Body') return ''
+  return path.slice(path[2] === 'Fault' ? 2 : 3).join('/')
 }
 
-/** A variant from the fields of one row, null for a row without a style. */
+/** A variant from one row, null for a row without a style. */
 export function toVariant(row: Row): SupplierAVariant | null {
   const style = textOrNull(row.style)
   return style === null ? null : { style: style.toUpperCase(), ...variantFields.read(row) }

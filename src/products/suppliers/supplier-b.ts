@@ -5,18 +5,14 @@ import {
   defineFields,
   fetchItems,
   field,
-  type Lookup,
   nonEmptyText,
   type ProductQuery,
-  parseCredentials,
   type Row,
-  readCount,
   type SupplierConnection,
   type SupplierResponse,
+  secret,
   textOrNull,
 } from './supplier.ts'
-
-const NAME = 'supplier_b'
 
 const styleId = z.int().check(z.positive())
 const image = (name: string) =>
@@ -97,7 +93,9 @@ export const supplierBColorGroupSchema = z
 
 type SupplierBColorGroup = z.output<typeof supplierBColorGroupSchema>
 
-const credentials = z.strictObject({ account_number: nonEmptyText, api_key: nonEmptyText })
+const credentials = z.strictObject({ account_number: secret, api_key: secret })
+
+type Connection = SupplierConnection<z.output<typeof credentials>>
 
 /**
  * A SKU, a style id or a part number. A comma would make it a list of several, and a name of dots only would be another
@@ -116,27 +114,27 @@ const idSchema = z.string().check(
  * Only the fields that the API publishes are requested.
  */
 export const supplierB = {
-  name: NAME,
+  name: 'supplier_b',
   credentials,
   adapter: {
     search(q: string) {
-      const present = (styles: SupplierBStyle[]) => ({ supplier_b_styles: styles })
-      return { lookups: q === '' ? [] : [lookupStyles(q)], present }
+      return {
+        lookups: q === '' ? [] : [lookupStyles(q)],
+        present: (styles: SupplierBStyle[]) => ({ supplier_b_styles: styles }),
+      }
     },
 
     find(query: ProductQuery) {
-      const select = (groups: SupplierBColorGroup[]) => groups
       const sku = readId(query, 'sku')
       if (sku !== null) {
-        const path = `products/${encode(sku)}?fields=${PRODUCT_FIELDS}`
-        return { lookup: lookupProducts(`sku ${sku}`, path), parameters: { sku, styleId: null }, select }
+        return { lookup: lookupProducts(`sku ${sku}`, `${encode(sku)}?`), parameters: { sku, styleId: null } }
       }
       const styleId = readId(query, 'styleId') ?? readId(query, 'styleid') ?? readId(query, 'style')
       if (styleId === null) throw invalid([{ path: 'styleId', message: 'is required' }])
       // What is not all digits is a part number, or brand and name.
       const parameter = /^\d+$/.test(styleId) ? 'styleid' : 'style'
-      const path = `products/?${parameter}=${encode(styleId)}&fields=${PRODUCT_FIELDS}`
-      return { lookup: lookupProducts(`style ${styleId}`, path), parameters: { sku, styleId }, select }
+      const lookup = lookupProducts(`style ${styleId}`, `?${parameter}=${encode(styleId)}&`)
+      return { lookup, parameters: { sku, styleId } }
     },
   },
 } as const
@@ -151,40 +149,31 @@ function readId(query: ProductQuery, path: string): string | null {
 }
 
 /** Styles that match a text, whatever its case and white space. */
-function lookupStyles(text: string): Lookup<SupplierBStyle> {
-  const q = text.trim().replaceAll(/\s+/gu, ' ')
-  const path = `styles?search=${encode(q)}&fields=${STYLE_FIELDS}`
-  return { supplier: NAME, name: `search ${q.toLowerCase()}`, fetch: (connection) => list(connection, path, toStyle) }
+function lookupStyles(text: string) {
+  const q = text.replaceAll(/\s+/gu, ' ')
+  const path = `styles?search=${encode(q)}&fields=styleID,${styleFields.names.join()}`
+  return { name: `search ${q.toLowerCase()}`, fetch: (connection: Connection) => list(connection, path, toStyle) }
 }
 
-const STYLE_FIELDS = ['styleID', ...styleFields.names].join()
-const PRODUCT_FIELDS = ['sku', ...skuFields.names, ...colorFields.names].join()
-
 /** SKUs by colour; none when the supplier does not know the style or SKU. */
-function lookupProducts(name: string, path: string): Lookup<SupplierBColorGroup> {
-  const fetch = async (connection: SupplierConnection) => groupByColor(await list(connection, path, toProduct))
-  return { supplier: NAME, name, fetch }
+function lookupProducts(name: string, query: string) {
+  const path = `products/${query}fields=${['sku', ...skuFields.names, ...colorFields.names].join()}`
+  return { name, fetch: async (connection: Connection) => groupByColor(await list(connection, path, toProduct)) }
 }
 
 function encode(text: string): string {
   return encodeURIComponent(text.toWellFormed())
 }
 
-async function list<Item>(
-  connection: SupplierConnection,
-  path: string,
-  toItem: (row: Row) => Item | null,
-): Promise<Item[]> {
-  const { account_number, api_key } = parseCredentials(NAME, credentials, connection)
+function list<Item>(connection: Connection, path: string, toItem: (row: Row) => Item | null): Promise<Item[]> {
+  const { account_number, api_key } = connection.credentials
   const login = btoa(String.fromCharCode(...new TextEncoder().encode(`${account_number}:${api_key}`)))
-  const url = `${connection.baseUrl.replace(/(?<!\/)\/+$/, '')}/v2/${path}`
-  const headers = { Authorization: `Basic ${login}`, Accept: 'application/json' }
-  const request = { url, method: 'GET', headers } as const
-  const readRows = (response: SupplierResponse) => {
-    connection.onCallsLeft(readCount(response.headers.get('X-Rate-Limit-Remaining')))
-    return rowsOf(response)
-  }
-  return fetchItems(NAME, connection.timeoutMs, request, readRows, toItem)
+  const request = {
+    url: `${connection.baseUrl.replace(/(?<!\/)\/+$/, '')}/v2/${path}`,
+    method: 'GET',
+    headers: { Authorization: `Basic ${login}`, Accept: 'application/json' },
+  } as const
+  return fetchItems(connection, request, rowsOf, toItem)
 }
 
 /** An unknown or discontinued item, and a search without a match, has no rows. @throws Error for another failure */

@@ -1,44 +1,17 @@
 import * as z from 'zod/mini'
+import { oneLine } from '../../http/contract.ts'
 import { callOutside, OutboundError, type OutboundRequest } from '../../http/outbound.ts'
 
 const MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
-/** After a 429 that does not say how long; suppliers count calls by the minute. */
+/** After a 429 that does not say how long to wait. */
 const RETRY_AFTER_SECONDS = 10
-
-/** How a company reaches a supplier. */
-export interface SupplierConnection {
-  baseUrl: string
-  /** As they are stored: see {@link parseCredentials}. */
-  credentials: unknown
-  /** For one call with its body read. */
-  timeoutMs: number
-  /** Receives the calls left in the supplier's current minute, null where it does not say. */
-  onCallsLeft: (callsLeft: number | null) => void
-}
-
-/** How long a result is served as it is, and how long at all. */
-export interface Lifetime {
-  freshMs: number
-  maxAgeMs: number
-}
-
-/** One read of a supplier, which the cache performs when it has no fresh result. */
-export interface Lookup<Item = unknown> {
-  supplier: string
-  /** Part of the cache key: equal for equal lookups. */
-  name: string
-  /** For a result without items, where it is not that of products. */
-  emptyLifetime?: Lifetime
-  /** @throws SupplierError */
-  fetch(connection: SupplierConnection): Promise<Item[]>
-}
 
 /** A supplier as the registry lists it. */
 export interface Supplier {
   /** The `kind` of its integrations, and the source of its products in the contract. */
   name: string
-  /** The schema of what an integration stores. */
+  /** The schema of what an integration stores, encrypted. */
   credentials: z.ZodMiniType
   adapter: {
     /**
@@ -47,15 +20,41 @@ export interface Supplier {
      */
     search(q: string): { lookups: Lookup[]; present(items: unknown[], index: number): object }
     /**
-     * The lookup of product info, the parameters that it uses, and which of its items are wanted.
+     * The lookup of product info, the parameters that it uses, and which of its items are wanted: all by default.
      *
      * @throws ApiError for parameters that are missing or invalid
      */
-    find(query: ProductQuery): { lookup: Lookup; parameters: object; select(items: unknown[]): unknown[] }
+    find(query: ProductQuery): { lookup: Lookup; parameters: object; select?(items: unknown[]): unknown[] }
   }
 }
 
 export type ProductQuery = Readonly<Record<string, string | undefined>>
+
+/** One read of a supplier, which the cache performs when it has no fresh result. */
+export interface Lookup {
+  /** Part of the cache key: equal for equal lookups. */
+  name: string
+  /** For a result without items, where it is not that of products. */
+  emptyLifetime?: Lifetime
+  /** @throws SupplierError */
+  fetch(connection: SupplierConnection): Promise<unknown[]>
+}
+
+/** How long a result is served as it is, and how long at all. */
+export interface Lifetime {
+  freshMs: number
+  maxAgeMs: number
+}
+
+/** How a company reaches a supplier. */
+export interface SupplierConnection<Credentials = unknown> {
+  baseUrl: string
+  credentials: Credentials
+  /** For one call with its body read. */
+  timeoutMs: number
+  /** Receives the calls left in the supplier's current minute, null where it does not say. */
+  onCallsLeft(callsLeft: number | null): void
+}
 
 export type SupplierErrorReason = 'supplier_unavailable' | 'supplier_rejected_credentials'
 
@@ -69,36 +68,19 @@ export class SupplierError extends Error {
   /** Where the supplier rejected the call because there were too many: how long to wait. */
   readonly retryAfterSeconds: number | null
 
-  constructor(
-    supplier: string,
-    detail: string,
-    reason: SupplierErrorReason = 'supplier_unavailable',
-    retryAfterSeconds: number | null = null,
-  ) {
-    super(`${supplier}: ${detail}`)
+  constructor(reason: SupplierErrorReason, message: string, retryAfterSeconds: number | null = null) {
+    super(message)
     this.reason = reason
     this.retryAfterSeconds = retryAfterSeconds
   }
 }
 
-export function rejectedCredentials(supplier: string): SupplierError {
-  return new SupplierError(supplier, 'the credentials were rejected', 'supplier_rejected_credentials')
-}
-
-/** @throws SupplierError when the stored credentials do not fit: they count as rejected */
-export function parseCredentials<Schema extends z.ZodMiniType>(
-  supplier: string,
-  schema: Schema,
-  { credentials }: SupplierConnection,
-): z.output<Schema> {
-  const parsed = schema.safeParse(credentials)
-  if (!parsed.success) throw rejectedCredentials(supplier)
-  return parsed.data
+export function rejectedCredentials(): SupplierError {
+  return new SupplierError('supplier_rejected_credentials', 'the credentials were rejected')
 }
 
 export interface SupplierResponse {
   status: number
-  headers: Headers
   body: string
 }
 
@@ -110,14 +92,13 @@ export interface SupplierResponse {
  * @param toItem gives null for a row that it does not understand; one of all rows must be understood
  * @throws SupplierError
  */
-export async function fetchItems<Row, Item>(
-  supplier: string,
-  timeoutMs: number,
+export async function fetchItems<Item>(
+  connection: SupplierConnection,
   request: OutboundRequest,
   rowsOf: (response: SupplierResponse) => Row[],
   toItem: (row: Row) => Item | null,
 ): Promise<Item[]> {
-  const response = await callSupplier(supplier, timeoutMs, request)
+  const response = await callSupplier(connection, request)
   try {
     const rows = rowsOf(response)
     const items = rows.map(toItem).filter((item) => item !== null)
@@ -125,27 +106,32 @@ export async function fetchItems<Row, Item>(
     return items
   } catch (error) {
     if (error instanceof SupplierError) throw error
-    throw new SupplierError(supplier, `the response was not understood, HTTP ${response.status}`)
+    throw new SupplierError('supplier_unavailable', `the response was not understood, HTTP ${response.status}`)
   }
 }
 
-async function callSupplier(supplier: string, timeoutMs: number, request: OutboundRequest): Promise<SupplierResponse> {
+async function callSupplier(
+  { timeoutMs, onCallsLeft }: SupplierConnection,
+  request: OutboundRequest,
+): Promise<SupplierResponse> {
   try {
     return await callOutside(request, timeoutMs, async ({ status, headers, readText }) => {
-      if (status === 401) throw rejectedCredentials(supplier)
+      if (status === 401) throw rejectedCredentials()
       if (status === 429) {
         const retryAfterSeconds = readCount(headers.get('Retry-After')) ?? RETRY_AFTER_SECONDS
-        throw new SupplierError(supplier, 'too many calls', 'supplier_unavailable', retryAfterSeconds)
+        throw new SupplierError('supplier_unavailable', 'too many calls', retryAfterSeconds)
       }
-      return { status, headers, body: await readText(MAX_RESPONSE_BYTES) }
+      onCallsLeft(readCount(headers.get('X-Rate-Limit-Remaining')))
+      return { status, body: await readText(MAX_RESPONSE_BYTES) }
     })
   } catch (error) {
-    throw error instanceof OutboundError ? new SupplierError(supplier, `the call failed: ${error.failure}`) : error
+    if (!(error instanceof OutboundError)) throw error
+    throw new SupplierError('supplier_unavailable', `the call failed: ${error.failure}`)
   }
 }
 
 /** A header's whole number, of at most nine digits. */
-export function readCount(header: string | null): number | null {
+function readCount(header: string | null): number | null {
   return header !== null && /^\d{1,9}$/.test(header.trim()) ? Number(header) : null
 }
 
@@ -183,6 +169,9 @@ function fieldType<Value>(schema: z.ZodMiniType<Value>, read: (value: unknown) =
   })
 }
 
+/** A text of an integration's credentials. */
+export const secret = oneLine(1, 8192)
+
 export const nonEmptyText = z.string().check(z.minLength(1))
 export const positivePrice = z.number().check(z.positive())
 
@@ -209,7 +198,11 @@ export function defineFields<Fields extends Record<string, Field>>(fields: Field
     // Object.fromEntries loses the keys.
     shape: Object.fromEntries(entries.map(([key, { schema }]) => [key, schema])) as Shape,
     names: entries.flatMap(([, { names }]) => names),
-    read: (row: Row) => Object.fromEntries(entries.map(([key, each]) => [key, readField(each, row)])) as Values,
+    read(row: Row): Values {
+      const values: Record<string, unknown> = {}
+      for (const [key, each] of entries) values[key] = readField(each, row)
+      return values as Values
+    },
   }
 }
 
