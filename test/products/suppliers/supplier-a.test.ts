@@ -43,7 +43,7 @@ function row(fields: string): string {
 }
 
 describe('supplier_a', () => {
-  it('gives the 558 rows of the large style', async () => {
+  it('returns the 558 rows of the large style', async () => {
     const { supplier } = connect()
     const data = await supplier.fetchStyle(LARGE_STYLE)
     expect(supplier.onCallsLeft.mock.calls).toEqual([[null]])
@@ -53,7 +53,7 @@ describe('supplier_a', () => {
     expect(new Set(data.map((variant) => variant.unique_key)).size).toBe(558)
   })
 
-  it('gives a single row as a list, every field normalised', async () => {
+  it('returns a single row as a list, every field normalised', async () => {
     const { supplier } = connect()
     const image = 'https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr'
     expect(await supplier.fetchStyle(SINGLE_ROW_STYLE)).toEqual([
@@ -100,14 +100,14 @@ describe('supplier_a', () => {
     ['<a>&"\u0001', 0],
     ['\ufffe\uffff', 0],
     ['PC61\u0001', 0],
-  ])('keeps only what is exactly %s: %i rows', async (style, count) => {
+  ])('returns only the variants of exactly %s: %i rows', async (style, count) => {
     const { supplier } = connect()
     const data = await supplier.fetchStyle(style)
     expect(data).toHaveLength(count)
     expect(data.every((variant) => variant.style === style.trim().toUpperCase())).toBe(true)
   })
 
-  it('asks as the service wants it', async () => {
+  it('sends the request that the service expects', async () => {
     const { scope, supplier } = connect()
     await supplier.fetchStyle('K500')
     const [call] = await scope.calls()
@@ -129,11 +129,11 @@ describe('supplier_a', () => {
     ['https://ws.supplier.example:8443/x', 'http://impl.webservice.integration.supplier.example/'],
     ['https://supplier.example/x', 'http://impl.webservice.integration.supplier.example/'],
     ['http://localhost/x', 'http://impl.webservice.integration.localhost/'],
-  ])('takes the namespace from %s', (baseUrl, namespace) => {
+  ])('derives the namespace from %s', (baseUrl, namespace) => {
     expect(defaultNamespace(baseUrl)).toBe(namespace)
   })
 
-  it('answers each account with its own prices', async () => {
+  it('returns the prices of each account', async () => {
     const mine = await connect().supplier.fetchStyle('K500')
     const theirs = await connect({ credentials: OTHER_CREDENTIALS }).supplier.fetchStyle('K500')
     expect([mine[0]?.piece_price, theirs[0]?.piece_price]).toEqual([12.6, 25.2])
@@ -150,7 +150,7 @@ describe('supplier_a', () => {
 
   it.each(BROKEN_WIRE)('reports %s', async (_, fault, expected) => {
     const { scope, supplier } = connect()
-    await scope.spoil(fault)
+    await scope.setFaults(fault)
     const error = await errorOf(supplier.fetchStyle('K500'))
     expect(error).toMatchObject({ name: 'SupplierError', ...expected })
     expect(showAll(error)).not.toMatch(/p&(amp;)?ss|10001|127\.0\.0\.1:\d+\/t/)
@@ -170,9 +170,9 @@ describe('supplier_a', () => {
     )
 
   it.each([
-    ['a login refused in other words', 200, flag('ERROR: Authentication Failed for user p&amp;ss'), REJECTED],
+    ['a login rejected in other words', 200, flag('ERROR: Authentication Failed for user p&amp;ss'), REJECTED],
     ['the flag in its other spelling', 200, flag('not authenticated', 'errorOccurred'), REJECTED],
-    ['a refused login without a flag', 200, envelope('<message>User not authenticated</message>'), REJECTED],
+    ['a rejected login without a flag', 200, envelope('<message>User not authenticated</message>'), REJECTED],
     ['an error of another kind', 200, flag('Database is down'), UNAVAILABLE],
     ['an error without a message', 200, envelope('<errorOccured>1</errorOccured>'), UNAVAILABLE],
     ['a message alone that is no known one', 200, envelope('<message>Try later</message>'), UNAVAILABLE],
@@ -180,8 +180,8 @@ describe('supplier_a', () => {
     ['a fault with 200', 200, fault('no data found in request'), UNAVAILABLE],
     ['a fault about the login', 500, fault('Authentication required'), REJECTED],
     ['a fault that says nothing', 500, fault(''), UNAVAILABLE],
-    ['a true answer with a wrong status', 500, envelope(row('<style>K500</style>')), UNAVAILABLE],
-    ['an answer without a return', 200, envelope('', 'other'), UNAVAILABLE],
+    ['a valid response with a wrong status', 500, envelope(row('<style>K500</style>')), UNAVAILABLE],
+    ['a response without a return', 200, envelope('', 'other'), UNAVAILABLE],
     ['another document', 200, '<other><return/></other>', UNAVAILABLE],
     ['an entity bomb', 200, bomb, UNAVAILABLE],
     [
@@ -190,9 +190,14 @@ describe('supplier_a', () => {
       envelope(row('<style>K500</style>')).replace('?>', '?><!DOCTYPE x>'),
       UNAVAILABLE,
     ],
-    ['20 MiB of a good answer', 200, envelope(row('<style>K500</style>')) + ' '.repeat(20 * 1024 * 1024), UNAVAILABLE],
+    [
+      '20 MiB of a valid response',
+      200,
+      envelope(row('<style>K500</style>')) + ' '.repeat(20 * 1024 * 1024),
+      UNAVAILABLE,
+    ],
     ['an entity declaration in lower case', 200, '<!entity a "b"><a/>', UNAVAILABLE],
-    ['an entity that nobody declared', 200, envelope('<message>&nbsp;</message>'), UNAVAILABLE],
+    ['an undeclared entity', 200, envelope('<message>&nbsp;</message>'), UNAVAILABLE],
     [
       'a body cut in the middle, its length right',
       200,
@@ -204,7 +209,7 @@ describe('supplier_a', () => {
     ['rows without a style', 200, envelope(row('<color>Red</color>')), UNAVAILABLE],
   ])('reports %s', async (_, status, body, expected) => {
     const { scope, supplier } = connect()
-    await scope.spoil({ status, body, headers: { 'content-type': 'text/xml' } })
+    await scope.setFaults({ status, body, headers: { 'content-type': 'text/xml' } })
     const error = await errorOf(supplier.fetchStyle('K500'))
     expect(error).toMatchObject({ name: 'SupplierError', ...expected })
     expect(showAll(error)).not.toMatch(/p&ss|10001/)
@@ -218,16 +223,16 @@ describe('supplier_a', () => {
     ['no rows and no error', envelope('<errorOccured>false</errorOccured><message>Success</message>')],
     ['nothing at all', envelope('')],
     ['only other styles', envelope(row('<style>K500P</style>'))],
-  ])('takes %s for an empty result', async (_, body) => {
+  ])('returns no items for %s', async (_, body) => {
     const { scope, supplier } = connect()
-    await scope.spoil({ body })
+    await scope.setFaults({ body })
     expect(await supplier.fetchStyle('K500')).toEqual([])
   })
 
   it('reads a row with little in it, references and CDATA', async () => {
     const { scope, supplier } = connect()
     const title = '<productTitle>A &amp; B &#x2122;&#174; <![CDATA[<b>]]> </productTitle>'
-    await scope.spoil({ body: envelope(row(`<style> k500 </style>${title}<size/>`) + row('<size>S</size>')) })
+    await scope.setFaults({ body: envelope(row(`<style> k500 </style>${title}<size/>`) + row('<size>S</size>')) })
     const data = await supplier.fetchStyle('K500')
     expect(data).toHaveLength(1)
     expect(data[0]).toMatchObject({ style: 'K500', title: 'A & B ™® <b>', size: null, color: null, piece_price: null })
@@ -242,9 +247,9 @@ describe('supplier_a', () => {
     ],
     ['its Content-Type', { ...latin1, headers: { 'content-type': 'text/xml;charset=ISO-8859-1' } }],
     ['its byte order mark', { encoding: 'utf16le', replace: [['^', '\ufeff'], ...latin1.replace] }],
-  ])('reads an answer in the charset of %s', async (_, fault) => {
+  ])('reads a response in the charset of %s', async (_, fault) => {
     const { scope, supplier } = connect()
-    await scope.spoil(fault)
+    await scope.setFaults(fault)
     const data = await supplier.fetchStyle(LARGE_STYLE)
     expect(data).toHaveLength(558)
     expect(data.map(({ color }) => color)).toContain('Café ½')
@@ -252,19 +257,19 @@ describe('supplier_a', () => {
 
   it.each<[string, Fault]>([
     ['bytes that are not of its charset', { encoding: 'latin1', replace: [['White', 'Café']] }],
-    ['a charset that nobody knows', { headers: { 'content-type': 'text/xml;charset=x-unknown' } }],
+    ['an unknown charset', { headers: { 'content-type': 'text/xml;charset=x-unknown' } }],
   ])('reports %s as a failure', async (_, fault) => {
     const { scope, supplier } = connect()
-    await scope.spoil(fault)
+    await scope.setFaults(fault)
     expect(await errorOf(supplier.fetchStyle(LARGE_STYLE))).toMatchObject({
       ...UNAVAILABLE,
       message: expect.stringMatching(/charset/),
     })
   })
 
-  it('gives up in time', async () => {
+  it('times out', async () => {
     const { scope, supplier } = connect({ timeoutMs: 150 })
-    await scope.spoil({ delayMs: 3000 })
+    await scope.setFaults({ delayMs: 3000 })
     const startedMs = Date.now()
     expect(await errorOf(supplier.fetchStyle('K500'))).toMatchObject({
       ...UNAVAILABLE,
@@ -273,27 +278,27 @@ describe('supplier_a', () => {
     expect(Date.now() - startedMs).toBeLessThan(1500)
   })
 
-  it('gives up on a body that stops coming', async () => {
+  it('times out while the body stalls', async () => {
     const { scope, supplier } = connect({ timeoutMs: 150 })
-    await scope.spoil({ stallAfterBytes: 300 })
+    await scope.setFaults({ stallAfterBytes: 300 })
     expect(await errorOf(supplier.fetchStyle('K500'))).toMatchObject({
       ...UNAVAILABLE,
       message: expect.stringMatching(/timeout/),
     })
   })
 
-  it('reports an address that is none', async () => {
+  it('reports an invalid address', async () => {
     const supplier = connectTo('not an address with secret-word', CREDENTIALS)
     const error = await errorOf(supplier.fetchStyle('K500'))
     expect(error).toMatchObject(UNAVAILABLE)
     expect(showAll(error)).not.toContain('secret-word')
   })
 
-  it('never crashes on a spoilt answer', async () => {
+  it('never crashes on a corrupted response', async () => {
     const whole = envelope(row('<style>K500</style><color>Red</color>'))
     const fetching = vi.spyOn(globalThis, 'fetch')
     onTestFinished(() => fetching.mockRestore())
-    const answerWith = (body: string) => {
+    const fetchBody = (body: string) => {
       fetching.mockImplementation(async () => new Response(body))
       return connectTo('https://a.example/', CREDENTIALS).fetchStyle('K500')
     }
@@ -301,7 +306,7 @@ describe('supplier_a', () => {
     await fc.assert(
       fc.asyncProperty(at, at, fc.string({ maxLength: 5 }), async (from, to, put) => {
         const body = whole.slice(0, Math.min(from, to)) + put + whole.slice(Math.max(from, to) + 1)
-        const outcome = await answerWith(body).catch((error) => error)
+        const outcome = await fetchBody(body).catch((error) => error)
         expect(Array.isArray(outcome) || outcome.name === 'SupplierError').toBe(true)
       }),
       { numRuns: 300 },

@@ -81,7 +81,7 @@ describe('supplier_b styles', () => {
 })
 
 describe('supplier_b products', () => {
-  it('gives the 560 SKUs of the large style in 70 colours, sizes in order', async () => {
+  it('returns the 560 SKUs of the large style in 70 colours, sizes in order', async () => {
     const { supplier } = connect()
     const data = await supplier.productsOfStyle(String(LARGE_STYLE_ID))
     expect(z.array(supplierBColorGroupSchema).parse(data)).toEqual(data)
@@ -141,16 +141,21 @@ describe('supplier_b products', () => {
     ['999', 0],
     ['NOK5', 0],
     ['a b/../?&=+%2F', 0],
-  ])('knows a style as %s: %i colours', async (styleId, count) => {
+  ])('finds a style by %s: %i colours', async (styleId, count) => {
     const { supplier } = connect()
     expect(await supplier.productsOfStyle(styleId)).toHaveLength(count)
   })
 
-  it.each([['B1'], ['../styles'], ['a b+c'], ['%2e%2e'], ['?fields=x']])('knows no SKU %s', async (sku) => {
-    const { scope, supplier } = connect()
-    expect(await supplier.productBySku(sku)).toEqual([])
-    expect((await scope.calls())[0]?.path.startsWith(`/v2/products/${encodeURIComponent(sku)}?fields=sku,`)).toBe(true)
-  })
+  it.each([['B1'], ['../styles'], ['a b+c'], ['%2e%2e'], ['?fields=x']])(
+    'returns no products for the SKU %s',
+    async (sku) => {
+      const { scope, supplier } = connect()
+      expect(await supplier.productBySku(sku)).toEqual([])
+      expect((await scope.calls())[0]?.path.startsWith(`/v2/products/${encodeURIComponent(sku)}?fields=sku,`)).toBe(
+        true,
+      )
+    },
+  )
 
   it.each(['1,2', ',', '', '  ', '.', '..', 'a\nb', 'x'.repeat(101)])('never sends the id %j', async (id) => {
     const { scope, supplier } = connect()
@@ -159,7 +164,7 @@ describe('supplier_b products', () => {
     expect(await scope.calls()).toEqual([])
   })
 
-  it('asks only for fields that the supplier has', async () => {
+  it('requests only fields that the supplier has', async () => {
     const { scope, supplier } = connect()
     await supplier.searchStyles('a+b c')
     await supplier.productsOfStyle('1')
@@ -167,14 +172,14 @@ describe('supplier_b products', () => {
     expect(search).toMatch(/^\/v2\/styles\?search=a%2Bb%20c&fields=styleID,/)
     expect(products).toMatch(/^\/v2\/products\/\?styleid=1&fields=sku,/)
     const known = new Set([...Object.keys(STYLES[0] ?? {}), ...Object.keys(productsOf(STYLES[0] ?? fail())[0] ?? {})])
-    const asked = [search, products].flatMap((path) => path?.split('fields=')[1]?.split(',') ?? [])
-    expect(asked).toHaveLength(9 + 28)
-    for (const field of asked) {
+    const requested = [search, products].flatMap((path) => path?.split('fields=')[1]?.split(',') ?? [])
+    expect(requested).toHaveLength(9 + 28)
+    for (const field of requested) {
       expect(known).toContain(field)
     }
   })
 
-  it('answers each account with its own prices', async () => {
+  it('returns the prices of each account', async () => {
     const mine = await connect().supplier.productBySku('B00400002')
     const theirs = await connect({ credentials: OTHER_CREDENTIALS }).supplier.productBySku('B00400002')
     expect([mine, theirs].map(([group]) => group?.skus[0]?.customer_price)).toEqual([3.78, 2.1])
@@ -193,7 +198,7 @@ describe.each(LOOKUPS)('supplier_b %s', (_name, look) => {
 
   it.each(BROKEN_WIRE)('reports %s', async (_, fault, expected) => {
     const { scope, supplier } = connect()
-    await scope.spoil(fault)
+    await scope.setFaults(fault)
     const error = await errorOf(look(supplier))
     expect(error).toMatchObject({ name: 'SupplierError', ...expected })
     expect(showAll(error)).not.toMatch(/with-colon|20001|Basic|127\.0\.0\.1:\d+\/t/)
@@ -208,7 +213,7 @@ describe.each(LOOKUPS)('supplier_b %s', (_name, look) => {
     ['a 404 without errors', 404, { errors: [] }],
     ['a 404 list', 404, []],
     ['400', 400, { code: 400, message: 'Bad', errors: [{ field: 'x', message: 'Bad' }] }],
-    ['the unknown-item answer under another status', 400, notFound],
+    ['the unknown-item response with another status', 400, notFound],
     ['an error object with 200', 200, notFound],
     ['403', 403, { message: 'Forbidden' }],
     ['500', 500, { code: 500, message: 'Oops' }],
@@ -221,48 +226,48 @@ describe.each(LOOKUPS)('supplier_b %s', (_name, look) => {
     ['rows without an id', 200, [{ name: 'x' }]],
   ])('reports %s as a failure', async (_, status, body) => {
     const { scope, supplier } = connect()
-    await scope.spoil({ status, body: JSON.stringify(body) })
+    await scope.setFaults({ status, body: JSON.stringify(body) })
     expect(await errorOf(look(supplier))).toMatchObject(UNAVAILABLE)
   })
 
-  it('reports 20 MiB of a good answer as a failure', async () => {
+  it('reports 20 MiB of a valid response as a failure', async () => {
     const { scope, supplier } = connect()
-    await scope.spoil({ body: JSON.stringify([ROW]) + ' '.repeat(20 * 1024 * 1024) })
+    await scope.setFaults({ body: JSON.stringify([ROW]) + ' '.repeat(20 * 1024 * 1024) })
     expect(await errorOf(look(supplier))).toMatchObject({ ...UNAVAILABLE, message: expect.stringMatching(/too_large/) })
   })
 
   it.each([
-    ['the unknown-item answer', 404, JSON.stringify(notFound)],
+    ['the unknown-item response', 404, JSON.stringify(notFound)],
     ['an empty 404', 404, ''],
     ['a blank 404', 404, ' \r\n'],
     ['an empty list', 200, '[]'],
-  ])('takes %s for an empty result', async (_, status, body) => {
+  ])('returns no items for %s', async (_, status, body) => {
     const { scope, supplier } = connect()
     const headers = { 'x-rate-limit-remaining': '7' }
-    await scope.spoil({ status, headers, body })
+    await scope.setFaults({ status, headers, body })
     expect(await look(supplier)).toEqual([])
     expect(supplier.onCallsLeft).toHaveBeenLastCalledWith(7)
   })
 
-  it('leaves out a row without its id and keeps the others', async () => {
+  it('leaves out only the row without its id', async () => {
     const { scope, supplier } = connect()
-    await scope.spoil({ body: JSON.stringify([ROW, { colorName: 'Blue' }]) })
+    await scope.setFaults({ body: JSON.stringify([ROW, { colorName: 'Blue' }]) })
     const data = await look(supplier)
     expect(data).toHaveLength(1)
     expect(supplier.onCallsLeft).toHaveBeenLastCalledWith(null)
   })
 
-  it('gives up in time', async () => {
+  it('times out', async () => {
     const { scope, supplier } = connect({ timeoutMs: 150 })
-    await scope.spoil({ delayMs: 3000 })
+    await scope.setFaults({ delayMs: 3000 })
     const startedMs = Date.now()
     expect(await errorOf(look(supplier))).toMatchObject({ ...UNAVAILABLE, message: expect.stringMatching(/timeout/) })
     expect(Date.now() - startedMs).toBeLessThan(1500)
   })
 })
 
-describe('supplier_b limits and odd values', () => {
-  it('reads prices and counts with dollar signs and thousands separators, and keeps zeros of a gtin', async () => {
+describe('supplier_b rate limit and unusual values', () => {
+  it('reads prices and counts with dollar signs and thousands separators, and leading zeros of a gtin', async () => {
     const { scope, supplier } = connect()
     const odd = {
       gtin: '00821780003841',
@@ -271,7 +276,7 @@ describe('supplier_b limits and odd values', () => {
       qty: '12,345',
       salePrice: '1,23',
     }
-    await scope.spoil({ body: JSON.stringify([{ ...ROW, ...odd }]) })
+    await scope.setFaults({ body: JSON.stringify([{ ...ROW, ...odd }]) })
     expect((await supplier.productBySku('B1'))[0]?.skus[0]).toMatchObject({
       gtin: '00821780003841',
       piece_price: 4.38,
@@ -281,13 +286,13 @@ describe('supplier_b limits and odd values', () => {
     })
   })
 
-  it('takes no text with separators for the id of a style', async () => {
+  it('reads no id from a text with separators', async () => {
     const { scope, supplier } = connect()
-    await scope.spoil({ body: JSON.stringify([{ ...ROW, styleID: '1,234' }]) })
+    await scope.setFaults({ body: JSON.stringify([{ ...ROW, styleID: '1,234' }]) })
     expect((await supplier.productBySku('B1'))[0]?.style_id).toBeNull()
   })
 
-  it('counts the calls left down to a refusal', async () => {
+  it('reports the calls left until the supplier rejects one', async () => {
     const { supplier } = connect()
     for (let call = 0; call < 60; call++) await supplier.productBySku('B00400002')
     const left = supplier.onCallsLeft.mock.calls.flat()
@@ -298,14 +303,14 @@ describe('supplier_b limits and odd values', () => {
     expect(error.retryAfterSeconds).toBeLessThanOrEqual(60)
   })
 
-  it.each([['-1'], ['many'], ['']])('knows no count in the header %j', async (text) => {
+  it.each([['-1'], ['many'], ['']])('reads no count from the header %j', async (text) => {
     const { scope, supplier } = connect()
-    await scope.spoil({ headers: { 'x-rate-limit-remaining': text }, body: JSON.stringify([ROW]) })
+    await scope.setFaults({ headers: { 'x-rate-limit-remaining': text }, body: JSON.stringify([ROW]) })
     await supplier.productBySku('B1')
     expect(supplier.onCallsLeft).toHaveBeenLastCalledWith(null)
   })
 
-  it('gives a strict answer whatever the values are', async () => {
+  it('returns items of the schema, whatever the values are', async () => {
     const fetching = vi.spyOn(globalThis, 'fetch')
     onTestFinished(() => fetching.mockRestore())
     const value = fc.oneof(fc.jsonValue({ maxDepth: 1 }), fc.constantFrom('1.5', '-3', 0, '', ' ', 'true', 1e300, -7))
