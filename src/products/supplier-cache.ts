@@ -29,7 +29,7 @@ export type SupplierResult =
   | { state: Exclude<SourceState, 'failed'>; items: unknown[] }
   | { state: 'failed'; items: []; reason: SupplierErrorReason }
 
-/** How a result is cached: `account` is the `updated_at` of the integration that fetched it, and no other is served it. */
+/** Of a cached result: `account` is the `updated_at` of the integration that fetched it. It is served to no other. */
 const metadataSchema = z.object({ fetchedAt: z.number(), account: z.number() })
 type Entry = z.output<typeof metadataSchema> & { items: unknown[] }
 
@@ -42,8 +42,8 @@ interface CompanyLookup {
 }
 
 /**
- * What this isolate cached within the last minute, weighed in characters. For a minute KV caches that a key has no value:
- * the same search would call the supplier again and again.
+ * What this isolate wrote within the last minute, weighed in characters. KV caches for a minute that a key has no value:
+ * without this the same search would call the supplier again and again.
  */
 const recentEntries = new LruCache<string, Entry & { length: number }>({
   maxWeight: 4_000_000,

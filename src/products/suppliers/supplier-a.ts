@@ -11,17 +11,17 @@ import {
   nonEmptyText,
   type ProductQuery,
   positivePrice,
+  publishedObject,
   type Row,
   rejectedCredentials,
   type SupplierConnection,
   SupplierError,
-  type SupplierResponse,
   secret,
   textOrNull,
 } from './supplier.ts'
 
 const OPERATION = 'getProductInfoByStyleColorSize'
-/** Of the style numbers that a search text may mean so many are looked up. */
+/** How many of the style numbers in a search text are looked up at most. */
 const MAX_STYLES = 2
 const MAX_DEPTH = 16
 const MAX_ROWS = 10_000
@@ -60,34 +60,26 @@ const variantFields = defineFields({
   back_image: field.text(['backModel', 'backFlat'], IMAGE),
 })
 
-export const supplierAVariantSchema = z
-  .strictObject({
-    style: nonEmptyText.check(z.describe('Style number in upper case.')),
-    ...variantFields.shape,
-  })
-  .check(
-    z.meta({
-      id: 'SupplierAVariant',
-      description: "A style in one colour and size, with the company's own prices; what the supplier left out is null.",
-    }),
-  )
+export const supplierAVariantSchema = publishedObject(
+  'SupplierAVariant',
+  "A style in one colour and size, with the company's own prices; what the supplier left out is null.",
+  { style: nonEmptyText.check(z.describe('Style number in upper case.')), ...variantFields.shape },
+)
 
 export type SupplierAVariant = z.output<typeof supplierAVariantSchema>
 
 const nullableText = z.nullable(nonEmptyText)
 const nullablePrice = z.nullable(positivePrice)
 
-export const supplierASummarySchema = z
-  .strictObject({
-    style: nonEmptyText,
-    title: nullableText,
-    brand: nullableText,
-    colors: z.array(z.string()).check(z.describe('Display names in catalogue order.')),
-    sizes: z.array(z.string()).check(z.describe('Smallest first.')),
-    price_min: nullablePrice.check(z.describe('Lowest regular price of one piece.')),
-    price_max: nullablePrice.check(z.describe('Highest regular price of one piece.')),
-  })
-  .check(z.meta({ id: 'SupplierASummary', description: 'The style in short.' }))
+export const supplierASummarySchema = publishedObject('SupplierASummary', 'The style in short.', {
+  style: nonEmptyText,
+  title: nullableText,
+  brand: nullableText,
+  colors: z.array(z.string()).check(z.describe('Display names in catalogue order.')),
+  sizes: z.array(z.string()).check(z.describe('Smallest first.')),
+  price_min: nullablePrice.check(z.describe('Lowest regular price of one piece.')),
+  price_max: nullablePrice.check(z.describe('Highest regular price of one piece.')),
+})
 
 export const supplierASearchSchema = z.strictObject({
   style: z.nullable(z.string()).check(z.describe('The style number found in `q`.')),
@@ -219,13 +211,13 @@ const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;
 
 /** Escapes a text for an element or attribute. What XML 1.0 cannot hold at all becomes U+FFFD, which names nothing. */
 function escapeXml(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is to be replaced
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are replaced
   const special = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff&<>"]/g
   return text.toWellFormed().replaceAll(special, (character) => ENTITIES[character] ?? '\ufffd')
 }
 
 /** There are no error codes, only messages. @throws Error for a response without a result */
-function rowsOf({ status, body }: SupplierResponse): Row[] {
+function rowsOf(status: number, body: string): Row[] {
   const { texts, rows } = readEnvelope(body)
   const fault = texts.has('Fault') ? (texts.get('Fault/faultstring') ?? '') : null
   const message = texts.get('return/message')?.trim() ?? ''
@@ -240,7 +232,7 @@ function rowsOf({ status, body }: SupplierResponse): Row[] {
   throw new SupplierError('supplier_unavailable', `an error was reported, HTTP ${status}`)
 }
 
-/** Beside the rows; only these are stored, since a response may hold any number of others. */
+/** The texts beside the rows that are read; a response may hold any number of others. */
 const TEXTS = ['Fault', 'Fault/faultstring', 'return', 'return/message', 'return/errorOccured', 'return/errorOccurred']
 
 /**

@@ -7,9 +7,9 @@ import {
   field,
   nonEmptyText,
   type ProductQuery,
+  publishedObject,
   type Row,
   type SupplierConnection,
-  type SupplierResponse,
   secret,
   textOrNull,
 } from './supplier.ts'
@@ -33,12 +33,10 @@ const styleFields = defineFields({
   },
 })
 
-export const supplierBStyleSchema = z
-  .strictObject({
-    style_id: styleId.check(z.describe("The supplier's id of the style: the `styleId` of product info.")),
-    ...styleFields.shape,
-  })
-  .check(z.meta({ id: 'SupplierBStyle', description: 'A style; what the supplier left out is null.' }))
+export const supplierBStyleSchema = publishedObject('SupplierBStyle', 'A style; what the supplier left out is null.', {
+  style_id: styleId.check(z.describe("The supplier's id of the style: the `styleId` of product info.")),
+  ...styleFields.shape,
+})
 
 type SupplierBStyle = z.output<typeof supplierBStyleSchema>
 
@@ -60,9 +58,10 @@ const skuFields = defineFields({
   country_of_origin: field.text('countryOfOrigin'),
 })
 
-const skuSchema = z
-  .strictObject({ sku: nonEmptyText, ...skuFields.shape })
-  .check(z.meta({ id: 'SupplierBSku', description: 'One size of the colour.' }))
+const skuSchema = publishedObject('SupplierBSku', 'One size of the colour.', {
+  sku: nonEmptyText,
+  ...skuFields.shape,
+})
 
 const colorFields = defineFields({
   style_id: { schema: z.nullable(styleId), names: ['styleID'], read: idOrNull },
@@ -79,17 +78,14 @@ const colorFields = defineFields({
   side_image: image('colorSideImage'),
 })
 
-export const supplierBColorGroupSchema = z
-  .strictObject({
+export const supplierBColorGroupSchema = publishedObject(
+  'SupplierBColorGroup',
+  'A colour of a style with its sizes; what the supplier left out is null.',
+  {
     ...colorFields.shape,
     skus: z.array(skuSchema).check(z.minLength(1), z.describe('In the order of their sizes.')),
-  })
-  .check(
-    z.meta({
-      id: 'SupplierBColorGroup',
-      description: 'A colour of a style with its sizes; what the supplier left out is null.',
-    }),
-  )
+  },
+)
 
 type SupplierBColorGroup = z.output<typeof supplierBColorGroupSchema>
 
@@ -177,7 +173,7 @@ function list<Item>(connection: Connection, path: string, toItem: (row: Row) => 
 }
 
 /** An unknown or discontinued item, and a search without a match, has no rows. @throws Error for another failure */
-function rowsOf({ status, body }: SupplierResponse): Row[] {
+function rowsOf(status: number, body: string): Row[] {
   if (status === 404 && body.trim() === '') return []
   const json: unknown = JSON.parse(body)
   // A wrong address is a 404 as well, with `message` and no `errors`: that is our failure, not an unknown style.

@@ -79,11 +79,6 @@ export function rejectedCredentials(): SupplierError {
   return new SupplierError('supplier_rejected_credentials', 'the credentials were rejected')
 }
 
-export interface SupplierResponse {
-  status: number
-  body: string
-}
-
 /**
  * Sends one request and reads the items of its response. 401 and 429 mean the same for every supplier; any other status
  * is left to `rowsOf`, redirects included.
@@ -95,25 +90,22 @@ export interface SupplierResponse {
 export async function fetchItems<Item>(
   connection: SupplierConnection,
   request: OutboundRequest,
-  rowsOf: (response: SupplierResponse) => Row[],
+  rowsOf: (status: number, body: string) => Row[],
   toItem: (row: Row) => Item | null,
 ): Promise<Item[]> {
-  const response = await callSupplier(connection, request)
+  const { status, body } = await callSupplier(connection, request)
   try {
-    const rows = rowsOf(response)
+    const rows = rowsOf(status, body)
     const items = rows.map(toItem).filter((item) => item !== null)
     if (items.length === 0 && rows.length > 0) throw new Error('no row was understood')
     return items
   } catch (error) {
     if (error instanceof SupplierError) throw error
-    throw new SupplierError('supplier_unavailable', `the response was not understood, HTTP ${response.status}`)
+    throw new SupplierError('supplier_unavailable', `the response was not understood, HTTP ${status}`)
   }
 }
 
-async function callSupplier(
-  { timeoutMs, onCallsLeft }: SupplierConnection,
-  request: OutboundRequest,
-): Promise<SupplierResponse> {
+async function callSupplier({ timeoutMs, onCallsLeft }: SupplierConnection, request: OutboundRequest) {
   try {
     return await callOutside(request, timeoutMs, async ({ status, headers, readText }) => {
       if (status === 401) throw rejectedCredentials()
@@ -175,18 +167,23 @@ export const secret = oneLine(1, 8192)
 export const nonEmptyText = z.string().check(z.minLength(1))
 export const positivePrice = z.number().check(z.positive())
 
+const countOrNull = (value: unknown) => {
+  const count = numberOrNull(value)
+  return count !== null && count >= 0 ? count : null
+}
+
 /** Types of fields, each null where the supplier sent nothing usable. */
 export const field = {
   text: fieldType(nonEmptyText, textOrNull),
   number: fieldType(z.number(), numberOrNull),
-  count: fieldType(z.number().check(z.minimum(0)), (value) => numberIf(value, (number) => number >= 0)),
+  count: fieldType(z.number().check(z.minimum(0)), countOrNull),
   /** Suppliers send 0 for a price that they do not have, and nothing is free. */
-  price: fieldType(positivePrice, (value) => numberIf(value, (number) => number > 0)),
+  price: fieldType(positivePrice, (value) => countOrNull(value) || null),
 }
 
-function numberIf(value: unknown, isValid: (number: number) => boolean): number | null {
-  const number = numberOrNull(value)
-  return number !== null && isValid(number) ? number : null
+/** The schema of an object that the description publishes under its own name. */
+export function publishedObject<Shape extends z.core.$ZodShape>(id: string, description: string, shape: Shape) {
+  return z.strictObject(shape).check(z.meta({ id, description }))
 }
 
 /** The only mapping of an item's fields: gives their schemas, the supplier's names, and the values of a row. */
