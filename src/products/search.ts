@@ -13,8 +13,6 @@ import type { Supplier } from './suppliers/supplier.ts'
 /** The whole search takes no longer, whatever its sources do. */
 const SEARCH_MS = 4_000
 
-type SearchResponse = ResponseBody<typeof contract>
-
 /**
  * Searches the database, the cache and the suppliers concurrently. A source that fails, or takes longer than the search,
  * is reported in `sources` and never makes it throw.
@@ -22,7 +20,7 @@ type SearchResponse = ResponseBody<typeof contract>
 export async function searchProducts(
   context: RequestContext,
   query: { q?: string | undefined; include?: Source[] | undefined },
-): Promise<SearchResponse> {
+): Promise<ResponseBody<typeof contract>> {
   const deadline = Date.now() + SEARCH_MS
   // Control characters match nothing: a text of nothing else is blank.
   const q = (query.q ?? '').replaceAll(/\p{Cc}/gu, ' ').trim()
@@ -38,7 +36,7 @@ export async function searchProducts(
   ])
 
   const ownState = (source: Source) => (isWanted(source) ? (own ? 'ok' : 'failed') : 'skipped')
-  // Each adapter defines the schema of its own part in the contract.
+  // An adapter's part is of the contract's schema, which it defines itself.
   return {
     query: query.q ?? '',
     local_items: (own?.items ?? []).map(({ id, title, description, price_cents }) => {
