@@ -1,15 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { groupByColor, type SupplierBProduct, toProduct } from '../../../src/products/suppliers/color-groups.ts'
+import { groupByColor, toProduct } from '../../../src/products/suppliers/supplier-b.ts'
 
-function product(fields: Record<string, unknown>): SupplierBProduct {
+function product(fields: Record<string, unknown>) {
   const made = toProduct({ styleID: 1, ...fields })
   if (!made) throw new Error('a product needs a sku')
   return made
 }
 
 describe('groupByColor', () => {
-  it('groups on the code, else on the name, and keeps the first colour fields', () => {
+  it('groups by the code, else by the name, with the fields of the first row', () => {
     const groups = groupByColor([
       product({ sku: 'a', colorCode: '10', colorName: 'Red', colorFrontImage: 'one.jpg' }),
       product({ sku: 'b', colorName: 'Red' }),
@@ -29,14 +29,14 @@ describe('groupByColor', () => {
     expect(groups[0]?.front_image).toBe('one.jpg')
   })
 
-  it('sorts sizes as numbers behind letters, those without an order last', () => {
+  it('sorts sizes by letter, then numerically, those without an order last', () => {
     const orders = ['B10', undefined, 'B2', 'C1', 'A9', 'B1', '']
     const groups = groupByColor(orders.map((sizeOrder, index) => product({ sku: `s${index}`, sizeOrder })))
     expect(groups[0]?.skus.map((sku) => sku.size_order)).toEqual(['A9', 'B1', 'B2', 'B10', 'C1', null, null])
     expect(groups[0]?.skus.map((sku) => sku.sku).slice(-2)).toEqual(['s1', 's6'])
   })
 
-  it('loses no SKU and makes no colour twice', () => {
+  it('returns every SKU once and every colour once', () => {
     const one = fc.record({ colorCode: fc.constantFrom('', '1', '2'), colorName: fc.constantFrom('', 'Red', '1') })
     fc.assert(
       fc.property(fc.array(one, { maxLength: 20 }), (rows) => {
