@@ -1,11 +1,6 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { classify, isOurInvoice } from '../../src/accounting/decisions.ts'
-import {
-  buildCreateCall,
-  buildRemoveCall,
-  type InvoiceCall,
-  type InvoiceSource,
-} from '../../src/accounting/invoice-payload.ts'
+import { buildCreateCall, buildRemoveCall, type InvoiceCall } from '../../src/accounting/invoice-payload.ts'
 import { CREDENTIALS, SPOILT } from '../../src/simulators/accounting-data.ts'
 import { fail, makeUpdate, openBooks } from './adapter-support.ts'
 import { INVOICE_POST, makeLine, makeOrder, REALM, World } from './support.ts'
@@ -38,7 +33,7 @@ describe('what goes wrong is told by its class', () => {
     const { world, adapter } = await openBooks()
     await world.spoil({ match: '^GET', status: 302, headers: { location: `${world.baseUrl}/stolen` } })
     const error = await fail(adapter.readInvoice('1'))
-    expect(error.failure).toMatchObject({ kind: 'answered', status: 302 })
+    expect(error.failure).toMatchObject({ kind: 'response', status: 302 })
     expect(classify(error.failure)).toBe('transient')
     expect(await world.lines()).not.toContain('GET /stolen')
   })
@@ -46,36 +41,42 @@ describe('what goes wrong is told by its class', () => {
   it('a system that is not there', async () => {
     const world = new World()
     const adapter = world.connect({ settings: { ...world.settings(), baseUrl: 'http://127.0.0.1:1' } })
-    expect((await fail(adapter.readInvoice('1'))).failure).toEqual({ kind: 'no_answer', reason: 'network' })
+    expect((await fail(adapter.readInvoice('1'))).failure).toEqual({ kind: 'no_response', reason: 'network' })
   })
 
   it('an answer that takes too long', async () => {
     const { world, create } = await openBooks()
-    const adapter = world.connect({ timeoutMs: 300, tokens: await currentTokens(world) })
+    const adapter = world.connect({ tokens: await currentTokens(world) })
     await adapter.findInvoices('1001')
     await world.spoil({ match: INVOICE_POST, delayMs: 1_000 })
-    expect((await fail(adapter.sendInvoice(create, 'r1'))).failure).toEqual({ kind: 'no_answer', reason: 'timeout' })
+    const { setTimeout } = globalThis
+    const shortened = vi
+      .spyOn(globalThis, 'setTimeout')
+      .mockImplementation(((work: () => void, ms: number) =>
+        setTimeout(work, ms === 15_000 ? 300 : ms)) as typeof setTimeout)
+    const { failure } = await fail(adapter.sendInvoice(create, 'r1')).finally(() => shortened.mockRestore())
+    expect(failure).toEqual({ kind: 'no_response', reason: 'timeout' })
   })
 
   it('an answer larger than the cap', async () => {
     const { world, adapter } = await openBooks()
     await world.spoil({ match: '^GET', status: 200, body: JSON.stringify({ filler: 'x'.repeat(5_000_000) }) })
-    expect((await fail(adapter.readInvoice('1'))).failure).toEqual({ kind: 'no_answer', reason: 'too_large' })
+    expect((await fail(adapter.readInvoice('1'))).failure).toEqual({ kind: 'no_response', reason: 'too_large' })
   })
 
-  it.each<[string, Partial<InvoiceSource>, (call: InvoiceCall) => InvoiceCall, string]>([
+  it.each<[string, Parameters<typeof makeOrder>[0], (call: InvoiceCall) => InvoiceCall, string]>([
     ['no customer', {}, (call) => edit(call, { CustomerRef: {} }), '2020'],
     ['a number too long', {}, (call) => edit(call, { DocNumber: 'x'.repeat(22) }), '2050'],
     ['a note too long', {}, (call) => edit(call, { PrivateNote: 'x'.repeat(4_001) }), '2050'],
     ['an unknown customer', {}, (call) => edit(call, { CustomerRef: { value: '999' } }), '2500'],
     ['no lines', {}, (call) => edit(call, { Line: [] }), '2020'],
     ['a wrong date', {}, (call) => edit(call, { DueDate: '2026-02-30' }), '6000'],
-    ['a total below nothing', { lines: [makeLine({ quantity: -12, total_cents: -11_400 })] }, (call) => call, '6000'],
+    ['a total below nothing', { items: [makeLine({ quantity: -12 })] }, (call) => call, '6000'],
     ['a wrong product', {}, (call) => edit(call, { Line: [wrongLine(call)] }), '6070'],
   ])('refused data: %s', async (_name, order, change, code) => {
     const { world, adapter, references } = await openBooks()
     const error = await fail(adapter.sendInvoice(change(buildCreateCall(makeOrder(order), references)), 'r1'))
-    expect(error.failure).toMatchObject({ kind: 'answered', status: 400, codes: [code] })
+    expect(error.failure).toMatchObject({ kind: 'response', status: 400, codes: [code] })
     expect(classify(error.failure)).toBe('data')
     expect(error.message).toContain(code)
     expect((await world.books()).invoices).toEqual({})
@@ -110,7 +111,7 @@ describe('what goes wrong is told by its class', () => {
     const [found] = await adapter.findInvoices('1001')
     expect(found?.Id).toBe(key.Id)
     expect(isOurInvoice(found ?? {}, create.operation === 'create' ? create.body : {})).toBe(true)
-    const other = await adapter.findOrCreateCustomer({ displayName: 'Other', email: null }, 'c9')
+    const other = await adapter.findOrCreateCustomer('Other', null, 'c9')
     const theirs = buildCreateCall(makeOrder(), { customerId: other, itemId: '1', taxCodeId: null })
     expect(isOurInvoice(found ?? {}, theirs.operation === 'create' ? theirs.body : {})).toBe(false)
   })
@@ -136,8 +137,8 @@ describe('a long fault', () => {
 describe('secrets', () => {
   it('are in no error, even when the other side echoes them', async () => {
     const { world, adapter, create } = await openBooks()
-    const { accessToken } = world.saved.at(-1) ?? { accessToken: '' }
-    const echo = `${accessToken} ${CREDENTIALS.client_secret} ${world.saved.at(-1)?.refreshToken}`
+    const { access_token } = world.saved.at(-1) ?? { access_token: '' }
+    const echo = `${access_token} ${CREDENTIALS.client_secret} ${world.saved.at(-1)?.refresh_token}`
     const body = JSON.stringify({ Fault: { Error: [{ code: '6000', Message: echo }] } })
     await world.spoil({ match: INVOICE_POST, status: 400, body })
     const error = await fail(adapter.sendInvoice(create, 'r1'))
@@ -150,9 +151,9 @@ describe('secrets', () => {
     const refused = await fail(adapter.sendInvoice(create, 'r1'))
     const everything = `${refused.message} ${refused.stack} ${JSON.stringify(refused)} ${JSON.stringify(error)}`
     for (const secret of [
-      accessToken ?? '',
+      access_token ?? '',
       CREDENTIALS.client_secret,
-      world.saved.at(-1)?.refreshToken ?? '',
+      world.saved.at(-1)?.refresh_token ?? '',
       basic,
     ]) {
       expect(secret).not.toBe('')
@@ -163,8 +164,8 @@ describe('secrets', () => {
 
 async function currentTokens(world: World) {
   const { state } = await world.look()
-  const [accessToken = ''] = Object.keys(state.accessTokens)
-  return { refreshToken: 'unused', accessToken, accessGoodUntilMs: Date.now() + 3_600_000 }
+  const [access_token = ''] = Object.keys(state.accessTokens)
+  return { refresh_token: 'unused', access_token, access_good_until: Date.now() + 3_600_000 }
 }
 
 function edit(call: InvoiceCall, fields: Record<string, unknown>): InvoiceCall {

@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Notice, planOrder, type Remote } from '../../src/accounting/collapse.ts'
 import type { Operation } from '../../src/accounting/decisions.ts'
+import { type OpenEvent, planOrder, type Remote } from '../../src/accounting/decisions.ts'
 
 /** `c`, `u`, `d` for the operation; then nothing for pending, `!` sent, `p` parked, `x` dead. Ids count from 1. */
-function read(rows: string): Notice[] {
+function read(rows: string): OpenEvent[] {
   const operations: Record<string, Operation> = { c: 'create', u: 'update', d: 'delete' }
-  const states: Record<string, Notice['state']> = { '': 'pending', '!': 'sent', p: 'parked', x: 'dead' }
+  const states: Record<string, OpenEvent['state']> = { '': 'pending', '!': 'sent', p: 'parked', x: 'dead' }
   return [...rows.matchAll(/([cud])([!px]?)/g)].map(([, operation = '', state = ''], index) => ({
     id: index + 1,
     operation: operations[operation] ?? 'update',
@@ -52,7 +52,7 @@ describe('planOrder', () => {
 
   const row = fc.record({
     operation: fc.constantFrom<Operation>('create', 'update', 'delete'),
-    state: fc.constantFrom<Notice['state']>('pending', 'sent', 'parked', 'dead'),
+    state: fc.constantFrom<OpenEvent['state']>('pending', 'sent', 'parked', 'dead'),
   })
   const rowsOf = fc.array(row, { maxLength: 12 }).map((rows) => rows.map((each, index) => ({ id: index + 1, ...each })))
   const remotes = fc.constantFrom<Remote>('linked', 'absent', 'unknown')
@@ -82,7 +82,7 @@ describe('planOrder', () => {
   })
 
   /** Plays a queue to its end against a system that answers every call, and gives the operations that it carried out. */
-  function play(rows: Notice[], first: Remote): string[] {
+  function play(rows: OpenEvent[], first: Remote): string[] {
     let open = rows
     let remote = first
     const told: string[] = []

@@ -77,7 +77,7 @@ describe('the customer of a client', () => {
   it('gets another name where an inactive customer has its own', async () => {
     const { shop, orderId } = await openShop('Acme Print')
     const adapter = shop.world.connect()
-    const id = await adapter.findOrCreateCustomer({ displayName: 'Acme Print', email: null }, 'c1')
+    const id = await adapter.findOrCreateCustomer('Acme Print', null, 'c1')
     await shop.world.steer({ action: 'set_active', realm_id: REALM, id, active: false })
     const refresh_token = `refresh-${REALM}-again`
     await shop.world.steer({ action: 'grant', realm_id: REALM, refresh_token })
@@ -103,8 +103,8 @@ describe('the customer of a client', () => {
 
   it('is refused for any other reason as before', async () => {
     const world = new World()
-    const error = await fail(world.connect().findOrCreateCustomer({ displayName: 'a:b', email: null }, 'c1'))
-    expect(error.failure).toMatchObject({ kind: 'answered', codes: ['2040'] })
+    const error = await fail(world.connect().findOrCreateCustomer('a:b', null, 'c1'))
+    expect(error.failure).toMatchObject({ kind: 'response', codes: ['2040'] })
   })
 })
 
@@ -119,7 +119,7 @@ describe('a customer who is linked by hand', () => {
   }
 
   async function makeCustomer(shop: Shop): Promise<string> {
-    const id = await shop.world.connect().findOrCreateCustomer({ displayName: 'By hand', email: null }, 'c1')
+    const id = await shop.world.connect().findOrCreateCustomer('By hand', null, 'c1')
     const refresh_token = `refresh-${REALM}-again`
     await shop.world.steer({ action: 'grant', realm_id: REALM, refresh_token })
     await shop.connect({ refresh_token })

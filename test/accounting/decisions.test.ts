@@ -15,7 +15,7 @@ import {
 const NOW_MS = 1_800_000_000_000
 
 function answered(status: number, codes: string[] = [], more: Partial<Failure> = {}): Failure {
-  return { kind: 'answered', endpoint: 'api', status, codes, oauthError: null, ...more } as Failure
+  return { kind: 'response', endpoint: 'api', status, codes, oauthError: null, ...more } as Failure
 }
 
 function situation(more: Partial<Situation> = {}): Situation {
@@ -31,9 +31,9 @@ function situation(more: Partial<Situation> = {}): Situation {
 
 /** The protocol's table, row by row: signal, operation, what happens. */
 const TABLE: [string, Failure, Operation, object][] = [
-  ['timeout', { kind: 'no_answer', reason: 'timeout' }, 'create', { action: 'retry', atMs: NOW_MS + 500 }],
-  ['no connection', { kind: 'no_answer', reason: 'network' }, 'update', { action: 'retry', atMs: NOW_MS + 500 }],
-  ['answer cut', { kind: 'no_answer', reason: 'cut' }, 'delete', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['timeout', { kind: 'no_response', reason: 'timeout' }, 'create', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['no connection', { kind: 'no_response', reason: 'network' }, 'update', { action: 'retry', atMs: NOW_MS + 500 }],
+  ['answer cut', { kind: 'no_response', reason: 'cut' }, 'delete', { action: 'retry', atMs: NOW_MS + 500 }],
   ['500', answered(500), 'create', { action: 'retry', atMs: NOW_MS + 500 }],
   ['503', answered(503), 'update', { action: 'retry', atMs: NOW_MS + 500 }],
   ['500/10000', answered(500, ['10000']), 'update', { action: 'retry', atMs: NOW_MS + 500 }],

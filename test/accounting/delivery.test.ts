@@ -40,7 +40,7 @@ describe('an order’s changes', () => {
     await shop.deliver()
     expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'void'])
     expect(await shop.open()).toEqual([])
-    expect(shop.wakeCalls).toBe(3)
+    expect(shop.startCalls).toBe(3)
   })
 
   it('are deleted there when the company wants that', async () => {
@@ -56,18 +56,18 @@ describe('an order’s changes', () => {
   it('are told only when the request, else the company, says so, and the integration is enabled', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder({ accounting_sync_enabled: false })
-    expect(shop.wakeCalls).toBe(0)
+    expect(shop.startCalls).toBe(0)
     expect(await shop.standing(id)).toEqual({ status: 'not_synced', last_error: null, synced_at: null })
     await sql('UPDATE companies SET accounting_sync_enabled = 0 WHERE id = ?', shop.company.id)
     await shop.call('PATCH', `/orders/${id}`, { title: 'A' })
     expect(await shop.open()).toEqual([])
     await shop.call('PATCH', `/orders/${id}`, { title: 'B', accounting_sync_enabled: true })
     expect(await shop.open()).toHaveLength(1)
-    expect(shop.wakeCalls).toBe(1)
+    expect(shop.startCalls).toBe(1)
     await shop.connect({}, false)
     await shop.call('PATCH', `/orders/${id}`, { title: 'C', accounting_sync_enabled: true })
     expect(await shop.open()).toHaveLength(1)
-    expect(shop.wakeCalls).toBe(1)
+    expect(shop.startCalls).toBe(1)
     expect(await shop.deliver()).toBeNull()
     expect(await shop.world.lines()).toEqual([])
     await shop.connect({}, true)
@@ -120,11 +120,11 @@ describe('a step that was overtaken', () => {
     const id = await shop.makeOrder()
     await shop.world.spoil({ match: INVOICE_POST, ...SPOILT.broken })
     await shop.deliver()
-    const db = databaseFor(env.DB, shop.company.id)
-    const [sent] = (await loadOrder(db, shop.company.id, id, Date.now())).notices
-    if (!sent) throw new Error('There is no notice.')
+    const context = { companyId: shop.company.id, db: databaseFor(env.DB, shop.company.id) }
+    const [sent] = (await loadOrder(context, id, Date.now())).events
+    if (!sent) throw new Error('There is no event.')
     const late = { ...sent, request_id: 'another' }
-    await recordStep(db, shop.company.id, late, { notice: { state: 'dead' } }, Date.now())
+    await recordStep(context, late, { event: { state: 'dead' } }, Date.now())
     expect(await shop.open()).toMatchObject([{ state: 'sent', request_id: sent.request_id }])
   })
 })

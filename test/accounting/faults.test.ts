@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { readFault } from '../../src/accounting/faults.ts'
+import { readFault } from '../../src/accounting/transport.ts'
 import { makeFault, makeLowerFault, makeXmlFault } from '../../src/simulators/accounting-data.ts'
 
 describe('readFault', () => {

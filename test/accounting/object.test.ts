@@ -38,7 +38,7 @@ describe('the object of a company', () => {
     await shop.makeOrder({ accounting_sync_enabled: false })
     await shop.call('PATCH', `/orders/${999_999}`, { title: 'none' })
     await shop.call('POST', '/orders', { title: 'T', client_id: 999_999 })
-    expect(shop.wakeCalls).toBe(0)
+    expect(shop.startCalls).toBe(0)
   })
 
   it('goes on by its alarm after it was evicted', async () => {
@@ -112,7 +112,7 @@ describe('the sweep', () => {
     await vi.waitFor(async () => expect(await lost.standing(id)).toMatchObject({ status: 'synced' }), 5_000)
     expect(await paused.world.lines()).toEqual([])
     expect(await disabled.world.lines()).toEqual([])
-    expect(logLines.filter((line) => line.event === 'sweep').at(-1)).toMatchObject({ woken: 1 })
+    expect(logLines.filter((line) => line.event === 'sweep').at(-1)).toMatchObject({ started: 1 })
   })
 
   it('removes audit rows of 90 days ago and delivered notices of a week ago, however many', async () => {

@@ -72,6 +72,11 @@ async function addEvents({ company }: Shop, { count, orders, state = 'pending', 
   )
 }
 
+/** Of the metered database. */
+function contextOf({ company }: Shop) {
+  return { companyId: company.id, db: databaseFor(meter.env.DB, company.id) }
+}
+
 /** What the object of a company reads in one run; it makes no call. */
 async function runObject(shop: Shop): Promise<{ rowsRead: number; alarm: number | null }> {
   return runInDurableObject(shop.object, async (_, state) => {
@@ -87,17 +92,17 @@ async function runObject(shop: Shop): Promise<{ rowsRead: number; alarm: number 
 
 describe('the queue of a company', () => {
   it('is read at a cost of the orders that it gives, not of what waits', async () => {
-    const db = databaseFor(meter.env.DB, busy.company.id)
+    const context = contextOf(busy)
     meter.take()
-    const queue = await loadQueue(db, busy.company.id, Date.now(), 20)
+    const queue = await loadQueue(context, Date.now(), 20)
     expect(meter.take().rowsRead).toBeLessThanOrEqual(200)
     expect(queue).toEqual({ orderIds: Array.from({ length: 20 }, (_, index) => index + 1), nextAttemptAt: null })
   })
 
   it('tells when the next event becomes due at the cost of one row', async () => {
-    const db = databaseFor(meter.env.DB, busy.company.id)
+    const context = contextOf(busy)
     meter.take()
-    const queue = await loadQueue(db, busy.company.id, 0, 20)
+    const queue = await loadQueue(context, 0, 20)
     expect(meter.take().rowsRead).toBeLessThanOrEqual(5)
     expect(queue).toEqual({ orderIds: [], nextAttemptAt: 1 })
   })
@@ -159,11 +164,11 @@ describe('the queue of a company', () => {
     await addOrders(shop, 30)
     await addEvents(shop, { count: 1_000, orders: 1, dueAt: 1 })
     await addEvents(shop, { count: 30, orders: 30, dueAt: 5_000 })
-    const db = databaseFor(meter.env.DB, shop.company.id)
-    expect((await loadQueue(db, shop.company.id, Date.now(), 20)).orderIds).toEqual([1])
-    const { notices } = await loadOrder(db, shop.company.id, 1, Date.now())
-    expect(notices).toHaveLength(1)
-    expect((await loadQueue(db, shop.company.id, Date.now(), 20)).orderIds).toHaveLength(20)
+    const context = contextOf(shop)
+    expect((await loadQueue(context, Date.now(), 20)).orderIds).toEqual([1])
+    const { events } = await loadOrder(context, 1, Date.now())
+    expect(events).toHaveLength(1)
+    expect((await loadQueue(context, Date.now(), 20)).orderIds).toHaveLength(20)
   })
 })
 
@@ -197,8 +202,8 @@ describe('an event behind a call that waits for its retry', () => {
     const [sent, update] = await shop.open()
     expect(sent).toMatchObject({ state: 'sent', next_attempt_at: at })
     expect(update).toMatchObject({ state: 'pending', next_attempt_at: at })
-    const db = databaseFor(env.DB, shop.company.id)
-    expect(await loadQueue(db, shop.company.id, Date.now(), 20)).toEqual({ orderIds: [], nextAttemptAt: at })
+    const context = contextOf(shop)
+    expect(await loadQueue(context, Date.now(), 20)).toEqual({ orderIds: [], nextAttemptAt: at })
 
     // Somebody has the call sent again before its time.
     await sql(`UPDATE accounting_outbox SET next_attempt_at = 0 WHERE id = ?`, sent?.id)

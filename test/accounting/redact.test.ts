@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { redactSecrets } from '../../src/accounting/redact.ts'
+import { redactSecrets } from '../../src/accounting/transport.ts'
 
 const MAX = 300
 

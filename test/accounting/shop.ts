@@ -7,7 +7,7 @@ import { type Answer, freshId, mintCompany, request, send, sql, type TestCompany
 import { addItem } from '../support/rows.ts'
 import { World } from './support.ts'
 
-export interface NoticeRow {
+export interface EventRow {
   id: number
   order_id: number
   operation: string
@@ -26,7 +26,7 @@ export class Shop {
   readonly world = new World()
   clientId = 0
   /** How often the service asked for a delivery. */
-  wakeCalls = 0
+  startCalls = 0
 
   private constructor(company: TestCompany) {
     this.company = company
@@ -62,7 +62,7 @@ export class Shop {
   /** A request whose wish for a delivery is only counted. */
   call(method: string, path: string, body?: unknown, token = this.company.token): Promise<Answer> {
     const start = async () => {
-      this.wakeCalls += 1
+      this.startCalls += 1
     }
     const quiet = { idFromName: () => ({}), get: () => ({ start }) }
     return send(request(token, method, path, body), { env: Object.assign({}, env, { ACCOUNTING_DELIVERY: quiet }) })
@@ -106,7 +106,7 @@ export class Shop {
   }
 
   /** Notices that are not done, oldest first. */
-  open(): Promise<NoticeRow[]> {
+  open(): Promise<EventRow[]> {
     return sql(`SELECT * FROM accounting_outbox WHERE company_id = ? AND state <> 'done' ORDER BY id`, this.company.id)
   }
 

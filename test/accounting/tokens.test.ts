@@ -1,20 +1,11 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
+import { getDefaultTokenUrl, type Tokens } from '../../src/accounting/adapter.ts'
 import { classify } from '../../src/accounting/decisions.ts'
-import { type AccountingTokens, getDefaultTokenUrl } from '../../src/accounting/tokens.ts'
-import { AccountingError } from '../../src/accounting/transport.ts'
 import { CREDENTIALS, SPOILT } from '../../src/simulators/accounting-data.ts'
+import { fail } from './adapter-support.ts'
 import { REALM, World } from './support.ts'
 
 const TOKEN = '^POST /oauth2'
-
-async function fail(work: Promise<unknown>): Promise<AccountingError> {
-  const error = await work.then(
-    () => null,
-    (thrown: unknown) => thrown,
-  )
-  if (!(error instanceof AccountingError)) throw new Error(`Expected an AccountingError, got ${String(error)}`)
-  return error
-}
 
 async function countRefreshes(world: World): Promise<number> {
   return (await world.lines()).filter((line) => line.startsWith('POST /oauth2')).length
@@ -28,8 +19,8 @@ describe('access tokens', () => {
     await adapter.findInvoices('2')
     expect(await countRefreshes(world)).toBe(1)
     const [stored] = world.saved
-    expect(stored?.refreshToken).not.toBe(CREDENTIALS.refresh_token)
-    expect(stored?.accessGoodUntilMs).toBeGreaterThan(Date.now() + 3_500_000)
+    expect(stored?.refresh_token).not.toBe(CREDENTIALS.refresh_token)
+    expect(stored?.access_good_until).toBeGreaterThan(Date.now() + 3_500_000)
     const again = world.connect(stored ? { tokens: stored } : {})
     await again.findInvoices('3')
     expect(await countRefreshes(world)).toBe(1)
@@ -93,15 +84,17 @@ describe('access tokens', () => {
 
   it('are renewed before they run out', async () => {
     const world = new World()
-    let nowMs = Date.now()
-    const adapter = world.connect({ nowMs: () => nowMs })
+    const start = Date.now()
+    const clock = vi.spyOn(Date, 'now').mockReturnValue(start)
+    const adapter = world.connect()
     await adapter.findInvoices('1')
-    nowMs += 3_539_000
+    clock.mockReturnValue(start + 3_539_000)
     await adapter.findInvoices('1')
     expect(await countRefreshes(world)).toBe(1)
-    nowMs += 2_000
+    clock.mockReturnValue(start + 3_541_000)
     await adapter.findInvoices('1')
     expect(await countRefreshes(world)).toBe(2)
+    clock.mockRestore()
   })
 
   it('are renewed once when refused, and the call repeated once', async () => {
@@ -150,7 +143,7 @@ describe('the refresh token', () => {
 
   it('that could not be stored is stored at the next call, and not renewed again', async () => {
     const world = new World()
-    const stored: AccountingTokens[] = []
+    const stored: Tokens[] = []
     let broken = true
     const adapter = world.connect({
       saveTokens: async (tokens) => {
@@ -163,14 +156,14 @@ describe('the refresh token', () => {
     broken = false
     await adapter.findInvoices('1')
     expect(await countRefreshes(world)).toBe(1)
-    expect(stored[0]?.refreshToken).toBe((await world.look()).state.grants[REALM])
+    expect(stored[0]?.refresh_token).toBe((await world.look()).state.grants[REALM])
   })
 
   it('rotates: the old one is refused', async () => {
     const world = new World()
     await world.connect().findInvoices('1')
     const error = await fail(world.connect().findInvoices('1'))
-    expect(error.failure).toMatchObject({ kind: 'answered', endpoint: 'token', oauthError: 'invalid_grant' })
+    expect(error.failure).toMatchObject({ kind: 'response', endpoint: 'token', oauthError: 'invalid_grant' })
     expect(classify(error.failure)).toBe('grant_lost')
   })
 
@@ -180,9 +173,9 @@ describe('the refresh token', () => {
     await adapter.findInvoices('1')
     await world.steer({ action: 'revoke_grant', realm_id: REALM })
     expect(classify((await fail(adapter.findInvoices('1'))).failure)).toBe('grant_lost')
-    const refreshToken = `refresh-${REALM}-second`
-    await world.steer({ action: 'grant', realm_id: REALM, refresh_token: refreshToken })
-    await world.connect({ tokens: { refreshToken, accessToken: null, accessGoodUntilMs: 0 } }).findInvoices('1')
+    const refresh_token = `refresh-${REALM}-second`
+    await world.steer({ action: 'grant', realm_id: REALM, refresh_token: refresh_token })
+    await world.connect({ tokens: { refresh_token, access_token: null, access_good_until: 0 } }).findInvoices('1')
   })
 
   it.each([

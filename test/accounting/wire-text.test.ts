@@ -7,7 +7,7 @@ import {
   formatEmail,
   listDisplayNames,
   toDisplayName,
-} from '../../src/accounting/wire-text.ts'
+} from '../../src/accounting/invoice-payload.ts'
 import { checkName, checkTexts } from '../../src/simulators/accounting-fields.ts'
 
 describe('the name of a customer', () => {
