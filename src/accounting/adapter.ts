@@ -1,6 +1,12 @@
 import * as z from 'zod/mini'
 import { classify } from './decisions.ts'
-import { formatEmail, type InvoiceCall, type InvoiceKey, listDisplayNames } from './invoice-payload.ts'
+import {
+  formatEmail,
+  type InvoiceAmounts,
+  type InvoiceCall,
+  type InvoiceKey,
+  listDisplayNames,
+} from './invoice-payload.ts'
 import { AccountingError, sendRequest } from './transport.ts'
 
 const MINOR_VERSION = '75'
@@ -17,13 +23,13 @@ export interface AccountingSettings {
   clientSecret: string
 }
 
-/** As they are stored, encrypted. */
-export interface Tokens {
-  refresh_token: string
-  access_token: string | null
-  /** Some time before it expires, so that it does not expire on the way. */
-  access_good_until: number
-}
+/** As they are stored, encrypted. `access_good_until`: some time before it expires, so that it does not on the way. */
+export const tokensSchema = z.object({
+  refresh_token: z.string(),
+  access_token: z.nullable(z.string()),
+  access_good_until: z.number(),
+})
+export type Tokens = z.infer<typeof tokensSchema>
 
 const id = z.pipe(z.union([z.string().check(z.minLength(1), z.maxLength(64)), z.number()]), z.transform(String))
 const syncToken = z.pipe(z.union([z.string().check(z.maxLength(64)), z.number()]), z.transform(String))
@@ -50,12 +56,6 @@ const customersResponse = z.object({
 /** An invoice of the accounting system, with all of its fields. */
 type Invoice = z.infer<typeof invoice>
 
-/** An invoice after a change; total and tax as the accounting system computed them, null where they are missing. */
-interface SentInvoice extends InvoiceKey {
-  total: number | null
-  tax: number | null
-}
-
 /**
  * The client of one company's accounting system. Reuse it, since it refreshes its tokens single-flight. Every method
  * throws {@link AccountingError}, or what `saveTokens` throws.
@@ -77,7 +77,7 @@ export class AccountingAdapter {
    *
    * @param requestId 1–50 characters, never used for another body
    */
-  async sendInvoice(change: InvoiceCall, requestId: string): Promise<SentInvoice> {
+  async sendInvoice(change: InvoiceCall, requestId: string): Promise<InvoiceKey & InvoiceAmounts> {
     const query = { requestid: checkRequestId(requestId) }
     if (change.operation === 'delete') {
       const { Invoice } = await this.#call(deletedResponse, 'invoice', { operation: 'delete', ...query }, change.body)

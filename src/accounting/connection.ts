@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { CredentialsError, decryptCredentials, encryptCredentials } from '../auth/credentials.ts'
 import type { CompanyContext } from '../db/client.ts'
-import { AccountingAdapter, type Tokens } from './adapter.ts'
+import { AccountingAdapter, type Tokens, tokensSchema } from './adapter.ts'
 import { type ConnectionRow, type IntegrationRow, saveTokens, stopCompany, switchRemoteAccount } from './queries.ts'
 
 /** Attempts to store rotated tokens: the ones before are void already. */
@@ -21,34 +21,22 @@ const credentialsSchema = z.object({
   delete_mode: z._default(z.enum(['void', 'delete']), 'void'),
 })
 
-const tokensSchema = z.object({
-  /** The refresh token of the credentials they come from: another one means that the company connected anew. */
-  granted_with: z.string(),
-  refresh_token: z.string(),
-  access_token: z.nullable(z.string()),
-  access_good_until: z.number(),
-})
+/** With the refresh token of the credentials they come from: another one means that the company connected anew. */
+const storedTokensSchema = z.extend(tokensSchema, { granted_with: z.string() })
 
 /** An open connection to one company's accounting system. */
 export interface Connection {
-  /** See {@link versionOf}. */
-  version: string
+  /** `updated_at` of the integration that it was opened from. */
+  version: number
   adapter: AccountingAdapter
-  /** The item of every line. */
   itemId: string
-  /** The tax code of taxes without one of their own. */
   taxCodeId: string | null
   deleteMode: 'void' | 'delete'
 }
 
-/** The part of an integration that its connection is opened from: when it changes, the connection is opened anew. */
-export function versionOf({ base_url, settings, credentials }: IntegrationRow): string {
-  return JSON.stringify([base_url, settings, credentials])
-}
-
 /**
- * Opens the company's connection from its integration and the last stored tokens. Reuse it while {@link versionOf} stays
- * the same: it may hold rotated tokens that are not stored yet.
+ * Opens the company's connection from its integration and the last stored tokens. Reuse it until the integration
+ * is changed: it may hold rotated tokens that are not stored yet.
  *
  * @param keys the deployment's `CREDENTIALS_KEY`
  * @returns null when the credentials cannot be read; the company is then stopped
@@ -87,7 +75,7 @@ export async function openConnection(
     },
   )
   const { item_id: itemId, tax_code_id: taxCodeId, delete_mode: deleteMode } = credentials
-  return { version: versionOf(integration), adapter, itemId, taxCodeId, deleteMode }
+  return { version: integration.updated_at, adapter, itemId, taxCodeId, deleteMode }
 }
 
 /** The credentials and the token address, or why they cannot be read: a sentence without secrets. */
@@ -113,7 +101,7 @@ async function readTokens(
   const first = { refresh_token: grantedWith, access_token: null, access_good_until: 0 }
   if (encrypted === null) return first
   try {
-    const stored = tokensSchema.parse(await decryptCredentials(keys, companyId, 'accounting_sync', encrypted))
+    const stored = storedTokensSchema.parse(await decryptCredentials(keys, companyId, 'accounting_sync', encrypted))
     const { granted_with, ...tokens } = stored
     return granted_with === grantedWith ? tokens : first
   } catch {

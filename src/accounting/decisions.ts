@@ -76,21 +76,8 @@ export type Failure =
   /** Every name that a customer could have is taken by something else. */
   | { kind: 'names_taken' }
 
-export type FailureClass =
-  | 'transient'
-  | 'throttle'
-  | 'token'
-  | 'grant_lost'
-  | 'stale'
-  | 'gone'
-  | 'duplicate'
-  | 'data'
-  | 'closed_period'
-  | 'no_token_endpoint'
-  | 'names_taken'
-
 /** The classes by fault code; of a response with several, the first listed decides. */
-const CLASS_BY_CODE: readonly (readonly [FailureClass, readonly string[]])[] = [
+const CLASS_BY_CODE = [
   ['throttle', ['3001']],
   ['grant_lost', ['3100']],
   ['token', ['3200']],
@@ -100,7 +87,9 @@ const CLASS_BY_CODE: readonly (readonly [FailureClass, readonly string[]])[] = [
   ['closed_period', ['6190', '6210', '6540']],
   ['data', ['2020', '2040', '2050', '2500', '6000', '6070', '6090', '6240']],
   ['transient', ['10000']],
-]
+] as const
+
+export type FailureClass = (typeof CLASS_BY_CODE)[number][0] | 'no_token_endpoint' | 'names_taken'
 
 /** Statuses that by themselves mean that the content of the call was refused. */
 const REFUSED_CONTENT: readonly number[] = [400, 409, 413, 415, 422]
@@ -117,7 +106,7 @@ export function classify(failure: Failure): FailureClass {
   if (failure.kind !== 'response') return failure.kind
   const { status, codes } = failure
 
-  const [known] = CLASS_BY_CODE.find(([, listed]) => codes.some((code) => listed.includes(code))) ?? []
+  const [known] = CLASS_BY_CODE.find(([, listed]) => listed.some((code) => codes.includes(code))) ?? []
   // A token endpoint that refuses the refresh token leaves no other way to a token.
   if (known) return known === 'token' && failure.endpoint === 'token' ? 'grant_lost' : known
   if (status === 429) return 'throttle'
@@ -140,22 +129,14 @@ const MAX_BACKOFF_MS = 3_600_000
 
 /** What the outbox does with an event. Times are milliseconds since the epoch. */
 export type Decision =
-  /** There is nothing left to change. */
-  | { action: 'done' }
-  /** The same body under the same request id, not before `atMs`. The attempt counts. */
-  | { action: 'retry'; atMs: number }
-  /** No call of this company before `untilMs`; then as `retry`. The attempt does not count. */
-  | { action: 'pause_company'; untilMs: number }
-  /** No call of this company until its integration is changed. Every row stays. */
-  | { action: 'stop_company' }
-  /** Read the invoice, build the body anew on its `SyncToken`, send it under a new request id. The stale attempt counts. */
-  | { action: 'merge' }
-  /** Find by `DocNumber`; take over its id when {@link isOurInvoice}, else park. */
-  | { action: 'adopt' }
-  /** Out of the queue until a person looks at it or the order is edited again. */
-  | { action: 'park' }
-  /** Dead-letter: as `park`, for what cannot succeed as it is. */
-  | { action: 'dead' }
+  | { action: 'done' } // There is nothing left to change.
+  | { action: 'retry'; atMs: number } // The same body under the same request id. The attempt counts.
+  | { action: 'pause_company'; untilMs: number } // No call of this company, then a retry. The attempt does not count.
+  | { action: 'stop_company' } // No call of this company until its integration is changed. Every row stays.
+  | { action: 'merge' } // Read the invoice, build the body anew on its `SyncToken`, send it under a new request id.
+  | { action: 'adopt' } // Find by `DocNumber`; take over its id when it is our invoice, else park.
+  | { action: 'park' } // Out of the queue until a person looks at it or the order is edited again.
+  | { action: 'dead' } // Dead-letter: as `park`, for what cannot succeed as it is.
 
 export interface Situation {
   operation: Operation

@@ -15,11 +15,11 @@ import {
   buildRemoveCall,
   buildUpdateCall,
   describeDifference,
+  formatDocNumber,
   type InvoiceBody,
   type InvoiceCall,
   type InvoiceKey,
   type InvoiceSource,
-  identify,
   toDisplayName,
 } from './invoice-payload.ts'
 import { DONE, dropEvents, type EventRow, type LinkRow, loadOrder, recordStep, type StepChanges } from './queries.ts'
@@ -28,8 +28,6 @@ import { AccountingError } from './transport.ts'
 /** The delivery of one company's events. */
 export interface Delivery extends CompanyContext {
   connection: Connection
-  /** `updated_at` of the integration, stored when the company is stopped. */
-  integrationVersion: number
 }
 
 /** `again`: the order may have more to deliver; `idle`: not now; `halt`: nothing of this company can be delivered. */
@@ -105,10 +103,15 @@ async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { ca
   if (!source) return null
 
   const { client } = source
-  const customerId = client.accounting_customer_id ?? (await findCustomer(step, client))
+  const displayName = toDisplayName(client.company_name) || `Client ${client.id}`
+  const customerId =
+    client.accounting_customer_id ??
+    (await adapter.findOrCreateCustomer(displayName, client.email, crypto.randomUUID()))
   const customer = client.accounting_customer_id === null ? { clientId: client.id, customerId } : undefined
   if (findFirst) {
-    key = await findOurInvoice(step, identify(source, link?.customer_id ?? customerId))
+    const DocNumber = formatDocNumber(source.invoice.number)
+    const CustomerRef = { value: link?.customer_id ?? customerId }
+    key = await findOurInvoice(step, { DocNumber, TxnDate: source.project.created_date, CustomerRef })
     if (operation === 'delete') {
       return key && { call: buildRemoveCall(key, deleteMode), customer, link: toLink(key) }
     }
@@ -133,7 +136,8 @@ async function send(step: Step): Promise<void> {
 
 /** Carries out what is decided for a call that failed. A failure of this service counts as a transient one. */
 async function recover(step: Step, error: unknown, operation: Operation): Promise<StepResult> {
-  const { delivery, event } = step
+  const { event } = step
+  const { version } = step.delivery.connection
   const accountingError = error instanceof AccountingError ? error : null
   if (!accountingError) {
     const { company_id, order_id, id: event_id } = event
@@ -155,11 +159,9 @@ async function recover(step: Step, error: unknown, operation: Operation): Promis
     case 'pause_company':
       await record(step, { event: { last_error }, connection: { paused_until: decision.untilMs, reason: last_error } })
       return 'halt'
-    case 'stop_company': {
-      const connection = { stopped_for: delivery.integrationVersion, reason: last_error }
-      await record(step, { event: { last_error }, connection })
+    case 'stop_company':
+      await record(step, { event: { last_error }, connection: { stopped_for: version, reason: last_error } })
       return 'halt'
-    }
     case 'merge':
       await record(step, { event: { ...UNSENT, stale_attempts, last_error } })
       return 'again'
@@ -185,11 +187,6 @@ async function adopt(step: Step, last_error: string): Promise<boolean> {
   const key = await findOurInvoice(step, body)
   if (key) await record(step, { event: { ...UNSENT, last_error }, link: toLink(key) })
   return key !== null
-}
-
-function findCustomer({ delivery }: Step, { id, company_name, email }: InvoiceSource['client']): Promise<string> {
-  const displayName = toDisplayName(company_name) || `Client ${id}`
-  return delivery.connection.adapter.findOrCreateCustomer(displayName, email, crypto.randomUUID())
 }
 
 async function findOurInvoice({ delivery }: Step, wanted: InvoiceIdentity): Promise<InvoiceKey | null> {

@@ -4,9 +4,9 @@ import { listDueCompanies, optimizeDaily, removeExpiredRows } from '../db/sweep.
 import type { Env } from '../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log } from '../http/log.ts'
-import { type Connection, openConnection, versionOf } from './connection.ts'
+import { type Connection, openConnection } from './connection.ts'
 import { deliverNext, nameOf } from './deliver-order.ts'
-import { type CompanyState, type IntegrationRow, loadCompanyState, loadQueue } from './queries.ts'
+import { loadCompanyState, loadQueue } from './queries.ts'
 
 /** One run delivers at most so many orders and starts no step after so long; a run of its own continues. */
 const ORDERS_PER_RUN = 20
@@ -63,10 +63,13 @@ export class AccountingDelivery extends DurableObject<Env> {
     const endMs = Date.now() + RUN_MS
     const { integration, connectionRow, orderIds, at } = await findDue(context, ORDERS_PER_RUN)
     if (!integration || orderIds.length === 0) return at
-    const connection = await this.getConnection(context, integration, connectionRow)
-    if (!connection) return null
+    // Reused unless the integration was changed: it may hold tokens that are not stored yet.
+    if (this.connection?.version !== integration.updated_at) {
+      this.connection = await openConnection(context, this.env.CREDENTIALS_KEY, integration, connectionRow)
+    }
+    if (!this.connection) return null
 
-    const delivery = { ...context, connection, integrationVersion: integration.updated_at }
+    const delivery = { ...context, connection: this.connection }
     orders: for (const orderId of orderIds) {
       for (let step = 0; step < STEPS_PER_ORDER && Date.now() < endMs; step++) {
         const result = await deliverNext(delivery, orderId)
@@ -77,41 +80,22 @@ export class AccountingDelivery extends DurableObject<Env> {
     return (await findDue(context, 1)).at
   }
 
-  /** Reuses the connection unless the integration was changed: it may hold tokens that are not stored yet. */
-  private async getConnection(
-    context: CompanyContext,
-    integration: IntegrationRow,
-    row: CompanyState['connection'],
-  ): Promise<Connection | null> {
-    if (this.connection?.version !== versionOf(integration)) {
-      this.connection = await openConnection(context, this.env.CREDENTIALS_KEY, integration, row)
-    }
-    return this.connection
-  }
-
   private async schedule(at: number): Promise<void> {
     const planned = await this.ctx.storage.getAlarm()
     if (planned === null || at < planned) await this.ctx.storage.setAlarm(at)
   }
 }
 
-/** Orders to deliver now, at most `limit`, and when to look again (null for never). */
+/** At most `limit` orders to deliver now, and when to look again (null: not before somebody changes the company). */
 async function findDue(context: CompanyContext, limit: number) {
-  const state = await loadCompanyState(context)
-  const { integration, connection: connectionRow } = state
-  const openAt = getOpenTime(state)
-  if (openAt === null || openAt > Date.now()) return { integration, connectionRow, orderIds: [], at: openAt }
+  const { isSuspended, integration, connectionRow } = await loadCompanyState(context)
+  const waiting = { integration, connectionRow, orderIds: [] }
+  if (isSuspended || !integration || connectionRow?.stopped_for === integration.updated_at) {
+    return { ...waiting, at: null }
+  }
+  if (connectionRow && connectionRow.paused_until > Date.now()) return { ...waiting, at: connectionRow.paused_until }
   const { orderIds, nextAttemptAt } = await loadQueue(context, Date.now(), limit)
   return { integration, connectionRow, orderIds, at: orderIds.length > 0 ? Date.now() : nextAttemptAt }
-}
-
-/**
- * When a company's accounting system may next be called, in milliseconds since the epoch: 0 for now, null for not before
- * somebody changes the integration or the company is no longer suspended.
- */
-function getOpenTime({ isSuspended, integration, connection }: CompanyState): number | null {
-  if (isSuspended || !integration || connection?.stopped_for === integration.updated_at) return null
-  return connection?.paused_until ?? 0
 }
 
 /** Starts the delivery of the company's events. A call that is lost is repeated by the sweep. */

@@ -1,6 +1,5 @@
 import type { clients, invoiceItems, invoices, orders, taxes } from '../db/schema.ts'
 import { computeTotals, fromCents, lineTotal, type Totals } from '../orders/totals.ts'
-import type { InvoiceIdentity } from './decisions.ts'
 
 /** The rows that an order's invoice is made from. */
 export interface InvoiceSource {
@@ -15,40 +14,15 @@ export interface InvoiceSource {
   items: Pick<typeof invoiceItems.$inferSelect, 'title' | 'description' | 'quantity' | 'unit_price_cents' | 'taxable'>[]
 }
 
-interface SalesLine {
-  DetailType: 'SalesItemLineDetail'
-  Amount: number
-  Description?: string
-  SalesItemLineDetail: {
-    ItemRef: { value: string }
-    Qty: number
-    UnitPrice: number
-    TaxCodeRef: { value: 'TAX' | 'NON' }
-  }
-}
-
-type DiscountLine =
-  | { DetailType: 'DiscountLineDetail'; DiscountLineDetail: { PercentBased: true; DiscountPercent: number } }
-  | { DetailType: 'DiscountLineDetail'; Amount: number; DiscountLineDetail: { PercentBased: false } }
-
-/** The fields that follow the order. A sparse update sends all of them, so that a value that was cleared is cleared. */
-interface ChangingFields {
-  CustomerRef: { value: string }
-  Line: (SalesLine | DiscountLine)[]
-  TxnTaxDetail: { TotalTax: number; TxnTaxCodeRef?: { value: string } }
-  /** Sent with a discount line: whether the tax is on what the discount leaves (true) or on the whole (false). */
-  ApplyTaxAfterDiscount?: boolean
-  PrivateNote?: string
-  DueDate?: string | null
-}
-
 export interface InvoiceKey {
   Id: string
   SyncToken: string
 }
 
-export type InvoiceBody = ChangingFields & { DocNumber: string; TxnDate: string }
-export type InvoiceUpdate = ChangingFields & InvoiceKey & { sparse: true }
+type InvoiceFields = ReturnType<typeof buildFields>
+type Numbered = { DocNumber: string; TxnDate: string; PrivateNote?: string; DueDate?: string }
+export type InvoiceBody = Omit<InvoiceFields, 'PrivateNote' | 'DueDate'> & Numbered
+export type InvoiceUpdate = InvoiceFields & InvoiceKey & { sparse: true }
 
 /** One change of an invoice. Plain JSON: the outbox stores it before the first attempt and repeats it unchanged. */
 export type InvoiceCall =
@@ -59,6 +33,12 @@ export type InvoiceCall =
 /** What the accounting system must compute, in cents. */
 type ExpectedTotals = Pick<Totals, 'total' | 'tax'>
 
+/** What it did compute, in currency units; null where its response has none. */
+export interface InvoiceAmounts {
+  total: number | null
+  tax: number | null
+}
+
 /** Ids at the accounting system. */
 export interface InvoiceReferences {
   customerId: string
@@ -68,17 +48,16 @@ export interface InvoiceReferences {
   taxCodeId: string | null
 }
 
-/** The call that makes the order's invoice. */
+/** The call that creates the order's invoice. */
 export function buildCreateCall(source: InvoiceSource, references: InvoiceReferences): InvoiceCall {
-  const { project, invoice } = source
   const totals = getTotals(source)
-  const dueDate = getDueDate(source)
+  const { PrivateNote, DueDate, ...fields } = buildFields(source, totals, references)
   const body: InvoiceBody = {
-    DocNumber: formatDocNumber(invoice.number),
-    TxnDate: project.created_date,
-    ...buildAmounts(source, totals, references),
-    ...(project.description ? { PrivateNote: cleanProse(project.description) } : {}),
-    ...(dueDate ? { DueDate: dueDate } : {}),
+    DocNumber: formatDocNumber(source.invoice.number),
+    TxnDate: source.project.created_date,
+    ...fields,
+    ...(PrivateNote ? { PrivateNote } : {}),
+    ...(DueDate ? { DueDate } : {}),
   }
   return { operation: 'create', body, expected: { total: totals.total, tax: totals.tax } }
 }
@@ -86,14 +65,8 @@ export function buildCreateCall(source: InvoiceSource, references: InvoiceRefere
 /** The call that makes an existing invoice follow the order and leaves every field that is not ours as it is. */
 export function buildUpdateCall(source: InvoiceSource, references: InvoiceReferences, key: InvoiceKey): InvoiceCall {
   const totals = getTotals(source)
-  const body: InvoiceUpdate = {
-    Id: key.Id,
-    SyncToken: key.SyncToken,
-    sparse: true,
-    ...buildAmounts(source, totals, references),
-    PrivateNote: cleanProse(source.project.description ?? ''),
-    DueDate: getDueDate(source),
-  }
+  const { Id, SyncToken } = key
+  const body: InvoiceUpdate = { Id, SyncToken, sparse: true, ...buildFields(source, totals, references) }
   return { operation: 'update', body, expected: { total: totals.total, tax: totals.tax } }
 }
 
@@ -102,23 +75,11 @@ export function buildRemoveCall(key: InvoiceKey, mode: 'void' | 'delete'): Invoi
   return { operation: mode, body: { Id: key.Id, SyncToken: key.SyncToken } }
 }
 
-/** By what the order's invoice is found again when its id is unknown. */
-export function identify({ project, invoice }: InvoiceSource, customerId: string): InvoiceIdentity {
-  return {
-    DocNumber: formatDocNumber(invoice.number),
-    TxnDate: project.created_date,
-    CustomerRef: { value: customerId },
-  }
-}
-
 /**
  * Describes how the amounts that the accounting system computed differ from ours; null where they agree within a cent,
  * the most that its own rounding may differ by.
  */
-export function describeDifference(
-  { total, tax }: { total: number | null; tax: number | null },
-  expected: ExpectedTotals,
-): string | null {
+export function describeDifference({ total, tax }: InvoiceAmounts, expected: ExpectedTotals): string | null {
   if (total === null) return `The accounting system gave no total, the order has ${formatCents(expected.total)}.`
   if (differs(total, expected.total)) {
     return `The accounting system says ${total.toFixed(2)}, the order ${formatCents(expected.total)}.`
@@ -139,86 +100,73 @@ function getTotals({ items, invoice, tax }: InvoiceSource): Totals {
   return computeTotals(items, { ...invoice, taxRate: tax?.rate ?? null }, [])
 }
 
-function buildAmounts(source: InvoiceSource, totals: Totals, { customerId, itemId, taxCodeId }: InvoiceReferences) {
+/** The fields that follow the order. A sparse update sends all of them, so that a cleared value is cleared there too. */
+function buildFields(source: InvoiceSource, totals: Totals, { customerId, itemId, taxCodeId }: InvoiceReferences) {
   const { project, invoice, items } = source
   const tax = source.tax && source.tax.rate > 0 && !invoice.tax_exempt ? source.tax : null
-  const lines = items.map((item) => buildSalesLine(item, itemId, tax !== null))
   // An invoice must have a line, and an order may have none yet.
-  if (lines.length === 0) lines.push(makeSalesLine(itemId, cleanLine(project.title), 1, 0, 0, 'NON'))
+  const placeholder = { title: project.title, description: null, quantity: 1, unit_price_cents: 0, taxable: false }
+  const lines = items.length > 0 ? items : [placeholder]
   const discountLine = buildDiscountLine(invoice, totals)
   const taxCode = tax && (tax.accounting_tax_code_id ?? taxCodeId)
   return {
     CustomerRef: { value: customerId },
-    Line: discountLine ? [...lines, discountLine] : lines,
+    Line: [...lines.map((line) => buildSalesLine(line, itemId, tax !== null)), ...(discountLine ? [discountLine] : [])],
     TxnTaxDetail: {
       TotalTax: fromCents(totals.tax),
       ...(taxCode === null ? {} : { TxnTaxCodeRef: { value: taxCode } }),
     },
+    // True: the tax is on what the discount leaves; false: on the whole.
     ...(discountLine ? { ApplyTaxAfterDiscount: invoice.discount_type === 'before_tax' } : {}),
+    PrivateNote: cleanProse(project.description ?? ''),
+    DueDate: readDate(project.deadline ?? invoice.due_date),
   }
 }
 
-function buildSalesLine(item: InvoiceSource['items'][number], itemId: string, isTaxed: boolean): SalesLine {
+function buildSalesLine(item: InvoiceSource['items'][number], itemId: string, isTaxed: boolean) {
   const { title, description, quantity, unit_price_cents: priceCents } = item
   const totalCents = lineTotal(item)
-  const taxCode = item.taxable && isTaxed ? 'TAX' : 'NON'
-  const text = [cleanLine(title ?? ''), description].filter(Boolean).join('\n')
-  if (isExactProduct(quantity, priceCents, totalCents)) {
-    return makeSalesLine(itemId, text, quantity, priceCents, totalCents, taxCode)
-  }
+  const texts = [cleanLine(title ?? ''), description]
   // A rounded total is refused as a product: it becomes the price of one unit, and the text says how it was computed.
-  const product = `${quantity} × ${formatCents(priceCents)}`
-  return makeSalesLine(itemId, text ? `${product}\n${text}` : product, 1, totalCents, totalCents, taxCode)
-}
-
-function makeSalesLine(
-  itemId: string,
-  description: string,
-  quantity: number,
-  priceCents: number,
-  totalCents: number,
-  taxCode: 'TAX' | 'NON',
-): SalesLine {
+  const isExact = isExactProduct(quantity, priceCents, totalCents)
+  if (!isExact) texts.unshift(`${quantity} × ${formatCents(priceCents)}`)
+  const text = texts.filter(Boolean).join('\n')
   return {
-    DetailType: 'SalesItemLineDetail',
+    DetailType: 'SalesItemLineDetail' as const,
     Amount: fromCents(totalCents),
-    ...(description ? { Description: cleanProse(description) } : {}),
+    ...(text ? { Description: cleanProse(text) } : {}),
     SalesItemLineDetail: {
       ItemRef: { value: itemId },
-      Qty: quantity,
-      UnitPrice: fromCents(priceCents),
-      TaxCodeRef: { value: taxCode },
+      Qty: isExact ? quantity : 1,
+      UnitPrice: fromCents(isExact ? priceCents : totalCents),
+      TaxCodeRef: { value: item.taxable && isTaxed ? 'TAX' : 'NON' },
     },
   }
 }
 
-/** Whether the product is the total to the last digit, with the quantity as it is written in decimal. */
+/** Whether the product is the total to the last digit. Quantities count to 4 decimals, as in `lineTotal`. */
 function isExactProduct(quantity: number, priceCents: number, totalCents: number): boolean {
-  const [, sign = '', whole = '0', fraction = '', exponent = '0'] =
-    /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(String(quantity)) ?? []
-  const places = fraction.length - Number(exponent)
-  const digits = BigInt(`${sign}${whole}${fraction}`) * 10n ** BigInt(Math.max(-places, 0))
-  return digits * BigInt(priceCents) === BigInt(totalCents) * 10n ** BigInt(Math.max(places, 0))
+  const scaled = Math.round(quantity * 10_000)
+  return scaled / 10_000 === quantity && BigInt(scaled) * BigInt(priceCents) === BigInt(totalCents) * 10_000n
 }
 
 /**
  * A percentage is sent as such only where the accounting system, which takes it of the subtotal, computes our amount. A
  * percentage after tax, or a discount cut to the amount due, is sent as its amount.
  */
-function buildDiscountLine(invoice: InvoiceSource['invoice'], { subtotal, discount }: Totals): DiscountLine | null {
+function buildDiscountLine(invoice: InvoiceSource['invoice'], { subtotal, discount }: Totals) {
   if (discount === 0) return null
   const ofSubtotal = lineTotal({ quantity: invoice.discount_hundredths / 10_000, unit_price_cents: subtotal })
   if (invoice.discount_amount_type === 'percentage' && ofSubtotal === discount) {
-    const percent = fromCents(invoice.discount_hundredths)
-    return { DetailType: 'DiscountLineDetail', DiscountLineDetail: { PercentBased: true, DiscountPercent: percent } }
+    const DiscountPercent = fromCents(invoice.discount_hundredths)
+    return { DetailType: 'DiscountLineDetail', DiscountLineDetail: { PercentBased: true, DiscountPercent } } as const
   }
-  const amount = fromCents(discount)
-  return { DetailType: 'DiscountLineDetail', Amount: amount, DiscountLineDetail: { PercentBased: false } }
+  const Amount = fromCents(discount)
+  return { DetailType: 'DiscountLineDetail', Amount, DiscountLineDetail: { PercentBased: false } } as const
 }
 
 /** The date of a date or date-time that exists in the calendar, else null: a wrong date has the whole call refused. */
-function getDueDate({ project, invoice }: InvoiceSource): string | null {
-  const text = project.deadline ?? invoice.due_date
+function readDate(text: string | null): string | null {
   const date = /^(\d{4}-\d{2}-\d{2})(?:$|T)/.exec(text?.trim() ?? '')?.[1]
   if (!date) return null
   const time = new Date(`${date}T00:00:00Z`)

@@ -28,25 +28,20 @@ export type IntegrationRow = typeof integrations.$inferSelect
 const IS_OPEN = sql`state IN ('pending', 'sent')`
 const IS_NOT_DONE = sql`state <> 'done'`
 
-/** What decides whether a company's events may be delivered. */
-export interface CompanyState {
-  isSuspended: boolean
-  /** Null where it is missing or disabled: the events stay. */
-  integration: IntegrationRow | null
-  connection: ConnectionRow | null
-}
-
-export async function loadCompanyState({ companyId, db }: CompanyContext): Promise<CompanyState> {
-  const isEnabled = sql`${integrations.kind} = 'accounting_sync' AND ${integrations.enabled} = 1`
-  const [[company], [integration = null], [connection = null]] = await db.read([
+/** Loads what decides whether a company's events may be delivered. Without an enabled integration the events stay. */
+export async function loadCompanyState({ companyId, db }: CompanyContext) {
+  const [[company], [integration = null], [connectionRow = null]] = await db.read([
     orm.select({ suspended: companies.suspended }).from(companies).where(eq(companies.id, companyId)),
     orm
       .select()
       .from(integrations)
-      .where(and(eq(integrations.company_id, companyId), isEnabled)),
+      .where(
+        sql`${integrations.company_id} = ${companyId} AND ${integrations.kind} = 'accounting_sync'
+          AND ${integrations.enabled} = 1`,
+      ),
     orm.select().from(accountingConnections).where(eq(accountingConnections.company_id, companyId)),
   ])
-  return { isSuspended: company?.suspended ?? true, integration, connection }
+  return { isSuspended: company?.suspended ?? true, integration, connectionRow }
 }
 
 /** Rows read to find one order, since several events of one order may be due. */
@@ -101,14 +96,11 @@ async function coverAndLoad({ companyId, db }: CompanyContext, orderId: number, 
   const isOfOrder = sql`company_id = ${companyId} AND order_id = ${orderId} AND ${IS_NOT_DONE}`
   const first = sql`SELECT min(id) FROM accounting_outbox WHERE ${isOfOrder} AND state = 'pending'`
   const [covered, events, [link = null], [core], items] = await db.writeIdempotent([
-    orm
-      .update(accountingOutbox)
-      .set({ ...DONE, updated_at: nowMs })
-      .where(
-        sql`id IN (SELECT id FROM accounting_outbox WHERE ${isOfOrder} AND state = 'pending' AND id > (${first})
-          AND operation = 'update' ORDER BY id LIMIT ${COVER_LIMIT})`,
-      )
-      .returning({ id: accountingOutbox.id }),
+    updateEvents(
+      { ...DONE, updated_at: nowMs },
+      sql`id IN (SELECT id FROM accounting_outbox WHERE ${isOfOrder} AND state = 'pending' AND id > (${first})
+        AND operation = 'update' ORDER BY id LIMIT ${COVER_LIMIT})`,
+    ).returning({ id: accountingOutbox.id }),
     orm
       .select()
       .from(accountingOutbox)
@@ -151,12 +143,10 @@ function isNotDone(row: OutboxRow): row is EventRow {
 /** Ends events that another one covers. */
 export async function dropEvents({ companyId, db }: CompanyContext, ids: number[], nowMs: number): Promise<void> {
   await db.write([
-    orm
-      .update(accountingOutbox)
-      .set({ ...DONE, updated_at: nowMs })
-      .where(
-        sql`company_id = ${companyId} AND id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND state <> 'sent'`,
-      ),
+    updateEvents(
+      { ...DONE, updated_at: nowMs },
+      sql`company_id = ${companyId} AND id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND state <> 'sent'`,
+    ),
   ])
 }
 
@@ -186,30 +176,19 @@ export async function recordStep(
   const nextAttemptAt = event.next_attempt_at ?? nowMs
   await db.write([
     // Later events of the order become due with this one: a due event is one that can be delivered.
-    orm
-      .update(accountingOutbox)
-      .set({ next_attempt_at: nextAttemptAt })
-      .where(
-        sql`company_id = ${companyId} AND order_id = ${orderId} AND ${IS_NOT_DONE} AND state = 'pending' AND id <> ${id}
-          AND next_attempt_at <> ${nextAttemptAt}`,
-      ),
-    orm
-      .update(accountingOutbox)
-      .set({ ...event, updated_at: nowMs })
-      .where(sql`company_id = ${companyId} AND id = ${id} AND request_id IS ${requestId} AND ${IS_OPEN}`),
+    updateEvents(
+      { next_attempt_at: nextAttemptAt },
+      sql`company_id = ${companyId} AND order_id = ${orderId} AND ${IS_NOT_DONE} AND state = 'pending' AND id <> ${id}
+        AND next_attempt_at <> ${nextAttemptAt}`,
+    ),
+    updateEvents(
+      { ...event, updated_at: nowMs },
+      sql`company_id = ${companyId} AND id = ${id} AND request_id IS ${requestId} AND ${IS_OPEN}`,
+    ),
     ...(link === null ? [orm.delete(accountingLinks).where(isLinkOf(companyId, orderId))] : []),
     ...(link ? [upsertLink(companyId, orderId, link)] : []),
-    ...(customer
-      ? [
-          orm
-            .update(clients)
-            .set({ accounting_customer_id: customer.customerId })
-            .where(sql`company_id = ${companyId} AND id = ${customer.clientId} AND accounting_customer_linked = 0`),
-        ]
-      : []),
-    ...(connection
-      ? [orm.update(accountingConnections).set(connection).where(eq(accountingConnections.company_id, companyId))]
-      : []),
+    ...(customer ? [setCustomer(companyId, customer)] : []),
+    ...(connection ? [updateConnection(companyId, connection)] : []),
   ])
 }
 
@@ -241,10 +220,10 @@ export async function switchRemoteAccount(
       .update(clients)
       .set({ accounting_customer_id: null, accounting_customer_linked: false })
       .where(and(eq(clients.company_id, companyId), isNotNull(clients.accounting_customer_id))),
-    orm
-      .update(accountingOutbox)
-      .set({ state: 'pending', request_id: null, request_body: null })
-      .where(sql`company_id = ${companyId} AND state IN ('pending', 'sent') AND state = 'sent'`),
+    updateEvents(
+      { state: 'pending', request_id: null, request_body: null },
+      sql`company_id = ${companyId} AND ${IS_OPEN} AND state = 'sent'`,
+    ),
   ])
 }
 
@@ -255,9 +234,20 @@ export async function stopCompany({ companyId, db }: CompanyContext, stoppedFor:
 
 /** @param tokens encrypted */
 export async function saveTokens({ companyId, db }: CompanyContext, tokens: string): Promise<void> {
-  await db.write([
-    orm.update(accountingConnections).set({ tokens }).where(eq(accountingConnections.company_id, companyId)),
-  ])
+  await db.write([updateConnection(companyId, { tokens })])
+}
+
+function updateEvents(set: Partial<OutboxRow>, where: SQL) {
+  return orm.update(accountingOutbox).set(set).where(where)
+}
+
+function updateConnection(companyId: number, set: Partial<ConnectionRow>) {
+  return orm.update(accountingConnections).set(set).where(eq(accountingConnections.company_id, companyId))
+}
+
+function setCustomer(companyId: number, { clientId, customerId }: NonNullable<StepChanges['customer']>) {
+  const isNotLinked = sql`company_id = ${companyId} AND id = ${clientId} AND accounting_customer_linked = 0`
+  return orm.update(clients).set({ accounting_customer_id: customerId }).where(isNotLinked)
 }
 
 function upsertConnection(companyId: number, set: Partial<ConnectionRow>) {

@@ -46,7 +46,11 @@ interface AccountingRequest extends OutboundRequest {
  */
 export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: AccountingRequest): Promise<T> {
   const { endpoint, secrets, ...call } = request
-  const { status, body } = await fetchText(call)
+  const { status, body } = await callOutside(call, TIMEOUT_MS, async ({ status, readText }) => {
+    return { status, body: await readText(MAX_RESPONSE_BYTES) }
+  }).catch((error: unknown) => {
+    throw error instanceof OutboundError ? noResponse(error.failure) : error
+  })
   const fault = readFault(body)
   if (endpoint === 'token' && !fault && isNoTokenEndpoint(status, body)) throw noTokenEndpoint(call.url)
   if (!fault && status >= 200 && status < 300) {
@@ -62,17 +66,6 @@ export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: Accounti
     { kind: 'response', endpoint, status, codes, oauthError },
     redactSecrets(text, secrets, MAX_MESSAGE_LENGTH),
   )
-}
-
-async function fetchText(request: OutboundRequest): Promise<{ status: number; body: string }> {
-  try {
-    return await callOutside(request, TIMEOUT_MS, async ({ status, readText }) => ({
-      status,
-      body: await readText(MAX_RESPONSE_BYTES),
-    }))
-  } catch (error) {
-    throw error instanceof OutboundError ? noResponse(error.failure) : error
-  }
 }
 
 function noResponse(reason: NoResponseReason): AccountingError {

@@ -4,10 +4,9 @@ import { insertRow } from './columns.ts'
 import { accountingOutbox } from './schema.ts'
 
 /**
- * A statement for the batch of an order's change: its accounting event. It is written when the request, else the
- * company, enables the sync, the company's integration is enabled, and `when` holds. It returns a row when it is
- * written: call `deliverAccounting` after the commit. The event is due with the call of its order that is under way, so
- * that a due event can always be delivered.
+ * A statement for the batch of an order's change: writes its accounting event when the request, else the company, enables
+ * the sync, the integration is enabled, and `when` holds. It returns a row when it does: call `deliverAccounting` after
+ * the commit. The event is due with the order's call that is under way: a due event can always be delivered.
  */
 export function accountingEvent(
   { companyId, now, requested }: Placeholders<'companyId' | 'now', 'requested'>,
@@ -19,7 +18,7 @@ export function accountingEvent(
     ? sql`${requested} = 1`
     : sql`EXISTS (SELECT 1 FROM companies WHERE id = ${companyId} AND accounting_sync_enabled = 1)`
   const sentUntil = sql`coalesce((SELECT max(next_attempt_at) FROM accounting_outbox
-    WHERE ${isOfOrder(companyId, orderId)} AND state <> 'done' AND state = 'sent'), 0)`
+    WHERE company_id = ${companyId} AND order_id = ${orderId} AND state <> 'done' AND state = 'sent'), 0)`
   const due = sql`max(${now}, ${sentUntil})`
   return insertRow(
     accountingOutbox,
@@ -51,7 +50,7 @@ export const accountingColumns = {
 /** A table of one row, to be joined. */
 export function accountingSource(companyId: Placeholder, orderId: SQL): SQL {
   const newestOf = (state: string) => sql`SELECT max(id) AS id FROM accounting_outbox
-    WHERE ${isOfOrder(companyId, orderId)} AND state <> 'done' AND state = ${sql.raw(`'${state}'`)}`
+    WHERE company_id = ${companyId} AND order_id = ${orderId} AND state <> 'done' AND state = ${sql.raw(`'${state}'`)}`
   const newest = (one: string, other: string) =>
     sql`(SELECT max(id) FROM (${newestOf(one)} UNION ALL ${newestOf(other)}))`
   return sql`(SELECT event.state, event.last_error, stop.reason, link.synced_at FROM (SELECT 1)
@@ -61,8 +60,4 @@ export function accountingSource(companyId: Placeholder, orderId: SQL): SQL {
     LEFT JOIN (SELECT reason FROM accounting_connections AS c
       JOIN integrations AS i ON i.company_id = c.company_id AND i.kind = 'accounting_sync'
       WHERE c.company_id = ${companyId} AND c.stopped_for = i.updated_at) AS stop) AS accounting`
-}
-
-function isOfOrder(companyId: Placeholder, orderId: SQL): SQL {
-  return sql`company_id = ${companyId} AND order_id = ${orderId}`
 }

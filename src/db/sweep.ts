@@ -2,23 +2,17 @@ import { sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
 import { accountingOutbox, auditLog, emailThreadUploads, integrations } from './schema.ts'
 
-/*
- * What the cron trigger does: the only code that reads a whole database, across companies. With companies in several
- * databases it runs once for each.
- */
+// What the cron trigger does: the only code that reads a whole database, across companies.
 
 const DAY_MS = 86_400_000
 const UPLOAD_TTL_MS = 900_000
 
-/** Rows removed by one statement, which others wait for; an upload has up to 2 MB. */
+/** Rows that one statement removes while others wait; an upload has up to 2 MB. */
 const CHUNK_ROWS = 1_000
 const CHUNK_UPLOADS = 10
 
-/**
- * Statements for one table in one sweep, and how long they may take. 300,000 rows in 5 minutes are what 200 tokens write
- * that use all of their limit, round the clock; D1 takes at most 1,000 statements from one invocation.
- */
-const CHUNKS = 300
+/** For one table in one sweep: 300,000 rows are what 200 tokens write at their limit. D1 allows 1,000 statements. */
+const MAX_CHUNKS = 300
 const REMOVAL_MS = 60_000
 
 const OPTIMIZE_AT_MS = 3 * 3_600_000
@@ -43,19 +37,19 @@ export async function listDueCompanies(binding: D1Database, nowMs: number): Prom
 /** Removes audit rows after 90 days, delivered accounting events after 7 days and uploads after 15 minutes. */
 export async function removeExpiredRows(binding: D1Database, nowMs: number): Promise<void> {
   const orm = drizzle(binding)
-  const expiredAudit = sql`SELECT id FROM audit_log WHERE at < ${nowMs - 90 * DAY_MS} ORDER BY at LIMIT ${CHUNK_ROWS}`
-  const delivered = sql`SELECT id FROM accounting_outbox WHERE state = 'done' AND updated_at < ${nowMs - 7 * DAY_MS}
-    ORDER BY updated_at LIMIT ${CHUNK_ROWS}`
-  const expiredUploads = sql`SELECT rowid FROM email_thread_uploads WHERE created_at < ${nowMs - UPLOAD_TTL_MS}
-    ORDER BY created_at LIMIT ${CHUNK_UPLOADS}`
-  await removeInChunks(() => orm.delete(auditLog).where(sql`id IN (${expiredAudit})`), CHUNK_ROWS)
-  await removeInChunks(() => orm.delete(accountingOutbox).where(sql`id IN (${delivered})`), CHUNK_ROWS)
-  await removeInChunks(() => orm.delete(emailThreadUploads).where(sql`rowid IN (${expiredUploads})`), CHUNK_UPLOADS)
+  const audit = sql`id IN (SELECT id FROM audit_log WHERE at < ${nowMs - 90 * DAY_MS} ORDER BY at LIMIT ${CHUNK_ROWS})`
+  const delivered = sql`id IN (SELECT id FROM accounting_outbox
+    WHERE state = 'done' AND updated_at < ${nowMs - 7 * DAY_MS} ORDER BY updated_at LIMIT ${CHUNK_ROWS})`
+  const uploads = sql`rowid IN (SELECT rowid FROM email_thread_uploads
+    WHERE created_at < ${nowMs - UPLOAD_TTL_MS} ORDER BY created_at LIMIT ${CHUNK_UPLOADS})`
+  await removeInChunks(() => orm.delete(auditLog).where(audit), CHUNK_ROWS)
+  await removeInChunks(() => orm.delete(accountingOutbox).where(delivered), CHUNK_ROWS)
+  await removeInChunks(() => orm.delete(emailThreadUploads).where(uploads), CHUNK_UPLOADS)
 }
 
 async function removeInChunks(remove: () => PromiseLike<D1Result>, chunkRows: number): Promise<void> {
   const endMs = Date.now() + REMOVAL_MS
-  for (let chunk = 0; chunk < CHUNKS && Date.now() < endMs; chunk++) {
+  for (let chunk = 0; chunk < MAX_CHUNKS && Date.now() < endMs; chunk++) {
     const { meta } = await remove()
     if (meta.changes < chunkRows) return
   }
