@@ -26,9 +26,7 @@ import { DONE, dropEvents, type EventRow, type LinkRow, loadOrder, recordStep, t
 import { AccountingError } from './transport.ts'
 
 /** The delivery of one company's events. */
-export interface Delivery extends CompanyContext {
-  connection: Connection
-}
+export type Delivery = CompanyContext & { connection: Connection }
 
 /** `again`: the order may have more to deliver; `idle`: not now; `halt`: nothing of this company can be delivered. */
 export type StepResult = 'again' | 'idle' | 'halt'

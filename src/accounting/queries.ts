@@ -54,21 +54,15 @@ const EVENTS_PER_ORDER = 5
  * @returns with `nextAttemptAt`, when the next event becomes due; null when there is none
  */
 export async function loadQueue({ companyId, db }: CompanyContext, nowMs: number, limit: number) {
-  const isOfCompany = sql`company_id = ${companyId} AND ${IS_OPEN}`
-  const byTime = sql`next_attempt_at, id`
+  const openEvents = (isInTime: SQL) =>
+    orm
+      .select({ orderId: accountingOutbox.order_id, at: accountingOutbox.next_attempt_at })
+      .from(accountingOutbox)
+      .where(sql`company_id = ${companyId} AND ${IS_OPEN} AND ${isInTime}`)
+      .orderBy(sql`next_attempt_at, id`)
   const [due, [next]] = await db.read([
-    orm
-      .select({ orderId: accountingOutbox.order_id })
-      .from(accountingOutbox)
-      .where(sql`${isOfCompany} AND next_attempt_at <= ${nowMs}`)
-      .orderBy(byTime)
-      .limit(limit * EVENTS_PER_ORDER),
-    orm
-      .select({ at: accountingOutbox.next_attempt_at })
-      .from(accountingOutbox)
-      .where(sql`${isOfCompany} AND next_attempt_at > ${nowMs}`)
-      .orderBy(byTime)
-      .limit(1),
+    openEvents(sql`next_attempt_at <= ${nowMs}`).limit(limit * EVENTS_PER_ORDER),
+    openEvents(sql`next_attempt_at > ${nowMs}`).limit(1),
   ])
   const orderIds = [...new Set(due.map((row) => row.orderId))].slice(0, limit)
   return { orderIds, nextAttemptAt: next?.at ?? null }

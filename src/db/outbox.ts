@@ -17,9 +17,8 @@ export function accountingEvent(
   const isEnabled = requested
     ? sql`${requested} = 1`
     : sql`EXISTS (SELECT 1 FROM companies WHERE id = ${companyId} AND accounting_sync_enabled = 1)`
-  const sentUntil = sql`coalesce((SELECT max(next_attempt_at) FROM accounting_outbox
-    WHERE company_id = ${companyId} AND order_id = ${orderId} AND state <> 'done' AND state = 'sent'), 0)`
-  const due = sql`max(${now}, ${sentUntil})`
+  const due = sql`max(${now}, coalesce((SELECT max(next_attempt_at) FROM accounting_outbox
+    WHERE company_id = ${companyId} AND order_id = ${orderId} AND state <> 'done' AND state = 'sent'), 0))`
   return insertRow(
     accountingOutbox,
     { company_id: companyId, order_id: orderId, operation, next_attempt_at: due, created_at: now, updated_at: now },

@@ -50,8 +50,7 @@ export async function removeExpiredRows(binding: D1Database, nowMs: number): Pro
 async function removeInChunks(remove: () => PromiseLike<D1Result>, chunkRows: number): Promise<void> {
   const endMs = Date.now() + REMOVAL_MS
   for (let chunk = 0; chunk < MAX_CHUNKS && Date.now() < endMs; chunk++) {
-    const { meta } = await remove()
-    if (meta.changes < chunkRows) return
+    if ((await remove()).meta.changes < chunkRows) return
   }
 }
 

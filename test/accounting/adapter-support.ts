@@ -19,7 +19,7 @@ export async function fail(work: Promise<unknown>): Promise<AccountingError> {
 }
 
 /** A company with its customer, ready to send invoices. */
-export async function openBooks(order: Parameters<typeof makeOrder>[0] = {}) {
+export async function openAccount(order: Parameters<typeof makeOrder>[0] = {}) {
   const world = new World()
   const adapter = world.connect()
   const customerId = await adapter.findOrCreateCustomer(...ACME, 'customer')

@@ -31,7 +31,7 @@ function discountOf(body: InvoiceBody) {
 }
 
 describe('an invoice of an order', () => {
-  it('is told whole', () => {
+  it('has all fields of the order', () => {
     expect(
       build({
         discount_hundredths: 1_000,
@@ -67,7 +67,7 @@ describe('an invoice of an order', () => {
     expect(salesOf(build({ tax: null })).map((line) => line.SalesItemLineDetail.TaxCodeRef.value)).toEqual(['NON'])
   })
 
-  it('has a line of nothing while the order has none', () => {
+  it('has a placeholder line while the order has none', () => {
     expect(build({ items: [] }).Line).toEqual([
       {
         DetailType: 'SalesItemLineDetail',
@@ -87,7 +87,7 @@ describe('an invoice of an order', () => {
     expect(line).toEqual({ DetailType: 'DiscountLineDetail', DiscountLineDetail: { PercentBased: false }, Amount })
   })
 
-  it('has no discount line for a discount of nothing', () => {
+  it('has no discount line for a discount of 0', () => {
     expect(discountOf(build({ discount_hundredths: 0 }))).toBeUndefined()
   })
 
@@ -98,7 +98,7 @@ describe('an invoice of an order', () => {
     [3, 10, { Qty: 3, UnitPrice: 0.1, Amount: 0.3 }, 'Tee, black'],
     [1e-7, 100, { Qty: 1, UnitPrice: 0, Amount: 0 }, '1e-7 × 1.00\nTee, black'],
     [0, 950, { Qty: 0, UnitPrice: 9.5, Amount: 0 }, 'Tee, black'],
-  ])('%d at %d cents', (quantity, unit_price_cents, expected, description) => {
+  ])('has a line of %d at %d cents as an exact product', (quantity, unit_price_cents, expected, description) => {
     const [line] = salesOf(build({ items: [makeLine({ quantity, unit_price_cents })] }))
     const { Qty, UnitPrice } = line?.SalesItemLineDetail ?? {}
     expect({ Qty, UnitPrice, Amount: line?.Amount }).toEqual(expected)
@@ -112,7 +112,7 @@ describe('an invoice of an order', () => {
     ['next Friday', undefined],
     ['', undefined],
     [null, undefined],
-  ])('deadline %s: due %s', (deadline, expected) => {
+  ])('with the deadline %s is due %s', (deadline, expected) => {
     expect(build({ deadline }).DueDate).toBe(expected)
   })
 
@@ -121,12 +121,12 @@ describe('an invoice of an order', () => {
     ['x'.repeat(4_001), 4_000],
     [`${'x'.repeat(3_999)}😀`, 3_999],
     [`${'x'.repeat(3_998)}😀!`, 4_000],
-  ])('cuts a note to 4,000, never through a character', (description, length) => {
+  ])('has a note of at most 4,000 characters, never cut through one', (description, length) => {
     const note = build({ description }).PrivateNote ?? ''
     expect([note.length, note.isWellFormed(), description.startsWith(note)]).toEqual([length, true, true])
   })
 
-  it('has a number of at most 21 characters that keeps its end', () => {
+  it('has a number of at most 21 characters: the end of a longer one', () => {
     expect(formatDocNumber('1001')).toBe('1001')
     expect(formatDocNumber('PREFIX-2026-000000000000012345')).toBe('26-000000000000012345')
     expect(formatDocNumber(`😀${'1'.repeat(20)}`)).toBe('1'.repeat(20))
@@ -134,7 +134,7 @@ describe('an invoice of an order', () => {
 })
 
 describe('an update', () => {
-  it('clears what was cleared, and leaves number and date alone', () => {
+  it('clears what was cleared, and does not change number and date', () => {
     const order = makeOrder({ description: null, deadline: null })
     const { operation, body } = buildUpdateCall(order, REFERENCES, { Id: '9', SyncToken: '3' })
     expect(operation).toBe('update')
@@ -143,7 +143,7 @@ describe('an update', () => {
     expect(Object.keys(body)).not.toContain('TxnDate')
   })
 
-  it('removes as configured', () => {
+  it('that removes is a void or a delete as configured', () => {
     const key = { Id: '9', SyncToken: '3' }
     expect(buildRemoveCall(key, 'void')).toEqual({ operation: 'void', body: key })
     expect(buildRemoveCall(key, 'delete')).toEqual({ operation: 'delete', body: key })
@@ -203,7 +203,7 @@ describe('arithmetic', () => {
     )
   })
 
-  it('lines less discount plus tax are the total, as the other side adds them up', () => {
+  it('lines less discount plus tax are the total, as the accounting system adds them up', () => {
     fc.assert(
       fc.property(orders, (order) => {
         const { body, expected } = buildCreate(order)
@@ -223,7 +223,7 @@ describe('arithmetic', () => {
     )
   })
 
-  it('a percentage before tax is told as a percentage', () => {
+  it('a percentage before tax is sent as a percentage', () => {
     fc.assert(
       fc.property(orders, (order) => {
         const { discount_amount_type, discount_type, discount_hundredths } = order.invoice
@@ -238,7 +238,7 @@ describe('arithmetic', () => {
     )
   })
 
-  it('texts fit, and are well formed where they were', () => {
+  it('texts fit, and stay well formed', () => {
     fc.assert(
       fc.property(fc.integer({ min: 3_980, max: 4_010 }), fc.string({ unit: 'grapheme' }), (filler, end) => {
         const description = `${'x'.repeat(filler)}${end}`
@@ -251,7 +251,7 @@ describe('arithmetic', () => {
     )
   })
 
-  it('survives being stored and read back unchanged, so that a retry is identical', () => {
+  it('a stored call is read back unchanged, so that a retry is identical', () => {
     fc.assert(
       fc.property(orders, (order) => {
         const text = JSON.stringify(buildCreateCall(order, REFERENCES))

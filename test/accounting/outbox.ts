@@ -41,8 +41,8 @@ export interface Order {
 }
 
 /**
- * An outbox of the simplest kind, to play the pure parts and the adapter against the simulator: what it keeps in
- * `orders`, `rows`, `customers` and `tokens` is taken as stored, everything else is lost when it crashes.
+ * An outbox of the simplest kind, to run the pure parts and the adapter against the simulator: `orders`,
+ * `rows`, `customers` and `tokens` count as stored, everything else is lost when it crashes.
  */
 export class Outbox {
   readonly world = new World()
@@ -133,7 +133,7 @@ export class Outbox {
     }
   }
 
-  /** Fixes the body of a row; false when there is nothing to tell. */
+  /** Fixes the body of a row; false when there is nothing to deliver. */
   private async freeze(order: Order, row: Row, asked: Operation, findFirst: boolean): Promise<boolean> {
     let operation = asked
     const { company_name: displayName, email } = order.source.client

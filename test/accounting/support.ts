@@ -5,7 +5,7 @@ import { CREDENTIALS, type Steering } from '../../src/simulators/accounting-data
 import type { Fault } from '../../src/simulators/kit.ts'
 import { look, spoil } from '../../src/simulators/steer.ts'
 
-export interface Books {
+export interface Account {
   // biome-ignore lint/suspicious/noExplicitAny: tests look into invoices freely
   invoices: Record<string, any>
   voided: string[]
@@ -19,13 +19,13 @@ export interface Books {
 interface State {
   grants: Record<string, string | null>
   accessTokens: Record<string, unknown>
-  realms: Record<string, Books>
+  realms: Record<string, Account>
 }
 
 export const REALM = CREDENTIALS.realm_id
 /** The calls that create, change or remove an invoice, as a fault matches them. */
 export const INVOICE_POST = '^POST /v3/company/\\d+/invoice'
-const EMPTY_BOOKS: Books = { invoices: {}, voided: [], deleted: [], customers: {}, changes: [], misused: [] }
+const EMPTY_ACCOUNT: Account = { invoices: {}, voided: [], deleted: [], customers: {}, changes: [], misused: [] }
 
 /** A company at the simulator that no other test shares. */
 export class World {
@@ -60,15 +60,15 @@ export class World {
   async steer(order: Steering): Promise<void> {
     const response = await fetch(`${this.baseUrl}/__books`, { method: 'POST', body: JSON.stringify(order) })
     const text = await response.text()
-    if (!response.ok) throw new Error(`The books answered ${response.status}: ${text}`)
+    if (!response.ok) throw new Error(`The simulator responded with ${response.status}: ${text}`)
   }
 
   async look() {
     return look<State>(this.baseUrl)
   }
 
-  async books(): Promise<Books> {
-    return (await this.look()).state.realms[REALM] ?? EMPTY_BOOKS
+  async account(): Promise<Account> {
+    return (await this.look()).state.realms[REALM] ?? EMPTY_ACCOUNT
   }
 
   /** `METHOD path` of every call to the system itself. */

@@ -12,7 +12,7 @@ async function countRefreshes(world: World): Promise<number> {
 }
 
 describe('access tokens', () => {
-  it('are asked for when there is none, and used for all that follows', async () => {
+  it('are requested when there is none, and reused', async () => {
     const world = new World()
     const adapter = world.connect()
     await adapter.findInvoices('1')
@@ -26,7 +26,7 @@ describe('access tokens', () => {
     expect(await countRefreshes(world)).toBe(1)
   })
 
-  it('are asked for as the protocol says', async () => {
+  it('are requested as the protocol says', async () => {
     const world = new World()
     await world.connect().findInvoices('1')
     const { calls } = await world.look()
@@ -41,7 +41,7 @@ describe('access tokens', () => {
     })
   })
 
-  it('are asked for at the address that is configured', async () => {
+  it('are requested at the configured address', async () => {
     const world = new World()
     const tokenUrl = `${world.baseUrl}/elsewhere`
     await world.spoil({ match: '^POST /elsewhere', status: 400, body: '{"error":"invalid_grant"}' })
@@ -49,7 +49,7 @@ describe('access tokens', () => {
     expect(classify(error.failure)).toBe('grant_lost')
   })
 
-  it('are asked for at the token host where the API host gives none', async () => {
+  it('are requested at the token host where the API host has no token endpoint', async () => {
     const world = new World()
     await world.steer({ action: 'move_tokens' })
     await world.connect({ settings: { ...world.settings(), tokenUrl: world.tokenUrl } }).findInvoices('1')
@@ -61,7 +61,7 @@ describe('access tokens', () => {
     ['https://sandbox-quickbooks.api.intuit.com', 'https://oauth.platform.intuit.com/oauth2/v1/tokens/bearer'],
     ['https://accounting.example/api', 'https://accounting.example/api/oauth2/v1/tokens/bearer'],
     ['https://constructor', 'https://constructor/oauth2/v1/tokens/bearer'],
-  ])('are asked for, with the API at %s, at %s', (baseUrl, tokenUrl) => {
+  ])('are requested, with the API at %s, at %s', (baseUrl, tokenUrl) => {
     expect(getDefaultTokenUrl(baseUrl)).toBe(tokenUrl)
   })
 
@@ -82,7 +82,7 @@ describe('access tokens', () => {
     )
   })
 
-  it('are renewed before they run out', async () => {
+  it('are renewed before they expire', async () => {
     const world = new World()
     const start = Date.now()
     const clock = vi.spyOn(Date, 'now').mockReturnValue(start)
@@ -115,7 +115,7 @@ describe('access tokens', () => {
     expect(await countRefreshes(world)).toBe(3)
   })
 
-  it('are renewed once for many calls at once', async () => {
+  it('are renewed once for concurrent calls', async () => {
     const world = new World()
     const adapter = world.connect()
     await Promise.all(['1', '2', '3', '4'].map((number) => adapter.findInvoices(number)))
@@ -167,7 +167,7 @@ describe('the refresh token', () => {
     expect(classify(error.failure)).toBe('grant_lost')
   })
 
-  it('is good again once the company connects anew', async () => {
+  it('is valid again once the company connects anew', async () => {
     const world = new World()
     const adapter = world.connect()
     await adapter.findInvoices('1')
@@ -185,7 +185,7 @@ describe('the refresh token', () => {
     ['a throttled token endpoint', 'throttle', SPOILT.throttled, null],
     ['a throttled token endpoint with a page', 'throttle', { status: 429, body: '<html>Slow</html>' }, null],
     ['a refusal', 'grant_lost', { status: 404, body: '{"error":"invalid_client"}' }, null],
-    ['no token in the answer', 'transient', { status: 200, body: '{}' }, null],
+    ['no token in the response', 'transient', { status: 200, body: '{}' }, null],
   ])('%s: %s', async (_name, expected, fault, secret) => {
     const world = new World()
     if (Object.keys(fault).length > 0) await world.spoil({ match: TOKEN, ...fault })
