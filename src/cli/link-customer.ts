@@ -1,5 +1,5 @@
 import { asc, eq, sql } from 'drizzle-orm'
-import { cleanLine } from '../accounting/wire-text.ts'
+import { cleanLine } from '../accounting/invoice-payload.ts'
 import { clients, companies } from '../db/schema.ts'
 import { retryOrdersOf } from './accounting-notices.ts'
 import { CommandError } from './command.ts'

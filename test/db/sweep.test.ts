@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { sweep } from '../../src/accounting/sweep.ts'
-import { trim } from '../../src/db/sweep.ts'
+import { sweep } from '../../src/accounting/delivery.ts'
+import { removeExpiredRows } from '../../src/db/sweep.ts'
 import type { Env } from '../../src/env.ts'
 import { migrate, mintCompany, sql } from '../support/app.ts'
 
@@ -41,13 +41,13 @@ describe('the removal of old rows', () => {
       id,
       NOW - 90 * DAY_MS - 1,
     )
-    await trim(env.DB, NOW)
+    await removeExpiredRows(env.DB, NOW)
     expect(await sql('SELECT count(*) AS n FROM audit_log')).toEqual([{ n: 10 }])
   })
 
   it('is bounded in statements, and removes in one sweep what 200 tokens may write until the next', async () => {
     const { binding, statements } = endlessDatabase()
-    await trim(binding, NOW)
+    await removeExpiredRows(binding, NOW)
     const ofAudit = statements.filter((text) => text.includes('audit_log'))
     expect(ofAudit.length * 1_000).toBeGreaterThanOrEqual(200 * 5 * 300)
     // D1 accepts at most 1,000 statements from one invocation.
