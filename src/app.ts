@@ -13,8 +13,7 @@ import { BUDGET_MS, DeadlineError, withDeadline } from './http/deadline.ts'
 import { honoPath, type Route } from './http/endpoint.ts'
 import { ApiError, errorResponse, notFound } from './http/errors.ts'
 import { log } from './http/log.ts'
-import { routes as threadContext } from './mail/context/routes.ts'
-import { routes as emailThreads } from './mail/threads/routes.ts'
+import { routes as mail } from './mail/routes.ts'
 import { routes as orders } from './orders/routes.ts'
 import { routes as products } from './products/routes.ts'
 import { rateLimit } from './rate-limit/middleware.ts'
@@ -154,6 +153,6 @@ function describe(thrown: unknown): string {
   return [thrown.name, isHarmless ? message : '', ...frames.slice(0, 6)].filter(Boolean).join(' | ')
 }
 
-export const routes = [...clients, ...orders, ...products, ...threadContext, ...emailThreads, ...files]
+export const routes = [...clients, ...orders, ...products, ...mail, ...files]
 
 export const app = createApp(contracts, routes)

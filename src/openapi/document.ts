@@ -4,8 +4,7 @@ import { documentation as files } from '../files/documentation.ts'
 import { BODY_LIMIT_BYTES } from '../http/body.ts'
 import type { Contract, Documentation } from '../http/contract.ts'
 import { ApiError, ERRORS, type ErrorKind } from '../http/errors.ts'
-import { documentation as context } from '../mail/context/documentation.ts'
-import { documentation as threads } from '../mail/threads/documentation.ts'
+import { documentation as mail } from '../mail/documentation.ts'
 import { documentation as orders } from '../orders/documentation.ts'
 import { documentation as products } from '../products/documentation.ts'
 import { errorResponseName, errorResponses, errorSchema } from './errors.ts'
@@ -25,7 +24,7 @@ const tags: Record<string, string> = {
   Files: `The stored files of an order. To store an attachment of a mail thread: request an upload URL; \`PUT\` the bytes to its \`uploadUrl\` with the \`contentType\` of the response and without the token (200 when stored; errors are the storage's own, in XML); then store the thread again with the response's \`key\` as the \`storage_key\` of that attachment. Names within a thread must differ, or the later file replaces the earlier. Stored files can be listed here; to read their bytes, use the storage.`,
 }
 
-const all: Record<string, Documentation> = { ...clients, ...orders, ...products, ...context, ...threads, ...files }
+const all: Record<string, Documentation> = { ...clients, ...orders, ...products, ...mail, ...files }
 
 /** @throws Error for an endpoint without documentation */
 export function documentationOf({ operationId }: Pick<Contract, 'operationId'>): Documentation {
