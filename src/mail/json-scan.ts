@@ -1,16 +1,15 @@
 import { Buffer } from 'node:buffer'
 
-/** What a JSON value is. */
 export type Kind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null'
 
 /** The value of one member of an object. */
 export interface Member {
-  /** JSON text: a part of the bytes that were scanned. */
+  /** JSON text: a view of the scanned bytes. */
   text: Uint8Array
   kind: Kind
   /** Elements of an array, else 0. */
   count: number
-  /** Where elements are that are not of the kind asked for, the first 1,000 of them. */
+  /** The indices of elements that are not of the wanted kind, the first 1,000 of them. */
   misfits: number[]
 }
 
@@ -19,10 +18,10 @@ export class JsonError extends Error {
   override name = 'JsonError'
 }
 
-const MISFITS_KEPT = 1_000
+const MAX_MISFITS = 1_000
 
 /** A wanted name may be written with every character as `\uXXXX`. */
-const NAME_BYTES_MAX = 6 * 32
+const MAX_NAME_BYTES = 6 * 32
 
 const QUOTE = 0x22
 const COMMA = 0x2c
@@ -37,28 +36,28 @@ const LOWER_U = 0x75
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 
-/** What a byte may be: a digit, a hexadecimal digit, an escape's letter, white space. */
+/** The classes of a byte: digit, hexadecimal digit, letter of an escape, white space. */
 const DIGIT = 1
 const HEX = 2
 const ESCAPE = 4
 const SPACE = 8
 const CLASS = classify()
 
-/** 1 for what may stand in a string as it is. */
+/** 1 for a byte that a string may contain unescaped. */
 const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte >= 0x20 && byte !== QUOTE && byte !== BACKSLASH ? 1 : 0,
 )
 
 /**
  * Finds the values of the named members of a JSON object without building any: time is linear in the bytes (about 1 GB
- * a second), memory is one byte per level of depth. Accepts exactly what `JSON.parse` accepts, given bytes that are
- * UTF-8; of two members with one name the last counts, as there.
+ * a second), memory is one byte per level of depth. Accepts exactly what `JSON.parse` accepts; of two members with one
+ * name the last counts, as there.
  *
- * @param wanted names, at most 32 ASCII characters each; for an array, the kind that its elements should be
- * @param known members that an earlier scan for the same names found: an array with the same bytes is not read through
- *   again, it is the known member itself
- * @returns the members that are there, or null when the bytes are JSON but no object
- * @throws JsonError when they are not JSON
+ * @param bytes UTF-8
+ * @param wanted names of at most 32 ASCII characters; for an array, the kind that its elements should be
+ * @param known members of an earlier scan for the same names: an array with the same bytes is returned from there
+ * @returns the members that exist, or null when the bytes are JSON but not an object
+ * @throws JsonError when the bytes are not JSON
  */
 export function scanObject<Name extends string>(
   bytes: Uint8Array,
@@ -108,7 +107,7 @@ function scanMember(bytes: Uint8Array, start: number, elements: Kind | null): Me
   if (bytes[at] !== CLOSE_ARRAY) {
     for (;;) {
       const end = skipValue(bytes, at)
-      if (elements !== null && kindAt(bytes, at) !== elements && misfits.length < MISFITS_KEPT) misfits.push(count)
+      if (elements !== null && kindAt(bytes, at) !== elements && misfits.length < MAX_MISFITS) misfits.push(count)
       count++
       at = skipSpace(bytes, end)
       if (bytes[at] !== COMMA) break
@@ -118,20 +117,20 @@ function scanMember(bytes: Uint8Array, start: number, elements: Kind | null): Me
   return { text: textTo(expect(bytes, at, CLOSE_ARRAY)), kind, count, misfits }
 }
 
-/** Whether an array stands here again. Its last bracket ends it; a number could go on. */
+/** Whether the same array begins here. Its last bracket ends it, whereas a number could have more digits. */
 function isAt(bytes: Uint8Array, start: number, { text, kind }: Member): boolean {
   return kind === 'array' && Buffer.compare(bytes.subarray(start, start + text.length), text) === 0
 }
 
-/** The name between two quotes; empty for one that is too long to be wanted. */
+/** The name between two quotes; empty for one that is longer than any wanted name. */
 function nameOf(bytes: Uint8Array, start: number, end: number): string {
-  if (end - start - 2 > NAME_BYTES_MAX) return ''
-  // Bytes over 0x7f become other characters than they are; no wanted name has any.
+  if (end - start - 2 > MAX_NAME_BYTES) return ''
+  // Bytes over 0x7f are decoded wrongly; no wanted name has any.
   const text = String.fromCharCode(...bytes.subarray(start, end))
   return text.includes('\\') ? String(JSON.parse(text)) : text.slice(1, -1)
 }
 
-/** The place behind a value of any depth. */
+/** The position after a value of any depth. */
 function skipValue(bytes: Uint8Array, start: number): number {
   let at = start
   let depth = 0
@@ -173,7 +172,7 @@ function grow(open: Uint8Array): Uint8Array<ArrayBuffer> {
   return larger
 }
 
-/** The place of the value that a name stands before. */
+/** The position of the value that follows a name. */
 function skipName(bytes: Uint8Array, at: number): number {
   return skipSpace(bytes, expect(bytes, skipSpace(bytes, skipString(bytes, at)), COLON))
 }
@@ -181,7 +180,7 @@ function skipName(bytes: Uint8Array, at: number): number {
 function skipString(bytes: Uint8Array, start: number): number {
   let at = expect(bytes, start, QUOTE)
   for (;;) {
-    // Nearly all bytes of a thread pass here. Behind the last one stands 0, which is not plain.
+    // Nearly all bytes of a thread pass here. Past the end counts as 0, which is not plain.
     while (IS_PLAIN[bytes[at] ?? 0] === 1) at++
     if (bytes[at] !== BACKSLASH) return expect(bytes, at, QUOTE)
     if (bytes[at + 1] === LOWER_U) {
@@ -258,7 +257,7 @@ function kindAt(bytes: Uint8Array, at: number): Kind {
   }
 }
 
-/** Behind the last byte nothing is of any class. */
+/** False past the end. */
 function is(bytes: Uint8Array, at: number, which: number): boolean {
   return at < bytes.length && ((CLASS[bytes[at] ?? 0] ?? 0) & which) !== 0
 }

@@ -40,8 +40,7 @@ export function contextResponse(row: ThreadContextRow): Response {
 }
 
 /**
- * The email thread of the contract. A large one is streamed, so that it is never in memory as a whole: the lease is held
- * until the response was sent, failed or was canceled. A failure aborts the stream: the caller never sees a complete body.
+ * The email thread of the contract.
  *
  * @param thread.segments those that the response needs: of the content, unless it was sent, and of texts
  * @param thread.input what was just written: its content and texts need not be read
@@ -51,70 +50,70 @@ export async function threadResponse(
   thread: { row: ThreadRow; segments: readonly Segment[]; input?: ThreadInput; headers?: Record<string, string> },
   lease: Lease,
 ): Promise<Response> {
-  const headers = { ...HEADERS, ...thread.headers }
-  const parts = partsOf(thread.row, thread.segments, thread.input)
-  const isSmall = thread.row.content_bytes < SMALL_BODY_BYTES && parts.every(isSmallPart)
-  if (isSmall) return new Response(Buffer.concat(parts.map(textOf)), { headers })
+  const { row, segments, input, headers } = thread
+  const parts = partsOf(row, segments, input)
+  const isSmall = row.content_bytes < SMALL_BODY_BYTES && parts.every(isSmallPart)
+  const body = isSmall ? Buffer.concat(parts.map(textOf)) : await streamParts(context, row, parts, lease)
+  return new Response(body, { headers: { ...HEADERS, ...headers } })
+}
 
+/**
+ * Streams the text of each part, so that the response is never in memory as a whole: segments that were not read are
+ * read when their turn comes, some at a time. A failure aborts the stream: the caller never sees a complete body.
+ *
+ * @param lease held until the response was sent, failed or was canceled
+ */
+async function streamParts(
+  context: RequestContext,
+  row: ThreadRow,
+  parts: Part[],
+  lease: Lease,
+): Promise<ReadableStream> {
   // A request that holds its body has room for the parts of it.
   const sendingBytes = Math.max(lease.bytes, SENDING_BYTES)
   await lease.resize(Math.max(lease.bytes, parts.some(isUnread) ? READING_BYTES : SENDING_BYTES))
   lease.isStreaming = true
   // A write to a stream of the runtime's own resolves when the caller has read the piece.
   const { readable, writable } = new IdentityTransformStream()
-  const sending = sendParts(context, thread.row, parts, { lease, sendingBytes, writer: writable.getWriter() })
-  // Kept alive until it ends: only then does it notice that the caller has gone.
-  context.waitUntil(sending)
-  return new Response(readable, { headers })
-}
-
-/**
- * Sends the text of each part. Segments that were not read are read when their turn comes, some at a time; a wait for
- * memory then ends with the response's deadline. The data of a part is dropped as soon as its text is made.
- */
-async function sendParts(
-  context: RequestContext,
-  row: ThreadRow,
-  parts: Part[],
-  {
-    lease,
-    sendingBytes,
-    writer,
-  }: { lease: Lease; sendingBytes: number; writer: WritableStreamDefaultWriter<Uint8Array> },
-): Promise<void> {
+  const writer = writable.getWriter()
   const abort = (error: unknown) => void writer.abort(error).catch(() => undefined)
-  const deadlineMs = bodyBudgetMs(
-    parts.reduce((bytes, part) => bytes + (isSegment(part) ? SEGMENT_BYTES : part.length), 0),
-  )
+  const deadlineMs = bodyBudgetMs(parts.reduce((bytes, part) => bytes + maxTextBytes(part), 0))
   const timer = setTimeout(() => abort(new DeadlineError(deadlineMs)), deadlineMs)
-  try {
-    for (const [index, part] of parts.entries()) {
-      if (isUnread(part)) {
-        await lease.resize(Math.max(sendingBytes, READING_BYTES), Number.POSITIVE_INFINITY)
-        await readSegments(context, row, batchFrom(parts, index))
+  const send = async () => {
+    try {
+      for (const [index, part] of parts.entries()) {
+        if (isUnread(part)) {
+          // The response's deadline ends this wait.
+          await lease.resize(Math.max(sendingBytes, READING_BYTES), Number.POSITIVE_INFINITY)
+          await readSegments(context, row, batchFrom(parts, index))
+        }
+        const text = textOf(part)
+        if (isSegment(part)) part.data = null
+        await lease.resize(sendingBytes)
+        await writer.write(text)
+        if (isSegment(part)) releaseBytes(text)
       }
-      const text = textOf(part)
-      if (isSegment(part)) part.data = null
-      await lease.resize(sendingBytes)
-      await writer.write(text)
-      if (isSegment(part)) releaseBytes(text)
+      await writer.close()
+    } catch (error) {
+      abort(error)
+      const reason = error instanceof Error ? error.name : typeof error
+      log('stream_failed', { request_id: context.requestId, reason })
+    } finally {
+      clearTimeout(timer)
+      lease.release()
     }
-    await writer.close()
-  } catch (error) {
-    abort(error)
-    log('stream_failed', { request_id: context.requestId, reason: error instanceof Error ? error.name : typeof error })
-  } finally {
-    clearTimeout(timer)
-    lease.release()
   }
+  // Kept alive until it ends: only then does it notice that the caller has gone.
+  context.waitUntil(send())
+  return readable
 }
 
-/** The segment at this place, and those of its field behind it that are small enough to be read with it. */
+/** The segment at this place, and the unread ones behind it that are small enough to be read with it. */
 function batchFrom(parts: readonly Part[], index: number): Segment[] {
   const batch: Segment[] = []
   let bytes = 0
   for (const part of parts.slice(index)) {
-    if (!isSegment(part) || part.data !== null || part.field !== (batch[0] ?? part).field) break
+    if (!isUnread(part)) break
     bytes += part.bytes
     if (batch.length > 0 && bytes > READ_AT_ONCE_BYTES) break
     batch.push(part)
@@ -124,18 +123,14 @@ function batchFrom(parts: readonly Part[], index: number): Segment[] {
 
 function partsOf(row: ThreadRow, segments: readonly Segment[], input?: ThreadInput): Part[] {
   const { id, account_email, legacy_thread_id, message_count, deleted } = row
-  const start = JSON.stringify({
-    id,
-    account_email,
-    legacy_thread_id,
-    message_count,
+  const times = {
     first_message_at: isoTimeOrNull(row.first_message_at),
     last_message_at: isoTimeOrNull(row.last_message_at),
     last_synced_at: isoTime(row.last_synced_at),
     created_at: isoTime(row.created_at),
     updated_at: isoTime(row.updated_at),
-    deleted,
-  })
+  }
+  const start = JSON.stringify({ id, account_email, legacy_thread_id, message_count, ...times, deleted })
   const stored = (name: string) => segments.filter(({ field }) => field === name)
   const texts = TEXT_FIELDS.flatMap((field): Part[] => {
     const text = input?.texts[field] ?? row[field] ?? 'null'
@@ -149,13 +144,17 @@ function isSegment(part: Part): part is Segment {
   return typeof part === 'object' && 'position' in part
 }
 
-function isUnread(part: Part): boolean {
+function isUnread(part: Part): part is Segment {
   return isSegment(part) && part.data === null
 }
 
 function textOf(part: Part): Uint8Array {
   if (typeof part === 'string') return encoder.encode(part)
   return isSegment(part) ? fromSegment(part.data ?? '') : part
+}
+
+function maxTextBytes(part: Part): number {
+  return isSegment(part) ? SEGMENT_BYTES : part.length
 }
 
 /** How much text the segments of another field than the content hold is not known. */

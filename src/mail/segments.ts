@@ -9,15 +9,13 @@ import { releaseBytes } from '../http/memory.ts'
  */
 export const SEGMENT_BYTES = 1_400_000
 
-/** The quickest: HTML mail shrinks to a sixth at about 300 MB a second, and the next levels gain little. */
-const QUALITY = 1
+/** The fastest quality: HTML mail shrinks to a sixth at about 300 MB a second, and the next levels gain little. */
+const PARAMS = { [constants.BROTLI_PARAM_QUALITY]: 1 }
 
-const PARAMS = { [constants.BROTLI_PARAM_QUALITY]: QUALITY }
-
-/** What is made in one buffer need not be copied from several, which would all be garbage. */
+/** With one output buffer, none is copied from several that all become garbage. */
 const SPARE_BYTES = 16_384
 
-/** Text as what one row each may hold. Cuts anywhere, even inside a character: only all of them together are text. */
+/** The text as values of one row each, lazily. Cuts anywhere, even inside a character: only all together are text. */
 export function* toSegments(pieces: readonly Uint8Array[]): Generator<string> {
   for (const part of cut(pieces, SEGMENT_BYTES)) {
     const compressed = brotliCompressSync(part, { params: PARAMS, chunkSize: part.length + SPARE_BYTES })
@@ -26,17 +24,17 @@ export function* toSegments(pieces: readonly Uint8Array[]): Generator<string> {
   }
 }
 
-/** The part of the text that one of {@link toSegments} holds. */
+/** The part of the text that a segment of {@link toSegments} holds. */
 export function fromSegment(segment: string): Uint8Array {
   const compressed = Uint8Array.fromBase64(segment)
-  // Mail grows to the sixfold.
+  // Mail grows sixfold.
   const chunkSize = Math.min(SEGMENT_BYTES, 8 * compressed.length) + SPARE_BYTES
   const text = brotliDecompressSync(compressed, { maxOutputLength: SEGMENT_BYTES, chunkSize })
   releaseBytes(compressed)
   return text
 }
 
-/** SHA-256 of the pieces as one, lower-case hex. */
+/** SHA-256 of the concatenated pieces, lower-case hex. */
 export function hashOf(pieces: readonly Uint8Array[]): string {
   const hash = createHash('sha256')
   for (const piece of pieces) hash.update(piece)
