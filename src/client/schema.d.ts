@@ -197,7 +197,7 @@ export interface paths {
         };
         /**
          * Read a whole email thread
-         * @description The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The answer carries an `ETag`, a weak one where it may be compressed; send it back in `If-None-Match` and an unchanged thread answers 304 without a body.
+         * @description The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The response has an `ETag`, a weak one where it may be compressed; send it back in `If-None-Match`, and an unchanged thread gives 304 without a body.
          *
          *     Permission: `mail:read`.
          */

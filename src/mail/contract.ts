@@ -28,15 +28,16 @@ const threadContext = z
   })
   .check(z.meta({ id: 'ThreadContext', description: 'What the CRM remembers of a mail thread.' }))
 
-/** 25 MiB: at least 20 MiB of messages, whatever stands around them. */
+/** 25 MiB: at least 20 MiB of messages, with everything around them. */
 const BODY_LIMIT_BYTES = 26_214_400
 
 const MAX_EMAIL = 320
 const lowerCase = z.transform((email: string) => email.toLowerCase())
-export const accountEmail = z.pipe(z.email().check(z.maxLength(MAX_EMAIL)), lowerCase)
+const email = z.email().check(z.maxLength(MAX_EMAIL))
+export const accountEmail = z.pipe(email, lowerCase)
 
-const aText = z.nullable(z.string())
-const givenTime = z.nullish(z.iso.datetime({ offset: true }))
+const nullableText = z.nullable(z.string())
+const inputTime = z.nullish(z.iso.datetime({ offset: true }))
 const message = z
   .record(z.string(), z.json())
   .check(z.meta({ id: 'Message', description: 'A message, as it was sent: any object.' }))
@@ -50,13 +51,13 @@ const emailThread = z
     id: z.uuid(),
     account_email: z.string().check(z.describe('The mailbox that was synced, lower-case.')),
     legacy_thread_id: z.string(),
-    mail_thread_id: aText.check(z.describe('The canonical thread id, where it differs.')),
-    subject: aText,
-    snippet: aText.check(z.describe('A short preview.')),
+    mail_thread_id: nullableText.check(z.describe('The canonical thread id, where it differs.')),
+    subject: nullableText,
+    snippet: nullableText.check(z.describe('A short preview.')),
     message_count: z.int().check(z.nonnegative(), z.describe('The length of `messages`.')),
     first_message_at: z.nullable(dateTime),
     last_message_at: z.nullable(dateTime),
-    mail_history_id: aText.check(z.describe('For incremental sync.')),
+    mail_history_id: nullableText.check(z.describe('For incremental sync.')),
     last_synced_at: dateTime,
     created_at: dateTime,
     updated_at: dateTime,
@@ -68,17 +69,17 @@ const one = z.strictObject({ email_thread: emailThread })
 
 const newThread = z
   .object({
-    account_email: z.email().check(z.maxLength(320), z.describe('The mailbox that was synced; stored lower-case.')),
+    account_email: email.check(z.describe('The mailbox that was synced; stored lower-case.')),
     messages: z.array(message).check(z.describe('All messages of the thread, on every call; `[]` for none.')),
     participants: z.optional(z.array(participant)).check(z.describe('Left out: `[]`.')),
     labels: z.optional(z.array(z.string())).check(z.describe('Left out: `[]`.')),
-    subject: z.optional(aText),
-    snippet: z.optional(aText).check(z.describe('A short preview.')),
-    mail_thread_id: z.optional(aText).check(z.describe('The canonical thread id, where it differs.')),
-    first_message_at: givenTime,
-    last_message_at: givenTime,
-    mail_history_id: z.optional(aText).check(z.describe('For incremental sync.')),
-    last_synced_at: givenTime.check(z.describe('Left out or null: the time of the server.')),
+    subject: z.optional(nullableText),
+    snippet: z.optional(nullableText).check(z.describe('A short preview.')),
+    mail_thread_id: z.optional(nullableText).check(z.describe('The canonical thread id, where it differs.')),
+    first_message_at: inputTime,
+    last_message_at: inputTime,
+    mail_history_id: z.optional(nullableText).check(z.describe('For incremental sync.')),
+    last_synced_at: inputTime.check(z.describe('Left out or null: the time of the server.')),
   })
   .check(
     z.meta({

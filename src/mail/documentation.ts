@@ -86,7 +86,7 @@ export const documentation = {
   readEmailThread: {
     summary: 'Read a whole email thread',
     description:
-      'The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The answer carries an `ETag`, a weak one where it may be compressed; send it back in `If-None-Match` and an unchanged thread answers 304 without a body.',
+      'The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The response has an `ETag`, a weak one where it may be compressed; send it back in `If-None-Match`, and an unchanged thread gives 304 without a body.',
     example: {
       params: examplePath,
       query: { account_email: 'sales@shop.example' },

@@ -52,11 +52,7 @@ const threadSegments = prepare((p: Placeholders<Key | 'knownEtags'>) =>
  *
  * @param knownEtags `*` is every one
  */
-export async function findThread(
-  { companyId, db }: CompanyContext,
-  key: ThreadKey,
-  knownEtags: string[],
-): Promise<{ row: ThreadRow & { etag: string }; segments: Segment[]; isKnown: boolean } | undefined> {
+export async function findThread({ companyId, db }: CompanyContext, key: ThreadKey, knownEtags: string[]) {
   const [[row], segments] = await db.read([
     threadRow({ companyId, ...key }),
     threadSegments({ companyId, ...key, knownEtags: JSON.stringify(knownEtags) }),

@@ -88,38 +88,38 @@ export function contentText(content: Record<ArrayField, Member>): Uint8Array[] {
 export function parseThread(bytes: Uint8Array, cached?: Content): ThreadInput {
   const members = scan(bytes, cached)
   const issues: Issue[] = []
+  const refuse = (path: string, message: string) => issues.push({ path, message })
   const email = accountEmail.safeParse(shortText(members.get('account_email')))
   if (!email.success) {
-    const message = members.has('account_email') ? 'must be an email address' : 'is required'
-    issues.push({ path: 'account_email', message })
+    refuse('account_email', members.has('account_email') ? 'must be an email address' : 'is required')
   }
   const texts: ThreadInput['texts'] = {}
   for (const field of TEXT_FIELDS) {
     const member = members.get(field)
     if (!member) continue
-    if (member.kind !== 'string' && member.kind !== 'null') {
-      issues.push({ path: field, message: 'must be a string or null' })
-    }
     texts[field] = member.kind === 'null' ? null : member.text
+    if (member.kind !== 'string' && member.kind !== 'null') refuse(field, 'must be a string or null')
   }
   const times: ThreadInput['times'] = {}
   for (const field of TIME_FIELDS) {
     const member = members.get(field)
     if (!member) continue
-    const time = member.kind === 'null' ? null : parseDateTime(shortText(member) ?? '')
-    if (time === null && member.kind !== 'null') {
-      issues.push({ path: field, message: 'must be an ISO 8601 date-time with an offset, or null' })
-    }
+    const time = parseDateTime(shortText(member) ?? '')
+    if (time === null && member.kind !== 'null') refuse(field, 'must be an ISO 8601 date-time with an offset, or null')
     times[field] = time
   }
-  for (const field of ARRAY_FIELDS) issues.push(...arrayIssues(field, members.get(field)))
+  const arrayOf = (field: ArrayField): Member => {
+    const member = members.get(field)
+    if (!member) return EMPTY_ARRAY
+    const element = FIELDS[field] === 'object' ? 'an object' : 'a string'
+    if (member.kind !== 'array') refuse(field, `must be an array, each element ${element}`)
+    for (const index of member.misfits) refuse(`${field}.${index}`, `must be ${element}`)
+    return member
+  }
+  const arrays = { participants: arrayOf('participants'), labels: arrayOf('labels'), messages: arrayOf('messages') }
+  if (!members.has('messages')) refuse('messages', 'is required')
   if (!email.success || issues.length > 0) throw invalid(issues)
 
-  const arrays = {
-    participants: members.get('participants') ?? EMPTY_ARRAY,
-    labels: members.get('labels') ?? EMPTY_ARRAY,
-    messages: members.get('messages') ?? EMPTY_ARRAY,
-  }
   const isCached = cached && ARRAY_FIELDS.every((field) => arrays[field] === cached[field])
   const hash = isCached ? cached.hash : hashOf(contentText(arrays))
   return { accountEmail: email.data, texts, times, content: { ...arrays, hash } }
@@ -134,13 +134,6 @@ function scan(bytes: Uint8Array, cached?: Content): Map<keyof typeof FIELDS, Mem
     throw error
   }
   throw invalid([{ path: '', message: 'must be a JSON object' }])
-}
-
-function arrayIssues(field: ArrayField, member: Member | undefined): Issue[] {
-  if (!member) return field === 'messages' ? [{ path: field, message: 'is required' }] : []
-  const element = FIELDS[field] === 'object' ? 'an object' : 'a string'
-  if (member.kind !== 'array') return [{ path: field, message: `must be an array, each element ${element}` }]
-  return member.misfits.map((index) => ({ path: `${field}.${index}`, message: `must be ${element}` }))
 }
 
 /** The value of a short string, else undefined. */

@@ -81,11 +81,7 @@ const touch = prepare((p: Write) =>
  * @returns undefined, and nothing is changed, where this isolate does not know that the content is stored, it was
  *   replaced since, a text is or was in segments, or the texts have another size
  */
-export async function touchThread(
-  context: RequestContext,
-  key: ThreadKey,
-  input: ThreadInput,
-): Promise<ThreadRow | undefined> {
+export async function touchThread(context: RequestContext, key: ThreadKey, input: ThreadInput) {
   const known = knownHashes.get(`${context.companyId}/${key.legacyThreadId}`)?.get(key.accountEmail)
   if (known !== input.content.hash || TEXT_FIELDS.some((field) => isLarge(input.texts[field]))) return undefined
   const [[row]] = await context.db.writeIdempotent([touch(valuesOf(context, key, input))])
@@ -150,21 +146,11 @@ const replacement = {
   ),
 }
 
-/** A thread ready to be written. Nothing of it references the body that it was made from. */
-export interface CompressedThread {
-  values: ReturnType<typeof valuesOf>
-  /** Without data where they are uploaded already. */
-  segments: Segment[]
-  /** Stored bytes of the segments that are not uploaded. */
-  pendingBytes: number
-}
-
-/** Compresses what was sent, and uploads it on the way where it is more than one batch should hold. */
-export async function compressThread(
-  context: RequestContext,
-  key: ThreadKey,
-  input: ThreadInput,
-): Promise<CompressedThread> {
+/**
+ * Compresses what was sent, and uploads it on the way where it is more than one batch should hold. The result references
+ * nothing of the body; `pendingBytes` are the stored bytes of the segments that are not uploaded.
+ */
+export async function compressThread(context: RequestContext, key: ThreadKey, input: ThreadInput) {
   const values = valuesOf(context, key, input)
   const large = TEXT_FIELDS.flatMap((field) =>
     isLarge(input.texts[field]) ? [{ field, text: [input.texts[field]] }] : [],
@@ -193,8 +179,8 @@ export async function compressThread(
  */
 export async function writeThread(
   context: RequestContext,
-  { values, segments }: CompressedThread,
-): Promise<{ row: ThreadRow; otherSegments: Segment[] }> {
+  { values, segments }: Awaited<ReturnType<typeof compressThread>>,
+) {
   const { db } = context
   const isUploaded = segments.some(({ data }) => data === null)
   // An upload is moved once: a repeated batch would not find it.

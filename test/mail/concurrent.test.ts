@@ -9,7 +9,7 @@ beforeAll(async () => {
   company = await mintCompany()
 })
 
-/** A thread that says in every part whose it is, in `segments` segments. */
+/** A thread that names its writer in every part, in `segments` segments. */
 function threadOf(writer: number, segments: number) {
   const text = `${writer}`.padEnd(1_000, `-${writer}`)
   return {
@@ -26,13 +26,13 @@ describe('concurrent PUTs of one thread', () => {
   it.each([
     ['small ones', 12, () => 0.01],
     ['of different sizes', 8, (writer: number) => (writer % 4) + 0.5],
-  ])('end as exactly one of them: %s', { timeout: 120_000 }, async (_, writers, segments) => {
+  ])('store exactly one of them: %s', { timeout: 120_000 }, async (_, writers, segments) => {
     for (let round = 0; round < 3; round++) {
       const id = freshThreadId()
       const sent = Array.from({ length: writers }, (_, writer) => threadOf(writer, segments(writer)))
-      const answers = await Promise.all(sent.map((body) => company.call('PUT', threadPath(id), body)))
-      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
-      expect(new Set(answers.map(({ body }) => body.email_thread.id)).size).toBe(1)
+      const responses = await Promise.all(sent.map((body) => company.call('PUT', threadPath(id), body)))
+      expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]))
+      expect(new Set(responses.map(({ body }) => body.email_thread.id)).size).toBe(1)
 
       const { email_thread: stored } = (await company.call('GET', threadPath(id, MAILBOX))).body
       const winner = sent[stored.messages[0].writer]
@@ -46,7 +46,7 @@ describe('concurrent PUTs of one thread', () => {
     }
   })
 
-  it('that alternate between two contents, while it is read, never show a mix', { timeout: 120_000 }, async () => {
+  it('never show a mix to readers when they alternate between two contents', { timeout: 120_000 }, async () => {
     const id = freshThreadId()
     const [first, second] = [threadOf(1, 1.5), threadOf(2, 2.5)]
     await company.call('PUT', threadPath(id), first)
@@ -62,7 +62,7 @@ describe('concurrent PUTs of one thread', () => {
     }
   })
 
-  it('of different mailboxes all stay', async () => {
+  it('are all stored when their mailboxes differ', async () => {
     const id = freshThreadId()
     const mailboxes = Array.from({ length: 10 }, (_, index) => `box${index}@shop.example`)
     await Promise.all(

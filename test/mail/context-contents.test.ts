@@ -5,8 +5,8 @@ import { clients, JSON_COLUMNS, makeCompanies, me, orders, other, seen, store, t
 beforeAll(migrate)
 beforeEach(makeCompanies)
 
-describe('what is not the company’s', () => {
-  it.each(['orders_data', 'clients_data'] as const)('is left out of %s', async (column) => {
+describe('data of another company in a thread context', () => {
+  it.each(['orders_data', 'clients_data'] as const)('is removed from %s', async (column) => {
     const ids = column === 'orders_data' ? orders : clients
     const list = [
       { id: ids.mine, n: 1 },
@@ -25,11 +25,11 @@ describe('what is not the company’s', () => {
       { id: ids.mine, companyId: String(me.id), n: 14 },
       { id: true, n: 15 },
     ]
-    const { [column]: kept } = await seen({ ...tied(), [column]: list })
-    expect(kept.map(({ n }: { n: number }) => n)).toEqual([1, 3, 6, 9, 11, 14])
+    const { [column]: elements } = await seen({ ...tied(), [column]: list })
+    expect(elements.map(({ n }: { n: number }) => n)).toEqual([1, 3, 6, 9, 11, 14])
   })
 
-  it('is left out of a list of bare ids, and what is no id stays, in its order', async () => {
+  it('is removed from a list of bare ids; elements without an id stay, in order', async () => {
     const list = [orders.theirs, orders.mine, String(orders.mine), null, 'x', 1.5, [orders.theirs], true, {}]
     expect((await seen({ ...tied(), orders_data: list })).orders_data).toEqual([
       orders.mine,
@@ -41,7 +41,7 @@ describe('what is not the company’s', () => {
     ])
   })
 
-  it('makes null of the client, its data and the selected order', async () => {
+  it('makes the client, its data and the selected order null', async () => {
     const parts = async (client: number, order: number) => {
       const { client_id, client_data, selected_order_id } = await seen({
         ...tied(),
@@ -60,7 +60,7 @@ describe('what is not the company’s', () => {
     expect(await parts(clients.theirs, orders.theirs)).toEqual(none)
   })
 
-  it('makes null of client data that names another company or a client of nobody', async () => {
+  it('makes client data null that names another company or an unknown client', async () => {
     const data = async (client_data: object) => (await seen({ ...tied(), client_data })).client_data
     expect(await data({ name: 'x' })).toEqual({ name: 'x' })
     expect(await data({ company_id: me.id })).toEqual({ company_id: me.id })
@@ -71,7 +71,7 @@ describe('what is not the company’s', () => {
   })
 })
 
-describe('JSON of another form', () => {
+describe('a JSON column', () => {
   it.each([
     '{',
     '[1,',
@@ -85,39 +85,40 @@ describe('JSON of another form', () => {
     '0x1',
     '[1]//',
     `${'['.repeat(1_001)}${']'.repeat(1_001)}`,
-  ])('cannot be stored where it is none: %#', async (text) => {
+  ])('refuses text that is not JSON: %#', async (text) => {
     for (const column of JSON_COLUMNS) {
       await expect(store(me, 'x', { [column]: text }, true), column).rejects.toThrow(/CHECK constraint/)
     }
   })
 
-  it('cannot be stored as client data unless it is an object', async () => {
+  it('refuses client data that is not an object', async () => {
     for (const text of ['null', '0', '"x"', 'true', '[]']) {
       await expect(store(me, 'x', { client_data: text }, true), text).rejects.toThrow(/CHECK constraint/)
     }
   })
 
   it.each(['null', '0.5', '"x y"', 'true', '{}', '[]', '{"a":[{}]}', '[[],[1],null]'])(
-    'is passed on as it is: %s',
+    'is returned as stored: %s',
     async (text) => {
       const columns = ['participant_emails', 'participants_data', ...(/^[0"]/.test(text) ? [] : ['orders_data'])]
       const given = Object.fromEntries(columns.map((column) => [column, text]))
-      const answer = await seen({ ...given, client_id: String(clients.mine) }, true)
-      for (const column of columns) expect([column, answer[column]]).toEqual([column, JSON.parse(text)])
+      const response = await seen({ ...given, client_id: String(clients.mine) }, true)
+      for (const column of columns) expect([column, response[column]]).toEqual([column, JSON.parse(text)])
     },
   )
 
-  it.each([500, 990, 999, 1_000])('is passed on up to SQLite’s limit of depth: %i', async (depth) => {
+  it.each([500, 990, 999, 1_000])('is returned up to SQLite’s limit of depth: %i', async (depth) => {
     const text = `${'['.repeat(depth)}${']'.repeat(depth)}`
     const columns = Object.fromEntries(JSON_COLUMNS.slice(1).map((column) => [column, text]))
-    const answer = await seen({ ...columns, client_id: String(clients.mine) }, true)
-    for (const column of JSON_COLUMNS.slice(1)) expect([column, JSON.stringify(answer[column])]).toEqual([column, text])
+    const response = await seen({ ...columns, client_id: String(clients.mine) }, true)
+    for (const column of JSON_COLUMNS.slice(1))
+      expect([column, JSON.stringify(response[column])]).toEqual([column, text])
   })
 
-  it('of many elements is filtered in their order', async () => {
+  it('keeps the order of many filtered elements', async () => {
     const list = Array.from({ length: 3_000 }, (_, index) => ({ id: index % 2 ? orders.mine : orders.theirs, index }))
-    const answer = await seen({ orders_data: list })
-    expect(answer.orders_data.map(({ index }: { index: number }) => index)).toEqual(
+    const response = await seen({ orders_data: list })
+    expect(response.orders_data.map(({ index }: { index: number }) => index)).toEqual(
       Array.from({ length: 1_500 }, (_, index) => index * 2 + 1),
     )
   })

@@ -21,7 +21,7 @@ interface Generated {
 
 type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
 
-/** What decisions say of a context, written plainly. */
+/** A plain model of which context is returned, and with which contents. */
 function expected(contexts: Generated[]) {
   const newestFirst = contexts.map((context, index) => ({ ...context, index }))
   newestFirst.sort((a, b) => b.updated_at - a.updated_at || b.index - a.index)
@@ -84,8 +84,8 @@ function isObject(value: Json): value is { [name: string]: Json } {
 }
 
 describe('a thread context', () => {
-  it('is for any contents what the decisions say of it', async () => {
-    // The ids are those of the companies of the moment: they are filled in by name.
+  it('equals the model for any contents', async () => {
+    // The ids belong to the companies of the current test: they are filled in by name.
     const idOfList = (ids: () => typeof clients) =>
       fc.tuple(fc.constantFrom('mine', 'theirs', 'both', 'nobody', 'deleted'), fc.nat(3)).map(([name, form]) => () => {
         const id = ids()[name as keyof typeof clients]
@@ -143,9 +143,9 @@ describe('a thread context', () => {
             selected_order_id: each.selected_order_id && String(each.selected_order_id),
           })),
         )
-        const answer = await read(me, legacyId)
-        if (wanted === 404) expect(answer).toBe(404)
-        else expect(answer).toMatchObject(wanted)
+        const response = await read(me, legacyId)
+        if (wanted === 404) expect(response).toBe(404)
+        else expect(response).toMatchObject(wanted)
       }),
       { numRuns: 150 },
     )

@@ -5,7 +5,7 @@ import { freshThreadId } from './support.ts'
 export let me: TestCompany
 export let other: TestCompany
 
-/** Ids by whose they are. `both` is mine and the other's, `nobody` is nobody's. */
+/** Ids by owner: `both` exists in both companies, `nobody` in none. */
 interface Ids {
   mine: number
   theirs: number
@@ -89,7 +89,7 @@ export async function read(reader: TestCompany, legacyId: string) {
   return status === 200 ? body : status
 }
 
-/** What `me` gets of a context of its own. */
+/** Stores a context of `me` and reads it. */
 export async function seen(context: Context, asText = false) {
   const legacyId = freshThreadId()
   await store(me, legacyId, context, asText)

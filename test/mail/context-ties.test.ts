@@ -7,7 +7,7 @@ beforeAll(migrate)
 beforeEach(makeCompanies)
 
 describe('a thread context', () => {
-  it('is answered whole', async () => {
+  it('is returned with every field', async () => {
     const legacyId = freshThreadId()
     const context = {
       sender_email: 'ines@harbor.example',
@@ -29,7 +29,7 @@ describe('a thread context', () => {
     })
   })
 
-  it('has null for what is not there', async () => {
+  it('has null for missing fields', async () => {
     expect(await seen({ client_id: String(clients.mine) })).toMatchObject({
       sender_email: null,
       client_data: null,
@@ -41,11 +41,11 @@ describe('a thread context', () => {
     })
   })
 
-  it('is 404 where there is none with this legacy id', async () => {
+  it('returns 404 for an unknown legacy id', async () => {
     expect(await read(me, freshThreadId())).toBe(404)
   })
 
-  it('keeps numbers as they are stored', async () => {
+  it('returns numbers exactly as stored', async () => {
     const legacyId = freshThreadId()
     const text = `[{"id":${orders.mine},"n":12345678901234567890,"f":1e400}]`
     await store(me, legacyId, { client_id: String(clients.mine), orders_data: text }, true)
@@ -53,13 +53,13 @@ describe('a thread context', () => {
   })
 })
 
-describe('the tie to the company', () => {
+describe('a thread context', () => {
   const cases: [string, () => Context, boolean][] = [
     ['its client', () => ({ client_id: String(clients.mine) }), true],
     ['its deleted client', () => ({ client_id: String(clients.deleted) }), true],
     ['a client id that another company has, too', () => ({ client_id: String(clients.both) }), true],
     ['a client of another company', () => ({ client_id: String(clients.theirs) }), false],
-    ['a client of nobody', () => ({ client_id: String(clients.nobody) }), false],
+    ['an unknown client', () => ({ client_id: String(clients.nobody) }), false],
     ['a client id that is none', () => ({ client_id: `${clients.mine}x` }), false],
     ['a client id with zeros before it', () => ({ client_id: `0${clients.mine}` }), false],
     ['a client id with a fraction', () => ({ client_id: `${clients.mine}.0` }), false],
@@ -75,7 +75,7 @@ describe('the tie to the company', () => {
     ['its order in an element that names it', () => ({ orders_data: [{ id: orders.mine, company_id: me.id }] }), true],
     ['an order id that another company has, too', () => ({ orders_data: [{ id: orders.both }] }), true],
     ['an order of another company', () => ({ orders_data: [{ id: orders.theirs }] }), false],
-    ['an order of nobody', () => ({ orders_data: [{ id: orders.nobody }] }), false],
+    ['an unknown order', () => ({ orders_data: [{ id: orders.nobody }] }), false],
     ['an element without an id', () => ({ orders_data: [{ title: 'x' }, null, [orders.mine]] }), false],
     ['its client’s id as an order', () => ({ orders_data: [{ id: clients.mine }] }), false],
     ['its order’s id deeper in an element', () => ({ orders_data: [{ order: { id: orders.mine } }] }), false],
@@ -109,19 +109,19 @@ describe('the tie to the company', () => {
     ['its company id in a list', () => ({ client_data: { company_id: [me.id] } }), false],
   ]
 
-  it.each(cases)('by %s', async (_, context, isTied) => {
-    const answer = await seen(context())
-    if (isTied) expect(answer).toHaveProperty('thread_id')
-    else expect(answer).toBe(404)
+  it.each(cases)('is found only when tied to the company: %s', async (_, context, isTied) => {
+    const response = await seen(context())
+    if (isTied) expect(response).toHaveProperty('thread_id')
+    else expect(response).toBe(404)
   })
 
-  it.each(cases)('ties no context of another company: by %s', async (_, context) => {
+  it.each(cases)('of another company is never found: %s', async (_, context) => {
     const legacyId = freshThreadId()
     await store(other, legacyId, context())
     expect(await read(me, legacyId)).toBe(404)
   })
 
-  it('is not made by `true`, which SQLite takes for 1', async () => {
+  it('is not tied to company 1 by `true`, which SQLite compares as 1', async () => {
     expect(await sql('SELECT id FROM companies WHERE id = 1')).toEqual([{ id: 1 }])
     const legacyId = freshThreadId()
     const first = { ...me, id: 1, token: await mintToken(1) }
@@ -131,7 +131,7 @@ describe('the tie to the company', () => {
 })
 
 describe('of several contexts with one legacy id', () => {
-  it('each company gets its own newest that is tied', async () => {
+  it('each company gets its own newest tied one', async () => {
     const legacyId = freshThreadId()
     const old = await store(me, legacyId, { client_id: String(clients.mine), updated_at: 1_000 })
     const middle = await store(me, legacyId, { orders_data: [{ id: orders.mine }], updated_at: 2_000 })

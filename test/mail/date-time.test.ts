@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { parseDateTime } from '../../src/mail/thread-input.ts'
 
-describe('a date-time', () => {
+describe('parseDateTime', () => {
   it.each([
     ['2026-03-02T09:30:00Z', '2026-03-02T09:30:00.000Z'],
     ['2026-03-02t09:30:00z', '2026-03-02T09:30:00.000Z'],
@@ -19,7 +19,7 @@ describe('a date-time', () => {
     ['0001-01-01T00:00:00Z', '0001-01-01T00:00:00.000Z'],
     ['0000-01-01T00:00:00Z', '0000-01-01T00:00:00.000Z'],
     ['9999-12-31T23:59:59.999Z', '9999-12-31T23:59:59.999Z'],
-  ])('%s is %s', (text, expected) => {
+  ])('reads %s as %s', (text, expected) => {
     const ms = parseDateTime(text)
     expect(ms === null ? null : new Date(ms).toISOString()).toBe(expected)
   })
@@ -47,11 +47,11 @@ describe('a date-time', () => {
     '1767225600000',
     ' 2026-03-02T09:30:00Z',
     '2026-03-02T09:30:00Z\n',
-  ])('%j is none', (text) => {
+  ])('returns null for %j', (text) => {
     expect(parseDateTime(text)).toBeNull()
   })
 
-  it('of any instant and offset is read as the runtime reads it', () => {
+  it('agrees with the runtime on any instant and offset', () => {
     const instant = fc.date({
       min: new Date('0001-01-02T00:00:00Z'),
       max: new Date('9999-12-30T00:00:00Z'),

@@ -12,7 +12,7 @@ beforeEach(async () => {
   company = await mintCompany()
 })
 
-/** Stores JSON text as the messages and reads it back, twice: as PUT answers it, and as GET does. */
+/** Stores JSON text as the messages and returns it as the responses of PUT and GET have it. */
 async function roundTrip(messages: string): Promise<[string, string]> {
   const id = freshThreadId()
   const put = await sendText(company, 'PUT', threadPath(id), `{"account_email":"${MAILBOX}","messages":${messages}}`)
@@ -45,12 +45,12 @@ const AWKWARD = [
   '[{"10":"numeric names","9":"keep","1":"their order"}]',
 ]
 
-describe('what is stored comes back', () => {
-  it.each(AWKWARD)('to the letter: %s', async (messages) => {
+describe('a stored thread', () => {
+  it.each(AWKWARD)('returns messages byte for byte: %s', async (messages) => {
     expect(await roundTrip(messages)).toEqual([messages, messages])
   })
 
-  it('to the letter, for any JSON array of objects', async () => {
+  it('returns any JSON array of objects byte for byte', async () => {
     const text = fc.string({ unit: 'binary', maxLength: 40 })
     const loneSurrogate = fc.integer({ min: 0xd800, max: 0xdfff }).map((unit) => `x${String.fromCharCode(unit)}y`)
     const value = fc.oneof(fc.jsonValue(), text, loneSurrogate, fc.double())
@@ -64,7 +64,7 @@ describe('what is stored comes back', () => {
     )
   })
 
-  it('to the letter, for any number that JSON can write', async () => {
+  it('returns any JSON number byte for byte', async () => {
     const numbers = fc.array(fc.stringMatching(/^-?(0|[1-9]\d{0,40})(\.\d{1,40})?([eE][+-]?\d{1,5})?$/), {
       maxLength: 50,
     })
@@ -77,7 +77,7 @@ describe('what is stored comes back', () => {
     )
   })
 
-  it('in every other field as well', async () => {
+  it('returns every other field byte for byte', async () => {
     const fields = [
       '"subject":"\\ud800 \\u0000 é 😀"',
       '"snippet":"\\u0000"',
@@ -88,10 +88,10 @@ describe('what is stored comes back', () => {
     ]
     const id = freshThreadId()
     const body = `{"account_email":"${MAILBOX}","messages":[],${fields}}`
-    for (const answer of [
+    for (const response of [
       await sendText(company, 'PUT', threadPath(id), body),
       await sendText(company, 'GET', threadPath(id, MAILBOX)),
-      // A text that is left out is answered from what is stored.
+      // A text that is left out is returned as stored.
       await sendText(company, 'PUT', threadPath(id), `{"account_email":"${MAILBOX}","messages":[],${fields.slice(4)}}`),
       await sendText(
         company,
@@ -100,8 +100,8 @@ describe('what is stored comes back', () => {
         `{"account_email":"${MAILBOX}","messages":[{}],${fields.slice(4)}}`,
       ),
     ]) {
-      for (const field of fields) expect(answer.text).toContain(field)
-      expect(() => JSON.parse(answer.text)).not.toThrow()
+      for (const field of fields) expect(response.text).toContain(field)
+      expect(() => JSON.parse(response.text)).not.toThrow()
     }
   })
 })

@@ -18,7 +18,7 @@ beforeAll(async () => {
 const SMALL = [{ a: 1 }]
 const LARGE = [{ body_html: 'x'.repeat(2_000_000) }]
 
-/** Content-Length stands on every request that comes over the network. */
+/** Every request that comes over the network has a Content-Length. */
 function put(legacyId: string, messages: object[], announces = true) {
   const body = JSON.stringify({ account_email: MAILBOX, messages })
   const length = { 'content-length': String(body.length) }
@@ -31,8 +31,8 @@ function inDepths(hops: Hop[]): string[] {
   return hops.map(({ name, depth }) => `${depth} ${name}`).sort()
 }
 
-describe('network waits, token warm', () => {
-  it('of GET of a thread: one batch beside the rate check', async () => {
+describe('with a cached token', () => {
+  it('GET of a thread waits for one batch beside the rate check', async () => {
     const id = freshThreadId()
     await put(id, LARGE)
     const { response, hops, depth } = await measureHops(request(token, 'GET', threadPath(id, MAILBOX)))
@@ -44,13 +44,13 @@ describe('network waits, token warm', () => {
     expect([again.response.status, again.depth]).toEqual([304, 1])
   })
 
-  it('of GET of a thread context: one batch beside the rate check', async () => {
+  it('GET of a thread context waits for one batch beside the rate check', async () => {
     const { hops, depth } = await measureHops(request(token, 'GET', '/mail/threads/abc'))
     expect(inDepths(hops)).toEqual(['1 DB.batch', '1 RATE_LIMITER.acquire'])
     expect(depth).toBe(1)
   })
 
-  it('of PUT: the rate check, then one batch, whether it makes, changes or repeats a thread', async () => {
+  it('PUT waits for the rate check, then for one batch, whether it creates, changes or repeats a thread', async () => {
     const id = freshThreadId()
     for (const messages of [SMALL, [{ a: 2 }], [{ a: 2 }]]) {
       const { response, hops } = await put(id, messages)
@@ -59,11 +59,11 @@ describe('network waits, token warm', () => {
     }
   })
 
-  it('of a large PUT: the same, and beside the rate check a look at what is stored, where the isolate does not know', async () => {
+  it('a large PUT also reads the stored hashes beside the rate check, unless the isolate knows them', async () => {
     const id = freshThreadId()
     const made = await put(id, LARGE)
     expect(inDepths(made.hops)).toEqual(['1 DB.batch', '1 RATE_LIMITER.acquire', '2 DB.batch'])
-    // Now it knows.
+    // Now the isolate knows the stored hash.
     for (const messages of [LARGE, [...LARGE, {}]]) {
       expect((await put(id, messages)).hops).toEqual([LIMIT, { name: 'DB.batch', depth: 2 }])
     }
@@ -71,7 +71,7 @@ describe('network waits, token warm', () => {
     expect(inDepths(unannounced.hops)).toEqual(['1 DB.batch', '1 RATE_LIMITER.acquire', '2 DB.batch'])
   })
 
-  it('of a PUT that repeats what another isolate replaced in between: one batch more', async () => {
+  it('a PUT that repeats what another isolate has replaced needs a second batch', async () => {
     const id = freshThreadId()
     await put(id, SMALL)
     await sql("UPDATE email_threads SET content_hash = 'other' WHERE legacy_thread_id = ?", id)
@@ -80,7 +80,7 @@ describe('network waits, token warm', () => {
     expect((await put(id, SMALL)).depth).toBe(2)
   })
 
-  it('of a PUT that is not permitted, or whose path is refused: no look at the database', async () => {
+  it('a PUT that is forbidden, or whose path is invalid, does not reach the database', async () => {
     const reader = await mintCompany({ permissions: ['mail:read'] })
     await measureHops(request(reader.token, 'GET', '/mail/threads/warm'))
     const body = JSON.stringify({ account_email: MAILBOX, messages: LARGE })
@@ -90,7 +90,7 @@ describe('network waits, token warm', () => {
     expect([refused.response.status, refused.hops]).toEqual([400, [LIMIT]])
   })
 
-  it('of a PUT over the limit: the rate check, and none where the isolate has seen the limit reached', async () => {
+  it('a PUT over the limit waits for the rate check, and for nothing once the isolate knows of the limit', async () => {
     const flooder = await mintCompany()
     const put = () => measureHops(request(flooder.token, 'PUT', threadPath(freshThreadId()), JSON.stringify({})))
     await put()
@@ -99,7 +99,7 @@ describe('network waits, token warm', () => {
       while (object.acquire({ waiting: 1, wanted: 1, databaseMs: 0 }).permits > 0);
     })
     const refused = await put()
-    // What is stored may have been looked at beside it.
+    // The stored hashes may have been read beside it.
     expect([refused.response.status, refused.depth]).toEqual([429, 1])
     const again = await put()
     expect([again.response.status, again.hops]).toEqual([429, []])

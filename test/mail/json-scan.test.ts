@@ -6,7 +6,7 @@ const WANTED: Record<string, Kind | null> = { a: null, list: 'object', labels: '
 
 const encoder = new TextEncoder()
 
-/** What the scanner and JSON.parse say of the same text, in one form. */
+/** The results of the scanner and of JSON.parse in one form. */
 function byScanner(text: string, known?: Record<string, Member>): unknown {
   try {
     const members = scanObject(encoder.encode(text), WANTED, known)
@@ -120,7 +120,7 @@ describe('the scanner', () => {
     expect(byScanner(text)).toBeNull()
   })
 
-  it('agrees with JSON.parse on any JSON, whatever the white space', () => {
+  it('agrees with JSON.parse on any JSON with any white space', () => {
     const value = fc.dictionary(fc.constantFrom('a', 'list', 'messages', 'b', '\u0000'), fc.jsonValue())
     fc.assert(
       fc.property(value, fc.constantFrom('', ' ', '\n\t', 2), (object, space) => {
@@ -131,7 +131,7 @@ describe('the scanner', () => {
     )
   })
 
-  it('agrees with JSON.parse on JSON that was damaged', () => {
+  it('agrees with JSON.parse on damaged JSON', () => {
     const damage = fc.constantFrom(
       '',
       '"',
@@ -158,7 +158,7 @@ describe('the scanner', () => {
         const text = JSON.stringify(object)
         const at = place % (text.length + 1)
         const damaged = text.slice(0, at) + inserted + text.slice(at + cut)
-        // Half a surrogate pair is not UTF-8, and never gets here.
+        // Half a surrogate pair is not UTF-8: the scanner never gets it.
         fc.pre(damaged.isWellFormed())
         expect(byScanner(damaged)).toEqual(byParser(damaged))
       }),
@@ -166,7 +166,7 @@ describe('the scanner', () => {
     )
   })
 
-  it('tells what an array holds and which elements are of another kind', () => {
+  it('counts the elements of an array and lists those of another kind', () => {
     const text = '{"messages":[{}, 1 ,{"a":[1]},"x",null,[]],"labels":["a",{}],"a":[1],"list":{}}'
     const members = scanObject(encoder.encode(text), WANTED)
     expect(members?.get('messages')).toMatchObject({ kind: 'array', count: 6, misfits: [1, 3, 4, 5] })
@@ -175,7 +175,7 @@ describe('the scanner', () => {
     expect(members?.get('list')).toMatchObject({ kind: 'object', count: 0 })
   })
 
-  it('says the same of what follows an earlier scan, and takes equal arrays from there', () => {
+  it('gives the same result after an earlier scan, and reuses its equal arrays', () => {
     const list = fc.constantFrom(
       '[]',
       '[1]',
@@ -213,14 +213,14 @@ describe('the scanner', () => {
     expect(again?.get('labels')).not.toBe(known?.get('labels'))
   })
 
-  it('names a thousand misfits and no more', () => {
+  it('lists at most 1,000 misfits', () => {
     const text = `{"messages":[${Array(5_000).fill('1').join()}]}`
     const member = scanObject(encoder.encode(text), WANTED)?.get('messages')
     expect(member?.count).toBe(5_000)
     expect(member?.misfits).toEqual(Array.from({ length: 1_000 }, (_, index) => index))
   })
 
-  it('goes a million levels deep', () => {
+  it('scans a million levels of depth', () => {
     const deep = `{"messages":[{"a":${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}}]}`
     expect(scanObject(encoder.encode(deep), WANTED)?.get('messages')).toMatchObject({ count: 1, misfits: [] })
     expect(() => scanObject(encoder.encode(deep.replace(']]}', ']}')), WANTED)).toThrow(JsonError)

@@ -12,14 +12,14 @@ beforeAll(async () => {
 })
 
 async function put(legacyId: string, fields: object = {}) {
-  const answer = await company.call('PUT', threadPath(legacyId), { account_email: MAILBOX, messages: [], ...fields })
-  expect(answer.status).toBe(200)
-  return answer.body.email_thread
+  const response = await company.call('PUT', threadPath(legacyId), { account_email: MAILBOX, messages: [], ...fields })
+  expect(response.status).toBe(200)
+  return response.body.email_thread
 }
 
 async function read(legacyId: string, accountEmail = MAILBOX) {
-  const answer = await company.call('GET', threadPath(legacyId, accountEmail))
-  return answer.status === 200 ? answer.body.email_thread : answer.status
+  const response = await company.call('GET', threadPath(legacyId, accountEmail))
+  return response.status === 200 ? response.body.email_thread : response.status
 }
 
 const WHOLE = {
@@ -36,7 +36,7 @@ const WHOLE = {
 }
 
 describe('PUT and GET of an email thread', () => {
-  it('answer every field of the thread', async () => {
+  it('return every field of the thread', async () => {
     const id = freshThreadId()
     const before = Date.now()
     const made = await put(id, WHOLE)
@@ -57,7 +57,7 @@ describe('PUT and GET of an email thread', () => {
     expect(await read(id)).toEqual(made)
   })
 
-  it('take the least: an account and no messages', async () => {
+  it('accept the minimum: a mailbox and no messages', async () => {
     const before = Date.now()
     const made = await put(freshThreadId())
     expect(made).toMatchObject({
@@ -76,7 +76,7 @@ describe('PUT and GET of an email thread', () => {
     expect(Date.parse(made.last_synced_at)).toBeGreaterThanOrEqual(before)
   })
 
-  it('rule 1: insert first, then update the same row', async () => {
+  it('create the thread first, then update the same row', async () => {
     const id = freshThreadId()
     const first = await put(id, { messages: [{ a: 1 }] })
     const second = await put(id, { messages: [{ a: 2 }] })
@@ -85,7 +85,7 @@ describe('PUT and GET of an email thread', () => {
     expect(await sql('SELECT id FROM email_threads WHERE legacy_thread_id = ?', id)).toEqual([{ id: first.id }])
   })
 
-  it('keep mailboxes and companies apart', async () => {
+  it('separate mailboxes and companies', async () => {
     const id = freshThreadId()
     const other = await mintCompany()
     const theirs = await other.call('PUT', threadPath(id), { account_email: MAILBOX, messages: [{ of: 'theirs' }] })
@@ -99,7 +99,7 @@ describe('PUT and GET of an email thread', () => {
     expect((await other.call('GET', threadPath(id, 'info@shop.example'))).status).toBe(404)
   })
 
-  it('lower-case the account, on both sides', async () => {
+  it('lower-case the mailbox', async () => {
     const id = freshThreadId()
     const made = await put(id, { account_email: 'Sales@SHOP.example' })
     expect(made.account_email).toBe('sales@shop.example')
@@ -107,7 +107,7 @@ describe('PUT and GET of an email thread', () => {
     expect((await read(id, 'sAlEs@shop.EXAMPLE')).id).toBe(made.id)
   })
 
-  it('rule 2: arrays are replaced whole; an array that is left out is empty, on update too', async () => {
+  it('replace arrays whole: an array that is left out becomes empty', async () => {
     const id = freshThreadId()
     await put(id, WHOLE)
     const replaced = await put(id, { messages: [{ only: true }] })
@@ -116,7 +116,7 @@ describe('PUT and GET of an email thread', () => {
   })
 
   it.each(['subject', 'snippet', 'mail_thread_id', 'mail_history_id', 'first_message_at', 'last_message_at'] as const)(
-    'keep %s when it is left out, clear it with null',
+    'preserve %s when it is left out, and clear it with null',
     async (field) => {
       const id = freshThreadId()
       const made = await put(id, WHOLE)
@@ -134,37 +134,37 @@ describe('PUT and GET of an email thread', () => {
     },
   )
 
-  it.each([{}, { last_synced_at: null }])('set last_synced_at to the time of the server for %j', async (fields) => {
+  it.each([{}, { last_synced_at: null }])('set last_synced_at to the server’s time for %j', async (fields) => {
     const id = freshThreadId()
     await put(id, { last_synced_at: '2020-01-01T00:00:00Z' })
     const before = Date.now()
     expect(Date.parse((await put(id, fields)).last_synced_at)).toBeGreaterThanOrEqual(before)
   })
 
-  it('rule 3: a soft-deleted thread is gone until the next PUT, which brings back the same row', async () => {
+  it('return 404 for a soft-deleted thread until the next PUT, which restores the same row', async () => {
     for (const messages of [[{ a: 1 }], [{ a: 2 }]]) {
       const id = freshThreadId()
-      const made = await put(id, { subject: 'kept', messages: [{ a: 1 }] })
+      const made = await put(id, { subject: 'old', messages: [{ a: 1 }] })
       await sql('UPDATE email_threads SET deleted = 1 WHERE id = ?', made.id)
       expect(await read(id)).toBe(404)
       const restored = await put(id, { messages })
-      expect(restored).toMatchObject({ id: made.id, deleted: false, subject: 'kept', messages })
+      expect(restored).toMatchObject({ id: made.id, deleted: false, subject: 'old', messages })
       expect(await read(id)).toEqual(restored)
     }
   })
 
-  it('rule 4: message_count is the length of messages, whatever was sent', async () => {
+  it('set message_count to the length of messages, whatever was sent', async () => {
     const id = freshThreadId()
     expect(await put(id, { messages: [{}, {}, {}], message_count: 99 })).toMatchObject({ message_count: 3 })
     expect(await put(id, { messages: [] })).toMatchObject({ message_count: 0 })
   })
 
-  it('rule 5: a message may be any object', async () => {
+  it('accept any object as a message', async () => {
     const messages = [{ id: 1, from: 'text', to: {}, attachments: 'x', sent_at: false }, { '': [[]] }]
     expect((await put(freshThreadId(), { messages })).messages).toEqual(messages)
   })
 
-  it('ignore fields that are unknown, or are not the sender’s to give', async () => {
+  it('ignore unknown and read-only fields', async () => {
     const made = await put(freshThreadId(), {
       company_id: 999_999,
       id: 'mine',
@@ -180,14 +180,14 @@ describe('PUT and GET of an email thread', () => {
     ])
   })
 
-  it('take the last of two fields with one name, however it is written', async () => {
+  it('use the last of two fields with one name, however it is escaped', async () => {
     const id = freshThreadId()
     const text = `{"messages":[1],"subject":1,"account_email":"x","messages":[{"last":true}],"subj\\u0065ct":"last","account_email":"${MAILBOX}"}`
     expect((await company.call('PUT', threadPath(id), text)).status).toBe(200)
     expect(await read(id)).toMatchObject({ messages: [{ last: true }], subject: 'last' })
   })
 
-  it('take a body with a byte order mark and any white space', async () => {
+  it('accept a byte order mark and any white space', async () => {
     const id = freshThreadId()
     const text = `\ufeff \r\n{ "messages" : [ { "a" : 1 } , { } ] ,\t"account_email" : "${MAILBOX}" }\n`
     expect((await company.call('PUT', threadPath(id), text)).body.email_thread).toMatchObject({
@@ -196,7 +196,7 @@ describe('PUT and GET of an email thread', () => {
     expect(await read(id)).toMatchObject({ messages: [{ a: 1 }, {}], message_count: 2 })
   })
 
-  it('leave one entry in the audit log for each content that is written', async () => {
+  it('write one audit entry for each content that is written', async () => {
     const id = freshThreadId()
     const made = await put(id, { messages: [{ a: 1 }] })
     // The same change is recorded once a minute.
@@ -209,7 +209,7 @@ describe('PUT and GET of an email thread', () => {
     expect(entries).toEqual(Array(2).fill({ action: 'email_thread.write', company_id: company.id }))
   })
 
-  it('leave no segment behind when content or a text becomes smaller or goes', async () => {
+  it('delete segments when content or a text becomes smaller or is removed', async () => {
     const id = freshThreadId()
     const large = 'x'.repeat(3_000_000)
     await put(id, { messages: [{ large }], subject: large })

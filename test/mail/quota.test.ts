@@ -30,7 +30,7 @@ async function setQuota(bytes: number): Promise<void> {
   await sql('UPDATE companies SET mail_quota_bytes = ? WHERE id = ?', bytes, company.id)
 }
 
-/** What stands in the tables, counted without the triggers. */
+/** The stored bytes, counted without the triggers. */
 async function countBytes(): Promise<number> {
   const [row] = await sql<{ bytes: number }>(
     `SELECT (SELECT coalesce(sum(octet_length(s.data)), 0) FROM email_thread_segments AS s JOIN email_threads AS t ON t.id = s.thread_id WHERE t.company_id = ?1)
@@ -46,7 +46,7 @@ const REFUSAL = (limit_bytes: number) => ({
 })
 
 describe('the stored bytes of a company', () => {
-  it('are those of its content and texts after every kind of PUT', { timeout: 30_000 }, async () => {
+  it('equal those of its content and texts after every kind of PUT', { timeout: 30_000 }, async () => {
     const id = freshThreadId()
     const long = 'é'.repeat(70_000)
     for (const fields of [
@@ -68,8 +68,8 @@ describe('the stored bytes of a company', () => {
   })
 })
 
-describe('a PUT', () => {
-  it('that reaches the quota exactly is taken, one byte more is refused and changes nothing', async () => {
+describe('the storage quota', () => {
+  it('admits a PUT that reaches it exactly; one byte more is refused with 413 and changes nothing', async () => {
     const [id, other] = [freshThreadId(), freshThreadId()]
     const fields = { messages: [{ a: noise(5_000) }], subject: 'first' }
     await put(id, fields)
@@ -90,7 +90,7 @@ describe('a PUT', () => {
     expect(await sql('SELECT id FROM email_thread_uploads')).toEqual([])
   })
 
-  it('that does not raise the stored bytes is taken by a company far over its quota, as every read is', async () => {
+  it('admits reads and PUTs that do not raise the stored bytes of a company far over it', async () => {
     const id = freshThreadId()
     const [large, small] = [{ messages: [{ a: noise(5_000_000) }] }, { messages: [{ a: noise(1_000_000) }] }]
     await put(id, { ...large, subject: 'old' })
@@ -103,7 +103,7 @@ describe('a PUT', () => {
     expect((await company.call('POST', '/clients', { company_name: 'A' })).status).toBe(200)
   })
 
-  it('counts what is soft-deleted', async () => {
+  it('counts soft-deleted threads', async () => {
     const id = freshThreadId()
     const fields = { messages: [{ a: noise(5_000) }] }
     await put(id, fields)
@@ -113,20 +113,20 @@ describe('a PUT', () => {
     expect((await put(id, fields)).status).toBe(200)
   })
 
-  it('is refused for its company only', async () => {
+  it('applies to its company only', async () => {
     const other = await mintCompany()
     await setQuota(1)
     expect((await put(freshThreadId(), {})).status).toBe(413)
     expect((await put(freshThreadId(), {}, other)).status).toBe(200)
   })
 
-  it('among concurrent ones is taken while it fits, and no more than that', async () => {
+  it('admits exactly as many concurrent PUTs as fit', async () => {
     const fields = () => ({ messages: [{ a: noise(20_000) }] })
     await put(freshThreadId(), fields())
     const bytes = await storedBytes()
     await setQuota(5 * bytes + 1_000)
-    const answers = await Promise.all(Array.from({ length: 10 }, () => put(freshThreadId(), fields())))
-    const statuses = answers.map(({ status }) => status).sort()
+    const responses = await Promise.all(Array.from({ length: 10 }, () => put(freshThreadId(), fields())))
+    const statuses = responses.map(({ status }) => status).sort()
     expect(statuses).toEqual([...Array(4).fill(200), ...Array(6).fill(413)])
     expect(await storedBytes()).toBe(await countBytes())
     expect(await storedBytes()).toBeLessThanOrEqual(5 * bytes + 1_000)

@@ -14,13 +14,13 @@ beforeAll(async () => {
 
 const put = (body: unknown, path = threadPath(freshThreadId())) => company.call('PUT', path, body)
 
-function pathsOf(answer: { body: { error: { details: { issues: { path: string }[] } } } }): string[] {
-  return answer.body.error.details.issues.map(({ path }) => path)
+function pathsOf(response: { body: { error: { details: { issues: { path: string }[] } } } }): string[] {
+  return response.body.error.details.issues.map(({ path }) => path)
 }
 
 const VALID = { account_email: MAILBOX, messages: [] }
 
-/** A body and the paths that it is refused for; none: it is taken. */
+/** A body and the paths of its issues; none: it is accepted. */
 const BODIES: [unknown, string[]][] = [
   [VALID, []],
   [{ ...VALID, subject: null, first_message_at: null, last_synced_at: null }, []],
@@ -60,15 +60,15 @@ const BODIES: [unknown, string[]][] = [
 ]
 
 describe('PUT of an email thread', () => {
-  it.each(BODIES)('of %j is refused for %j', async (body, paths) => {
-    const answer = await put(body)
-    expect(answer.status).toBe(paths.length > 0 ? 400 : 200)
-    if (paths.length > 0) expect(pathsOf(answer).sort()).toEqual([...paths].sort())
-    // What is published and what is validated by hand are the same.
+  it.each(BODIES)('validates %j with issues at %j', async (body, paths) => {
+    const response = await put(body)
+    expect(response.status).toBe(paths.length > 0 ? 400 : 200)
+    if (paths.length > 0) expect(pathsOf(response).sort()).toEqual([...paths].sort())
+    // The published schema and the validation by hand agree.
     expect(putEmailThread.body.safeParse(body).success).toBe(paths.length === 0)
   })
 
-  it('stores nothing of a body that is refused', async () => {
+  it('stores nothing of an invalid body', async () => {
     const id = freshThreadId()
     await put({ ...VALID, messages: [{ a: 1 }] }, threadPath(id))
     await put({ ...VALID, messages: [{ a: 2 }, 3] }, threadPath(id))
@@ -76,15 +76,15 @@ describe('PUT of an email thread', () => {
   })
 
   it.each(['', '{', '{"messages":[}', `{"account_email":"${MAILBOX}","messages":[{]}`, 'null', '[]', '"x"', '1'])(
-    'of the text %j is refused as a whole',
+    'returns 400 for the text %j as a whole',
     async (text) => {
-      const answer = await put(text)
-      expect(answer.status).toBe(400)
-      expect(pathsOf(answer)).toEqual([''])
+      const response = await put(text)
+      expect(response.status).toBe(400)
+      expect(pathsOf(response)).toEqual([''])
     },
   )
 
-  it('of what is not UTF-8, or not JSON by its media type, is refused', async () => {
+  it('refuses a body that is not UTF-8 or has another media type', async () => {
     const sendBody = (body: BodyInit, type: string) =>
       send(
         new Request(request(company.token, 'PUT', threadPath(freshThreadId()), '{}'), {
@@ -98,9 +98,9 @@ describe('PUT of an email thread', () => {
     expect((await sendBody(JSON.stringify(VALID), 'application/json; charset=utf-8')).status).toBe(200)
   })
 
-  it('of more bytes than the limit answers 413, whether announced or not, and is not taken without end', async () => {
-    const answer = await put(`{"x":"${'y'.repeat(LIMIT_BYTES)}"}`)
-    expect(answer).toMatchObject({ status: 413, body: { error: { details: { limit_bytes: LIMIT_BYTES } } } })
+  it('returns 413 for a body over the limit, announced or not, without reading it endlessly', async () => {
+    const response = await put(`{"x":"${'y'.repeat(LIMIT_BYTES)}"}`)
+    expect(response).toMatchObject({ status: 413, body: { error: { details: { limit_bytes: LIMIT_BYTES } } } })
 
     let pulled = 0
     const endless = new ReadableStream<Uint8Array>({
@@ -118,14 +118,14 @@ describe('PUT of an email thread', () => {
       }),
     )
     expect(streamed.status).toBe(413)
-    // What is over the limit is dropped as it comes, up to 64 MiB of it, so that the caller can read the answer.
+    // Up to 64 MiB over the limit are read and discarded, so that the caller can read the response.
     expect(pulled).toBeLessThan(LIMIT_BYTES + 67_108_864 + 5_000_000)
   })
 
-  it('of exactly the limit is taken', async () => {
+  it('accepts a body of exactly the limit', async () => {
     const start = `{"account_email":"${MAILBOX}","messages":[],"padding":"`
-    const answer = await put(`${start}${'x'.repeat(LIMIT_BYTES - start.length - 2)}"}`)
-    expect(answer.status).toBe(200)
+    const response = await put(`${start}${'x'.repeat(LIMIT_BYTES - start.length - 2)}"}`)
+    expect(response.status).toBe(200)
   })
 })
 
@@ -136,7 +136,7 @@ describe.each(['/mail/threads/ID', `/mail/email-threads/ID?account_email=${MAILB
       path === 'PUT' ? put(VALID, threadPath(id)) : company.call('GET', path.replace('ID', id))
 
     it.each(['18c2f0a9b7d3e411', 'a', '0', 'thread-a:r-12', 'A_b.c=d+e-', 'a%2Bb', '..a', 'x'.repeat(255)])(
-      'takes %s',
+      'accepts %s',
       async (id) => {
         expect((await call(id)).status).toBe(path === 'PUT' ? 200 : 404)
       },
@@ -145,9 +145,9 @@ describe.each(['/mail/threads/ID', `/mail/email-threads/ID?account_email=${MAILB
     it.each(['x'.repeat(256), 'a%20b', 'a%2Fb', '%C3%A9', 'a%00', 'a|b', '%', 'a;b', '...', 'a@b', 'a,b', '%ZZ'])(
       'refuses %s',
       async (id) => {
-        const answer = await call(id)
-        expect(answer.status).toBe(400)
-        expect(pathsOf(answer)).toEqual(['legacyThreadId'])
+        const response = await call(id)
+        expect(response.status).toBe(400)
+        expect(pathsOf(response)).toEqual(['legacyThreadId'])
       },
     )
   },
@@ -160,13 +160,13 @@ describe('GET of an email thread', () => {
     ['?account_email=sales', ['account_email']],
     [`?account_email=${MAILBOX}&account_email=${MAILBOX}`, ['account_email']],
     [`?account_email=${MAILBOX}&extra=1`, ['extra']],
-  ])('with the query %j is refused for %j', async (query, paths) => {
-    const answer = await company.call('GET', `/mail/email-threads/abc${query}`)
-    expect(answer.status).toBe(400)
-    expect(pathsOf(answer)).toEqual(paths)
+  ])('returns 400 for the query %j with issues at %j', async (query, paths) => {
+    const response = await company.call('GET', `/mail/email-threads/abc${query}`)
+    expect(response.status).toBe(400)
+    expect(pathsOf(response)).toEqual(paths)
   })
 
-  it('needs the permission to read mail, PUT the one to write it', async () => {
+  it('requires mail:read, and PUT requires mail:write', async () => {
     const reader = await mintCompany({ permissions: ['mail:read'] })
     const writer = await mintCompany({ permissions: ['mail:write'] })
     expect((await reader.call('PUT', threadPath('abc'), VALID)).status).toBe(403)

@@ -12,7 +12,7 @@ beforeAll(async () => {
   company = await mintCompany()
 })
 
-/** Text of `length` characters, each one of those given, in no order that compresses. */
+/** Incompressible text of `length` random characters out of those given. */
 function randomText(length: number, characters: readonly string[]): string {
   const parts: string[] = []
   const random = new Uint32Array(16_384)
@@ -24,7 +24,7 @@ function randomText(length: number, characters: readonly string[]): string {
   return parts.join('')
 }
 
-/** What JSON can hold without escapes. */
+/** ASCII characters that JSON holds without escapes. */
 const PRINTABLE = Array.from({ length: 94 }, (_, code) => String.fromCharCode(code + 33)).filter(
   (c) => !'"\\'.includes(c),
 )
@@ -65,14 +65,14 @@ async function expectNoLargeValue(): Promise<void> {
 }
 
 describe('a thread of 20 MiB', () => {
-  it.each(Object.keys(THREADS))('comes back to the letter: %s', { timeout: 120_000 }, async (name) => {
+  it.each(Object.keys(THREADS))('is returned byte for byte: %s', { timeout: 120_000 }, async (name) => {
     const messages = THREADS[name]?.() ?? ''
     const bytes = new TextEncoder().encode(messages).length
     const id = freshThreadId()
     const path = threadPath(id)
     const put = await sendText(company, 'PUT', path, `{"account_email":"${MAILBOX}","messages":${messages}}`)
     expect(put.status).toBe(200)
-    // Equality is asked of booleans: a difference of 20 MB would be printed.
+    // Booleans are compared, since a failure would print 20 MB.
     expect(messagesIn(put) === messages).toBe(true)
     const get = await sendText(company, 'GET', threadPath(id, MAILBOX))
     expect(get.status).toBe(200)
@@ -84,20 +84,20 @@ describe('a thread of 20 MiB', () => {
     await expectNoLargeValue()
   })
 
-  it('and its texts, however long, are no values that D1 would refuse', { timeout: 120_000 }, async () => {
+  it('is stored in values under D1’s limit, as long texts are', { timeout: 120_000 }, async () => {
     const id = freshThreadId()
     const subject = `"${randomText(4_000_000, CJK)}\\ud800\\u0000"`
     const snippet = `"${'s'.repeat(100_000)}"`
-    const kept = `"${'k'.repeat(99_998)}"`
-    const fields = `"subject":${subject},"snippet":${snippet},"mail_history_id":${kept}`
+    const inline = `"${'k'.repeat(99_998)}"`
+    const fields = `"subject":${subject},"snippet":${snippet},"mail_history_id":${inline}`
     const put = await sendText(company, 'PUT', threadPath(id), `{"account_email":"${MAILBOX}","messages":[],${fields}}`)
     const get = await sendText(company, 'GET', threadPath(id, MAILBOX))
-    // Left out: kept, and answered.
+    // Texts that are left out are returned as stored.
     const again = await sendText(company, 'PUT', threadPath(id), `{"account_email":"${MAILBOX}","messages":[]}`)
-    for (const answer of [put, get, again]) {
-      expect(answer.status).toBe(200)
-      for (const text of [subject, snippet, kept]) expect(answer.text.includes(text)).toBe(true)
-      JSON.parse(answer.text)
+    for (const response of [put, get, again]) {
+      expect(response.status).toBe(200)
+      for (const text of [subject, snippet, inline]) expect(response.text.includes(text)).toBe(true)
+      JSON.parse(response.text)
     }
     const stored = await segmentsOf(id)
     expect(new Set(stored.map(({ field }) => field))).toEqual(new Set(['content', 'subject', 'snippet']))

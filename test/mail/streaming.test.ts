@@ -41,8 +41,8 @@ async function beginGet(id: string) {
   return { rest, cancel: () => reader.cancel() }
 }
 
-describe('a GET of a large thread that is slowly read', { timeout: 60_000 }, () => {
-  it('breaks off when other content replaces it, so that no mix or part is taken for the whole', async () => {
+describe('a slowly read GET of a large thread', { timeout: 60_000 }, () => {
+  it('fails when other content replaces the thread: the caller never sees a mix or a complete part', async () => {
     const id = await stored(largeThread())
     const { rest } = await beginGet(id)
     expect((await sendText(company, 'PUT', threadPath(id), largeThread())).status).toBe(200)
@@ -50,7 +50,7 @@ describe('a GET of a large thread that is slowly read', { timeout: 60_000 }, () 
     expect(isolateMemory.usedBytes).toBe(0)
   })
 
-  it('goes on when the same content is stored again, with the fields of its beginning', async () => {
+  it('completes with its first fields when the same content is stored again', async () => {
     const text = largeThread({ subject: 'before' })
     const id = await stored(text)
     const { rest } = await beginGet(id)
@@ -62,7 +62,7 @@ describe('a GET of a large thread that is slowly read', { timeout: 60_000 }, () 
     expect(isolateMemory.usedBytes).toBe(0)
   })
 
-  it('breaks off when a text of several segments is replaced before it is sent', async () => {
+  it('fails when a text of several segments is replaced before it is sent', async () => {
     const texts = () => ({ subject: largeThread(), snippet: largeThread() })
     const id = await stored(largeThread(texts()))
     const { rest } = await beginGet(id)
@@ -72,7 +72,7 @@ describe('a GET of a large thread that is slowly read', { timeout: 60_000 }, () 
 })
 
 describe('the memory of a large thread', { timeout: 60_000 }, () => {
-  it('is released when its response is sent, canceled or not asked for', async () => {
+  it('is released when its response is sent, canceled or dropped for HEAD', async () => {
     const text = largeThread()
     const id = await stored(text)
     expect(isolateMemory.usedBytes).toBe(0)
@@ -86,14 +86,14 @@ describe('the memory of a large thread', { timeout: 60_000 }, () => {
     expect(isolateMemory.usedBytes).toBe(0)
   })
 
-  it('is released when its body is refused', async () => {
+  it('is released when its body is invalid', async () => {
     for (const body of [largeThread().slice(1), `${largeThread()}}`, `{"x":"${'y'.repeat(3_000_000)}"}`]) {
       expect((await sendText(company, 'PUT', threadPath(freshThreadId()), body)).status).toBe(400)
       expect(isolateMemory.usedBytes).toBe(0)
     }
   })
 
-  it('holds only what has come of a body, however much is announced', async () => {
+  it('covers only the bytes that have arrived, however many are announced', async () => {
     let push: (bytes: number) => void = () => undefined
     let fail: () => void = () => undefined
     const body: ReadableStream<Uint8Array> = new ReadableStream({
@@ -120,12 +120,12 @@ describe('the memory of a large thread', { timeout: 60_000 }, () => {
 })
 
 describe('many large PUTs and GETs at once', () => {
-  it('wait for each other and are all carried out', { timeout: 60_000 }, async () => {
+  it('wait for each other and all succeed', { timeout: 60_000 }, async () => {
     const texts = Array.from({ length: 8 }, () => largeThread())
     const ids = await Promise.all(texts.map(stored))
-    const answers = await Promise.all(ids.map((id) => sendText(company, 'GET', threadPath(id, MAILBOX))))
-    for (const [index, answer] of answers.entries()) {
-      const [sent, received] = [JSON.parse(texts[index] ?? ''), JSON.parse(answer.text).email_thread]
+    const responses = await Promise.all(ids.map((id) => sendText(company, 'GET', threadPath(id, MAILBOX))))
+    for (const [index, response] of responses.entries()) {
+      const [sent, received] = [JSON.parse(texts[index] ?? ''), JSON.parse(response.text).email_thread]
       expect(received.messages[0].text === sent.messages[0].text).toBe(true)
     }
     expect(isolateMemory.usedBytes).toBe(0)

@@ -12,9 +12,9 @@ beforeAll(async () => {
 const LARGE = [{ body_html: '<p>proof</p>'.repeat(300_000) }]
 
 async function put(legacyId: string, fields: object) {
-  const answer = await company.call('PUT', threadPath(legacyId), { account_email: MAILBOX, messages: [], ...fields })
-  expect(answer.status).toBe(200)
-  return answer.body.email_thread
+  const response = await company.call('PUT', threadPath(legacyId), { account_email: MAILBOX, messages: [], ...fields })
+  expect(response.status).toBe(200)
+  return response.body.email_thread
 }
 
 /** Replaces the stored content with a mark: a PUT that writes content removes it, one that does not leaves it. */
@@ -30,16 +30,16 @@ async function isMarked(legacyId: string): Promise<boolean> {
   return (await segmentsOf(legacyId)).every(({ length }) => length === 'mark'.length)
 }
 
-/** Makes the isolate that answers know of other content than is stored, as it does after another isolate's PUT. */
-async function storeBehindItsBack(legacyId: string, hash: string): Promise<void> {
+/** Changes the stored hash unknown to the isolate, as another isolate's PUT does. */
+async function changeStoredHash(legacyId: string, hash: string): Promise<void> {
   await sql('UPDATE email_threads SET content_hash = ? WHERE legacy_thread_id = ?', hash, legacyId)
 }
 
-describe('a PUT of what is stored', () => {
+describe('a PUT of stored content', () => {
   it.each([
     ['small', [{ a: 1 }]],
     ['large', LARGE],
-  ])('writes no content: %s', async (_, messages) => {
+  ])('does not write it: %s', async (_, messages) => {
     const id = freshThreadId()
     const first = await put(id, { messages, labels: ['x'], subject: 'old' })
     await markContent(id)
@@ -63,11 +63,11 @@ describe('a PUT of what is stored', () => {
     ['a label', { messages: [{ a: 1 }], labels: ['y'], participants: [{}] }],
     ['a participant', { messages: [{ a: 1 }], labels: ['x'], participants: [{ name: 'x' }] }],
     ['an array left out', { messages: [{ a: 1 }], labels: ['x'] }],
-  ])('but for %s writes it', async (_, changed) => {
+  ])('writes it when it differs in %s', async (_, changed) => {
     const id = freshThreadId()
     const before = { messages: [{ a: 1 }], labels: ['x'], participants: [{}] }
     await put(id, before)
-    // Seen twice, it is kept by the isolate.
+    // Content that is sent twice is cached by the isolate.
     await put(id, before)
     await markContent(id)
     await put(id, changed)
@@ -75,7 +75,7 @@ describe('a PUT of what is stored', () => {
     expect((await company.call('GET', threadPath(id, MAILBOX))).body.email_thread).toMatchObject(changed)
   })
 
-  it('again and again writes none, whatever else changes and in whatever order it comes', async () => {
+  it('never writes it, whatever else changes and in whatever order the fields come', async () => {
     const id = freshThreadId()
     const [messages, labels, participants] = [[{ a: 1.5, b: '\ud800' }, {}], ['x', 'é'], [{ name: 'Zoë' }]]
     const first = await put(id, { messages, labels, participants })
@@ -98,7 +98,7 @@ describe('a PUT of what is stored', () => {
     expect(await isMarked(id)).toBe(true)
   })
 
-  it('that alternates with other content of the same length is told apart', async () => {
+  it('distinguishes contents of the same length', async () => {
     const id = freshThreadId()
     for (const letter of ['a', 'a', 'b', 'b', 'a', 'b']) {
       const messages = [{ text: `${letter}${'x'.repeat(5_000)}` }]
@@ -107,7 +107,7 @@ describe('a PUT of what is stored', () => {
     }
   })
 
-  it('in one mailbox says nothing of another mailbox or company with the same thread id', async () => {
+  it('is independent of another mailbox or company with the same thread id', async () => {
     const id = freshThreadId()
     const messages = [{ a: 1 }]
     await put(id, { messages })
@@ -117,24 +117,24 @@ describe('a PUT of what is stored', () => {
       [company, 'other@shop.example'],
       [other, MAILBOX],
     ] as const) {
-      const answer = await caller.call('PUT', threadPath(id), { account_email: mailbox, messages })
-      expect(answer.status).toBe(200)
+      const response = await caller.call('PUT', threadPath(id), { account_email: mailbox, messages })
+      expect(response.status).toBe(200)
       const stored = await caller.call('GET', threadPath(id, mailbox))
       expect(stored.body.email_thread.messages).toEqual(messages)
     }
   })
 
-  it('writes no content even where the isolate does not know what is stored', async () => {
+  it('does not write it even where the isolate knows another hash', async () => {
     const id = freshThreadId()
     await put(id, { messages: [{ a: 1 }] })
     const [before] = await sql<{ content_hash: string }>(
       'SELECT content_hash FROM email_threads WHERE legacy_thread_id = ?',
       id,
     )
-    // The isolate comes to believe that other content is stored.
-    await storeBehindItsBack(id, 'other')
+    // The isolate remembers another hash.
+    await changeStoredHash(id, 'other')
     await company.call('GET', threadPath(id, MAILBOX))
-    await storeBehindItsBack(id, before?.content_hash ?? '')
+    await changeStoredHash(id, before?.content_hash ?? '')
     await markContent(id)
     await put(id, { messages: [{ a: 1 }] })
     expect(await isMarked(id)).toBe(true)
@@ -143,16 +143,16 @@ describe('a PUT of what is stored', () => {
   it.each([
     ['small', [{ a: 1 }]],
     ['large', LARGE],
-  ])('writes it where other content was stored since: %s', async (_, messages) => {
+  ])('writes it where other content was stored in between: %s', async (_, messages) => {
     const id = freshThreadId()
     await put(id, { messages })
-    await storeBehindItsBack(id, 'other')
+    await changeStoredHash(id, 'other')
     await markContent(id)
     expect((await put(id, { messages })).messages).toEqual(messages)
     expect((await company.call('GET', threadPath(id, MAILBOX))).body.email_thread.messages).toEqual(messages)
   })
 
-  it('and whose texts are too long for the row', async () => {
+  it('does not write it when texts are too long for the row', async () => {
     const id = freshThreadId()
     const long = 'x'.repeat(150_000)
     await put(id, { messages: [{ a: 1 }], subject: long })
@@ -176,7 +176,7 @@ describe('the ETag of a thread', () => {
     return { id, etag: (await get(id)).headers.get('etag') ?? '' }
   }
 
-  it('is strong, and the same while nothing changes', async () => {
+  it('is strong, and constant while nothing changes', async () => {
     const { id, etag } = await made()
     expect(etag).toMatch(/^"[^"]+"$/)
     expect((await get(id)).headers.get('etag')).toBe(etag)
@@ -192,31 +192,31 @@ describe('the ETag of a thread', () => {
     ['a list without it', (etag) => `"x${etag.slice(1)}, "y"`, 200],
     ['itself without quotes', (etag) => etag.slice(1, -1), 200],
     ['nothing', () => '', 200],
-  ])('in If-None-Match: %s', async (_, header, status) => {
+  ])('is compared with If-None-Match: %s', async (_, header, status) => {
     const { id, etag } = await made()
     for (const method of ['GET', 'HEAD']) {
-      const answer = await get(id, header(etag), method)
-      expect(answer.status).toBe(status)
-      expect(answer.headers.get('etag')).toBe(etag)
-      expect(answer.headers.get('access-control-allow-origin')).toBe('*')
-      expect(answer.headers.get('cache-control')).toBe('private, no-store')
-      expect(answer.body === null).toBe(status === 304 || method === 'HEAD')
+      const response = await get(id, header(etag), method)
+      expect(response.status).toBe(status)
+      expect(response.headers.get('etag')).toBe(etag)
+      expect(response.headers.get('access-control-allow-origin')).toBe('*')
+      expect(response.headers.get('cache-control')).toBe('private, no-store')
+      expect(response.body === null).toBe(status === 304 || method === 'HEAD')
     }
   })
 
-  it('changes with every PUT, since the times of the answer do', async () => {
+  it('changes with every PUT, since the response’s times do', async () => {
     const { id, etag } = await made()
     const seen = new Set([etag])
     for (const fields of [{ messages: [{ a: 1 }] }, { messages: [{ a: 2 }] }, { messages: [{ a: 2 }], subject: 'x' }]) {
       await put(id, fields)
-      const answer = await get(id, [...seen].join(', '))
-      expect(answer.status).toBe(200)
-      seen.add(answer.headers.get('etag') ?? '')
+      const response = await get(id, [...seen].join(', '))
+      expect(response.status).toBe(200)
+      seen.add(response.headers.get('etag') ?? '')
     }
     expect(seen.size).toBe(4)
   })
 
-  it('is not that of another mailbox, nor found without the thread', async () => {
+  it('is not that of another mailbox, and does not hide a 404', async () => {
     const { id, etag } = await made()
     await put(id, { account_email: 'other@shop.example', messages: [{ a: 1 }] })
     const other = await company.call('GET', threadPath(id, 'other@shop.example'), undefined, { 'if-none-match': etag })
