@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import { orm, type Placeholders, prepare } from '../db/client.ts'
-import { insertRow, selectRow } from '../db/columns.ts'
+import { insertRow } from '../db/columns.ts'
 import { emailThreadSegments, emailThreadUploads } from '../db/schema.ts'
 import { ApiError } from '../http/errors.ts'
 import type { Key, Segment } from './queries.ts'
@@ -30,15 +30,13 @@ const upload = prepare((p: Placeholders<'companyId' | 'newId' | 'field' | 'posit
 })
 
 export const moveUpload = prepare((p: Placeholders<Key | 'newId'>) =>
-  orm.insert(emailThreadSegments).select(
-    selectRow(
-      emailThreadSegments,
-      { thread_id: sql`t.id`, field: sql`u.field`, position: sql`u.position`, data: sql`u.data` },
-      sql`FROM email_thread_uploads AS u, email_threads AS t
-        WHERE u.company_id = ${p.companyId} AND u.id = ${p.newId} AND t.company_id = ${p.companyId}
-          AND t.legacy_thread_id = ${p.legacyThreadId} AND t.account_email = ${p.accountEmail}
-          AND (u.field <> 'content' OR t.content_revision = t.revision)`,
-    ),
+  insertRow(
+    emailThreadSegments,
+    { thread_id: sql`t.id`, field: sql`u.field`, position: sql`u.position`, data: sql`u.data` },
+    sql`FROM email_thread_uploads AS u, email_threads AS t
+      WHERE u.company_id = ${p.companyId} AND u.id = ${p.newId} AND t.company_id = ${p.companyId}
+        AND t.legacy_thread_id = ${p.legacyThreadId} AND t.account_email = ${p.accountEmail}
+        AND (u.field <> 'content' OR t.content_revision = t.revision)`,
   ),
 )
 
