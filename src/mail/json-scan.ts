@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 
-export type Kind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null'
+export type Kind = 'object' | 'array' | 'string' | 'null' | 'other'
 
 /** The value of one member of an object. */
 export interface Member {
@@ -32,9 +32,18 @@ const COLON = 0x3a
 const OPEN_ARRAY = 0x5b
 const BACKSLASH = 0x5c
 const CLOSE_ARRAY = 0x5d
+const LOWER_N = 0x6e
 const LOWER_U = 0x75
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
+
+/** The kind of a value by its first byte. */
+const KINDS: Readonly<Record<number, Kind>> = {
+  [OPEN_OBJECT]: 'object',
+  [OPEN_ARRAY]: 'array',
+  [QUOTE]: 'string',
+  [LOWER_N]: 'null',
+}
 
 /** The classes of a byte: digit, hexadecimal digit, letter of an escape, white space. */
 const DIGIT = 1
@@ -240,21 +249,7 @@ function expectEnd(bytes: Uint8Array, at: number): void {
 }
 
 function kindAt(bytes: Uint8Array, at: number): Kind {
-  switch (bytes[at]) {
-    case OPEN_OBJECT:
-      return 'object'
-    case OPEN_ARRAY:
-      return 'array'
-    case QUOTE:
-      return 'string'
-    case 0x6e:
-      return 'null'
-    case 0x74:
-    case 0x66:
-      return 'boolean'
-    default:
-      return 'number'
-  }
+  return KINDS[bytes[at] ?? 0] ?? 'other'
 }
 
 /** False past the end. */

@@ -77,7 +77,8 @@ async function streamParts(
   const { readable, writable } = new IdentityTransformStream()
   const writer = writable.getWriter()
   const abort = (error: unknown) => void writer.abort(error).catch(() => undefined)
-  const deadlineMs = bodyBudgetMs(parts.reduce((bytes, part) => bytes + maxTextBytes(part), 0))
+  const sizes = parts.map((part) => (isSegment(part) ? SEGMENT_BYTES : part.length))
+  const deadlineMs = bodyBudgetMs(sizes.reduce((sum, bytes) => sum + bytes))
   const timer = setTimeout(() => abort(new DeadlineError(deadlineMs)), deadlineMs)
   const send = async () => {
     try {
@@ -151,10 +152,6 @@ function isUnread(part: Part): part is Segment {
 function textOf(part: Part): Uint8Array {
   if (typeof part === 'string') return encoder.encode(part)
   return isSegment(part) ? fromSegment(part.data ?? '') : part
-}
-
-function maxTextBytes(part: Part): number {
-  return isSegment(part) ? SEGMENT_BYTES : part.length
 }
 
 /** How much text the segments of another field than the content hold is not known. */
