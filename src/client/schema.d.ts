@@ -175,7 +175,7 @@ export interface paths {
         };
         /**
          * Read what links a mail thread to clients and orders
-         * @description A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data`, or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay. The forms inside the JSON depend on what wrote it.
+         * @description A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data`, or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay. The shape of that JSON depends on its writer.
          *
          *     Permission: `mail:read`.
          */
@@ -204,7 +204,7 @@ export interface paths {
         get: operations["readEmailThread"];
         /**
          * Store a whole email thread
-         * @description Creates the thread of this mailbox, or replaces it: nothing is merged, so send every message each time. Mailboxes are kept apart: the same id with another `account_email` is another thread. What is stored comes back as the same JSON values, whatever its size; a message may be any object. Sending what is stored already is cheap. A soft-deleted thread is restored. The body may have up to 26214400 bytes.
+         * @description Creates the thread of this mailbox, or replaces it: nothing is merged, so send every message each time. Mailboxes are separate: the same id with another `account_email` is another thread. What is stored comes back as the same JSON values, whatever its size; a message may be any object. Sending what is stored already is cheap. A soft-deleted thread is restored. The body may have up to 26214400 bytes.
          *
          *     Permission: `mail:write`.
          */
@@ -752,7 +752,7 @@ export interface components {
             /** @description Percent. */
             rate: number;
         };
-        /** @description What the CRM remembers of a mail thread. */
+        /** @description The clients and orders that a mail thread is linked to. */
         ThreadContext: {
             thread_id: string;
             legacy_thread_id: string | null;
@@ -2283,7 +2283,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the CRM remembers of a mail thread. */
+            /** @description The clients and orders that a mail thread is linked to. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];

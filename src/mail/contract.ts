@@ -26,7 +26,7 @@ const threadContext = z
     fetched_at: dateTime,
     updated_at: dateTime,
   })
-  .check(z.meta({ id: 'ThreadContext', description: 'What the CRM remembers of a mail thread.' }))
+  .check(z.meta({ id: 'ThreadContext', description: 'The clients and orders that a mail thread is linked to.' }))
 
 /** 25 MiB: at least 20 MiB of messages, with everything around them. */
 const BODY_LIMIT_BYTES = 26_214_400

@@ -43,7 +43,7 @@ export const documentation = {
   readThreadContext: {
     summary: 'Read what links a mail thread to clients and orders',
     description:
-      'A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data`, or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay. The forms inside the JSON depend on what wrote it.',
+      'A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data`, or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay. The shape of that JSON depends on its writer.',
     example: {
       params: { legacyThreadId: '18c2f0a9b7d3e411' },
       response: {
@@ -65,7 +65,7 @@ export const documentation = {
   putEmailThread: {
     summary: 'Store a whole email thread',
     description:
-      'Creates the thread of this mailbox, or replaces it: nothing is merged, so send every message each time. Mailboxes are kept apart: the same id with another `account_email` is another thread. What is stored comes back as the same JSON values, whatever its size; a message may be any object. Sending what is stored already is cheap. A soft-deleted thread is restored.',
+      'Creates the thread of this mailbox, or replaces it: nothing is merged, so send every message each time. Mailboxes are separate: the same id with another `account_email` is another thread. What is stored comes back as the same JSON values, whatever its size; a message may be any object. Sending what is stored already is cheap. A soft-deleted thread is restored.',
     example: {
       params: examplePath,
       body: {

@@ -10,7 +10,7 @@ export interface Member {
   /** Elements of an array, else 0. */
   count: number
   /** The indices of elements that are not of the wanted kind, the first 1,000 of them. */
-  misfits: number[]
+  mismatches: number[]
 }
 
 /** The bytes are not JSON. */
@@ -18,7 +18,7 @@ export class JsonError extends Error {
   override name = 'JsonError'
 }
 
-const MAX_MISFITS = 1_000
+const MAX_MISMATCHES = 1_000
 
 /** A wanted name may be written with every character as `\uXXXX`. */
 const MAX_NAME_BYTES = 6 * 32
@@ -109,21 +109,22 @@ function isWanted<Name extends string>(name: string, wanted: Readonly<Record<Nam
 function scanMember(bytes: Uint8Array, start: number, elements: Kind | null): Member {
   const kind = kindAt(bytes, start)
   const textTo = (end: number) => bytes.subarray(start, end)
-  if (kind !== 'array') return { text: textTo(skipValue(bytes, start)), kind, count: 0, misfits: [] }
-  const misfits: number[] = []
+  if (kind !== 'array') return { text: textTo(skipValue(bytes, start)), kind, count: 0, mismatches: [] }
+  const mismatches: number[] = []
   let count = 0
   let at = skipSpace(bytes, start + 1)
   if (bytes[at] !== CLOSE_ARRAY) {
     for (;;) {
       const end = skipValue(bytes, at)
-      if (elements !== null && kindAt(bytes, at) !== elements && misfits.length < MAX_MISFITS) misfits.push(count)
+      if (elements !== null && kindAt(bytes, at) !== elements && mismatches.length < MAX_MISMATCHES)
+        mismatches.push(count)
       count++
       at = skipSpace(bytes, end)
       if (bytes[at] !== COMMA) break
       at = skipSpace(bytes, at + 1)
     }
   }
-  return { text: textTo(expect(bytes, at, CLOSE_ARRAY)), kind, count, misfits }
+  return { text: textTo(expect(bytes, at, CLOSE_ARRAY)), kind, count, mismatches }
 }
 
 /** Whether the same array begins here. Its last bracket ends it, whereas a number could have more digits. */

@@ -9,7 +9,7 @@ export const TEXT_FIELDS = ['mail_thread_id', 'subject', 'snippet', 'mail_histor
 export type TextField = (typeof TEXT_FIELDS)[number]
 
 const TIME_FIELDS = ['first_message_at', 'last_message_at', 'last_synced_at'] as const
-export type TimeField = (typeof TIME_FIELDS)[number]
+type TimeField = (typeof TIME_FIELDS)[number]
 
 const ARRAY_FIELDS = ['participants', 'labels', 'messages'] as const
 type ArrayField = (typeof ARRAY_FIELDS)[number]
@@ -49,7 +49,7 @@ export interface ThreadInput {
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 
-const EMPTY_ARRAY: Member = { text: encoder.encode('[]'), kind: 'array', count: 0, misfits: [] }
+const EMPTY_ARRAY: Member = { text: encoder.encode('[]'), kind: 'array', count: 0, mismatches: [] }
 
 /** No email or date-time is longer; a longer text is not even decoded. */
 const SHORT_TEXT_BYTES = 4_096
@@ -88,36 +88,36 @@ export function contentText(content: Record<ArrayField, Member>): Uint8Array[] {
 export function parseThread(bytes: Uint8Array, cached?: Content): ThreadInput {
   const members = scan(bytes, cached)
   const issues: Issue[] = []
-  const refuse = (path: string, message: string) => issues.push({ path, message })
+  const report = (path: string, message: string) => issues.push({ path, message })
   const email = accountEmail.safeParse(shortText(members.get('account_email')))
   if (!email.success) {
-    refuse('account_email', members.has('account_email') ? 'must be an email address' : 'is required')
+    report('account_email', members.has('account_email') ? 'must be an email address' : 'is required')
   }
   const texts: ThreadInput['texts'] = {}
   for (const field of TEXT_FIELDS) {
     const member = members.get(field)
     if (!member) continue
     texts[field] = member.kind === 'null' ? null : member.text
-    if (member.kind !== 'string' && member.kind !== 'null') refuse(field, 'must be a string or null')
+    if (member.kind !== 'string' && member.kind !== 'null') report(field, 'must be a string or null')
   }
   const times: ThreadInput['times'] = {}
   for (const field of TIME_FIELDS) {
     const member = members.get(field)
     if (!member) continue
     const time = parseDateTime(shortText(member) ?? '')
-    if (time === null && member.kind !== 'null') refuse(field, 'must be an ISO 8601 date-time with an offset, or null')
+    if (time === null && member.kind !== 'null') report(field, 'must be an ISO 8601 date-time with an offset, or null')
     times[field] = time
   }
   const arrayOf = (field: ArrayField): Member => {
     const member = members.get(field)
     if (!member) return EMPTY_ARRAY
     const element = FIELDS[field] === 'object' ? 'an object' : 'a string'
-    if (member.kind !== 'array') refuse(field, `must be an array, each element ${element}`)
-    for (const index of member.misfits) refuse(`${field}.${index}`, `must be ${element}`)
+    if (member.kind !== 'array') report(field, `must be an array, each element ${element}`)
+    for (const index of member.mismatches) report(`${field}.${index}`, `must be ${element}`)
     return member
   }
   const arrays = { participants: arrayOf('participants'), labels: arrayOf('labels'), messages: arrayOf('messages') }
-  if (!members.has('messages')) refuse('messages', 'is required')
+  if (!members.has('messages')) report('messages', 'is required')
   if (!email.success || issues.length > 0) throw invalid(issues)
 
   const isCached = cached && ARRAY_FIELDS.every((field) => arrays[field] === cached[field])

@@ -169,9 +169,9 @@ describe('the scanner', () => {
   it('counts the elements of an array and lists those of another kind', () => {
     const text = '{"messages":[{}, 1 ,{"a":[1]},"x",null,[]],"labels":["a",{}],"a":[1],"list":{}}'
     const members = scanObject(encoder.encode(text), WANTED)
-    expect(members?.get('messages')).toMatchObject({ kind: 'array', count: 6, misfits: [1, 3, 4, 5] })
-    expect(members?.get('labels')).toMatchObject({ kind: 'array', count: 2, misfits: [1] })
-    expect(members?.get('a')).toMatchObject({ kind: 'array', count: 1, misfits: [] })
+    expect(members?.get('messages')).toMatchObject({ kind: 'array', count: 6, mismatches: [1, 3, 4, 5] })
+    expect(members?.get('labels')).toMatchObject({ kind: 'array', count: 2, mismatches: [1] })
+    expect(members?.get('a')).toMatchObject({ kind: 'array', count: 1, mismatches: [] })
     expect(members?.get('list')).toMatchObject({ kind: 'object', count: 0 })
   })
 
@@ -213,16 +213,16 @@ describe('the scanner', () => {
     expect(again?.get('labels')).not.toBe(known?.get('labels'))
   })
 
-  it('lists at most 1,000 misfits', () => {
+  it('lists at most 1,000 mismatches', () => {
     const text = `{"messages":[${Array(5_000).fill('1').join()}]}`
     const member = scanObject(encoder.encode(text), WANTED)?.get('messages')
     expect(member?.count).toBe(5_000)
-    expect(member?.misfits).toEqual(Array.from({ length: 1_000 }, (_, index) => index))
+    expect(member?.mismatches).toEqual(Array.from({ length: 1_000 }, (_, index) => index))
   })
 
   it('scans a million levels of depth', () => {
     const deep = `{"messages":[{"a":${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}}]}`
-    expect(scanObject(encoder.encode(deep), WANTED)?.get('messages')).toMatchObject({ count: 1, misfits: [] })
+    expect(scanObject(encoder.encode(deep), WANTED)?.get('messages')).toMatchObject({ count: 1, mismatches: [] })
     expect(() => scanObject(encoder.encode(deep.replace(']]}', ']}')), WANTED)).toThrow(JsonError)
   })
 })
