@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { LEGACY_THREAD_ID } from '../files/keys.ts'
-import { dateTime, defineContract, queryEmail } from '../http/contract.ts'
+import { component, dateTime, defineContract, queryEmail } from '../http/contract.ts'
 
 const threadParams = z.strictObject({
   legacyThreadId: z
@@ -11,22 +11,20 @@ const threadParams = z.strictObject({
     ),
 })
 
-const threadContext = z
-  .strictObject({
-    thread_id: z.string(),
-    legacy_thread_id: z.nullable(z.string()),
-    sender_email: z.nullable(z.string()),
-    client_id: z.nullable(z.string()),
-    client_data: z.nullable(z.record(z.string(), z.json())),
-    clients_data: z.json().check(z.describe('JSON or null; an array in practice.')),
-    orders_data: z.json().check(z.describe('JSON or null; an array in practice, each element with an `id`.')),
-    selected_order_id: z.nullable(z.string()),
-    participant_emails: z.json().check(z.describe('JSON or null; an array of strings in practice.')),
-    participants_data: z.json().check(z.describe('JSON or null; an array in practice.')),
-    fetched_at: dateTime,
-    updated_at: dateTime,
-  })
-  .check(z.meta({ id: 'ThreadContext', description: 'The clients and orders that a mail thread is linked to.' }))
+const threadContext = component('ThreadContext', 'The clients and orders that a mail thread is linked to.', {
+  thread_id: z.string(),
+  legacy_thread_id: z.nullable(z.string()),
+  sender_email: z.nullable(z.string()),
+  client_id: z.nullable(z.string()),
+  client_data: z.nullable(z.record(z.string(), z.json())),
+  clients_data: z.json().check(z.describe('JSON or null; an array in practice.')),
+  orders_data: z.json().check(z.describe('JSON or null; an array in practice, each element with an `id`.')),
+  selected_order_id: z.nullable(z.string()),
+  participant_emails: z.json().check(z.describe('JSON or null; an array of strings in practice.')),
+  participants_data: z.json().check(z.describe('JSON or null; an array in practice.')),
+  fetched_at: dateTime,
+  updated_at: dateTime,
+})
 
 /** 25 MiB: at least 20 MiB of messages, with everything around them. */
 const BODY_LIMIT_BYTES = 26_214_400
@@ -43,27 +41,25 @@ const message = z
   .check(z.meta({ id: 'Message', description: 'A message, as it was sent: any object.' }))
 const participant = z.record(z.string(), z.json())
 
-const emailThread = z
-  .strictObject({
-    participants: z.array(participant),
-    labels: z.array(z.string()),
-    messages: z.array(message),
-    id: z.uuid(),
-    account_email: z.string().check(z.describe('The mailbox that was synced, lower-case.')),
-    legacy_thread_id: z.string(),
-    mail_thread_id: nullableText.check(z.describe('The canonical thread id, where it differs.')),
-    subject: nullableText,
-    snippet: nullableText.check(z.describe('A short preview.')),
-    message_count: z.int().check(z.nonnegative(), z.describe('The length of `messages`.')),
-    first_message_at: z.nullable(dateTime),
-    last_message_at: z.nullable(dateTime),
-    mail_history_id: nullableText.check(z.describe('For incremental sync.')),
-    last_synced_at: dateTime,
-    created_at: dateTime,
-    updated_at: dateTime,
-    deleted: z.boolean(),
-  })
-  .check(z.meta({ id: 'EmailThread', description: 'A mail thread with all its messages.' }))
+const emailThread = component('EmailThread', 'A mail thread with all its messages.', {
+  participants: z.array(participant),
+  labels: z.array(z.string()),
+  messages: z.array(message),
+  id: z.uuid(),
+  account_email: z.string().check(z.describe('The mailbox that was synced, lower-case.')),
+  legacy_thread_id: z.string(),
+  mail_thread_id: nullableText.check(z.describe('The canonical thread id, where it differs.')),
+  subject: nullableText,
+  snippet: nullableText.check(z.describe('A short preview.')),
+  message_count: z.int().check(z.nonnegative(), z.describe('The length of `messages`.')),
+  first_message_at: z.nullable(dateTime),
+  last_message_at: z.nullable(dateTime),
+  mail_history_id: nullableText.check(z.describe('For incremental sync.')),
+  last_synced_at: dateTime,
+  created_at: dateTime,
+  updated_at: dateTime,
+  deleted: z.boolean(),
+})
 
 const one = z.strictObject({ email_thread: emailThread })
 

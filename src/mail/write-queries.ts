@@ -1,8 +1,8 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import { actorOf, auditEntry } from '../db/audit.ts'
-import { databaseMessage, orm, type Placeholders, prepare } from '../db/client.ts'
-import { given, insertRow } from '../db/columns.ts'
+import { databaseMessage, orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
+import { assignments, insertRow } from '../db/columns.ts'
 import { companies, emailThreadSegments, emailThreads } from '../db/schema.ts'
 import { LruCache } from '../http/cache.ts'
 import { ApiError } from '../http/errors.ts'
@@ -89,26 +89,20 @@ export async function touchThread(context: RequestContext, key: ThreadKey, input
   return row
 }
 
-/** The statements of {@link writeThread}. */
-const replacement = {
-  audit: prepare((p: Write) =>
+/** The statements of {@link writeThread}, but for the segments. */
+const replaceThread = prepareBatch((p: Write) => {
+  const columns = sentColumns(p)
+  const { revision, content_revision, content_hash } = emailThreads
+  return [
     auditEntry(p, 'email_thread.write', sql`coalesce(${idOf(p)}, ${p.newId})`, sql`NOT ${isStored(p)}`),
-  ),
-  oldSegments: prepare((p: Write) =>
     orm.delete(emailThreadSegments).where(
       sql`thread_id = ${idOf(p)} AND (field IN (SELECT value FROM json_each(${p.sentTexts}))
         OR (field = 'content' AND NOT ${isStored(p)}))`,
     ),
-  ),
-  row: prepare((p: Write) => {
-    const columns = sentColumns(p)
-    const content = { content_hash: sql`${p.content_hash}`, content_bytes: sql`${p.content_bytes}` }
-    const { revision, content_revision, content_hash } = emailThreads
-    return orm
-      .insert(emailThreads)
-      .values({
+    insertRow(
+      emailThreads,
+      {
         ...columns,
-        ...content,
         id: p.newId,
         company_id: p.companyId,
         legacy_thread_id: p.legacyThreadId,
@@ -116,35 +110,39 @@ const replacement = {
         revision: 1,
         content_revision: 1,
         created_at: p.now,
-      })
+      },
+      // Without a condition, ON CONFLICT would be parsed as part of a join.
+      sql`WHERE true`,
+    )
       .onConflictDoUpdate({
         target: [emailThreads.company_id, emailThreads.legacy_thread_id, emailThreads.account_email],
         set: {
           ...columns,
-          ...content,
           revision: sql`${revision} + 1`,
           content_revision: sql`CASE WHEN ${content_hash} = ${p.content_hash} THEN ${content_revision} ELSE ${revision} + 1 END`,
         },
       })
-      .returning()
-  }),
-  otherSegments: prepare((p: Write) => selectSegments(idOf(p), sql`field <> 'content'`)),
-  segment: prepare((p: Placeholders<Key | 'field' | 'position' | 'data'>) =>
-    // Content is written by this batch or not at all: only then is its revision the thread's.
-    insertRow(
-      emailThreadSegments,
-      { thread_id: sql`id`, field: p.field, position: p.position, data: p.data },
-      sql`FROM ${emailThreads} WHERE ${isThread(p)} AND (${p.field} <> 'content' OR content_revision = revision)`,
-    ),
+      .returning(),
+    selectSegments(idOf(p), sql`field <> 'content'`),
+  ]
+})
+
+const insertSegment = prepare((p: Placeholders<Key | 'field' | 'position' | 'data'>) =>
+  // Content is written by this batch or not at all: only then is its revision the thread's.
+  insertRow(
+    emailThreadSegments,
+    { thread_id: sql`id`, field: p.field, position: p.position, data: p.data },
+    sql`FROM ${emailThreads} WHERE ${isThread(p)} AND (${p.field} <> 'content' OR content_revision = revision)`,
   ),
-  // A trigger undoes the whole batch when it raised the stored bytes above the quota.
-  quota: prepare((p: Placeholders<'companyId'>) =>
-    orm
-      .update(companies)
-      .set({ mail_bytes_checked: sql`mail_bytes` })
-      .where(sql`id = ${p.companyId} AND mail_bytes_checked <> mail_bytes`),
-  ),
-}
+)
+
+// A trigger undoes the whole batch when it raised the stored bytes above the quota.
+const checkQuota = prepare((p: Placeholders<'companyId'>) =>
+  orm
+    .update(companies)
+    .set({ mail_bytes_checked: sql`mail_bytes` })
+    .where(sql`id = ${p.companyId} AND mail_bytes_checked <> mail_bytes`),
+)
 
 /**
  * Compresses what was sent, and uploads it on the way where it is more than one batch should hold. The result references
@@ -186,15 +184,12 @@ export async function writeThread(
   // An upload is moved once: a repeated batch would not find it.
   const write = isUploaded ? db.write : db.writeIdempotent
   const [, , [row], otherSegments] = await write([
-    replacement.audit(values),
-    replacement.oldSegments(values),
-    replacement.row(values),
-    replacement.otherSegments(values),
+    ...replaceThread(values),
     ...segments.flatMap(({ field, position, data }) =>
-      data === null ? [] : [replacement.segment({ ...values, field, position, data })],
+      data === null ? [] : [insertSegment({ ...values, field, position, data })],
     ),
     ...(isUploaded ? [moveUpload(values), dropUpload(values)] : []),
-    replacement.quota(values),
+    checkQuota(values),
   ]).catch(async (error) => {
     if (!databaseMessage(error).includes('mail quota exceeded')) throw error
     throw await quotaError(context, values.newId)
@@ -234,16 +229,9 @@ function storedTextBytes(p: Write): SQL {
   )
 }
 
-/** The columns that every write sets. */
+/** The columns that were sent, and those that every write sets. */
 function sentColumns(p: Write) {
-  const { mail_thread_id, subject, snippet, mail_history_id, first_message_at, last_message_at } = p
-  return {
-    ...given({ mail_thread_id, subject, snippet, mail_history_id, first_message_at, last_message_at }),
-    message_count: sql`${p.message_count}`,
-    last_synced_at: sql`${p.last_synced_at}`,
-    updated_at: sql`${p.now}`,
-    deleted: sql`0`,
-  }
+  return assignments(emailThreads, { ...p, updated_at: p.now, deleted: sql`0` })
 }
 
 /** What the {@link Write} statements are filled with. A text or time that was not sent is absent: its column stays. */
