@@ -5,19 +5,19 @@ import { artworks, clients, invoiceItems, invoices, orderStatuses, orders, payme
 
 type Columns<T extends SQLiteTable> = T['_']['columns']
 
-/** The columns of a table but some: what no answer shows need not travel. */
+/** The columns of a table without those that no response has. */
 function columnsBut<T extends SQLiteTable, K extends keyof Columns<T>>(table: T, ...hidden: K[]): Omit<Columns<T>, K> {
   const names = new Set<unknown>(hidden)
   const shown = Object.entries(getTableColumns(table)).filter(([name]) => !names.has(name))
   return Object.fromEntries(shown) as Omit<Columns<T>, K>
 }
 
-/** What a row of these columns is. */
+/** A row of these columns. */
 export type RowOf<T extends Record<string, SQLiteColumn>> = {
   [K in keyof T]: T[K]['_']['data'] | (T[K]['_']['notNull'] extends true ? never : null)
 }
 
-/** A client as answers show it. */
+/** The columns of a client in responses. */
 export const clientColumns = columnsBut(
   clients,
   'company_id',
@@ -32,7 +32,7 @@ export const clientColumns = columnsBut(
   'accounting_customer_linked',
 )
 
-/** The parts of an order as answers show them. */
+/** Those of the parts of an order. */
 export const projectColumns = columnsBut(orders, 'company_id')
 export const invoiceColumns = columnsBut(invoices, 'company_id', 'created_at', 'updated_at')
 export const itemColumns = columnsBut(invoiceItems, 'company_id', 'search_text')
@@ -42,12 +42,12 @@ export const taxColumns = columnsBut(taxes, 'company_id', 'deleted', 'accounting
 export const statusColumns = columnsBut(orderStatuses, 'company_id', 'deleted')
 
 /**
- * Columns of a row as one JSON array: for many columns of several tables this is cheaper than a value each, and needs no
- * names. D1 takes at most 32 columns.
+ * The columns of a row as one JSON array: cheaper than many columns of several tables, and without clashes of names. D1
+ * accepts at most 32 columns.
  */
 export function jsonRow<T extends Record<string, SQLiteColumn> & { id: SQLiteColumn }>(columns: T) {
   const entries = Object.entries(columns)
-  // SQLite writes only 15 digits of a number into JSON; as text it keeps them all.
+  // SQLite writes only 15 digits of a number into JSON; text has them all.
   const values = entries.map(([, column]) =>
     is(column, SQLiteReal) ? sql`printf('%!.17g', ${column})` : sql`${column}`,
   )
@@ -62,22 +62,22 @@ export function jsonRow<T extends Record<string, SQLiteColumn> & { id: SQLiteCol
   }
   return {
     row: sql<RowOf<T>>`${array}`.mapWith(decode),
-    /** Of an outer join that may have met no row: then its key is null. */
+    /** For an outer join: null when there is no row. */
     rowOrNull: sql<RowOf<T> | null>`CASE WHEN ${columns.id} IS NOT NULL THEN ${array} END`.mapWith(decode),
     decode,
   }
 }
 
-/** Values by column; a column left out takes its default. */
+/** Values by column; a missing column gets its default. */
 type RowValues<T extends SQLiteTable> = {
   [Name in keyof Columns<T>]?: Placeholder | SQL | string | number | null | undefined
 }
 
 /**
- * The `SELECT` of an `INSERT … SELECT`: each value is named by its column, and comes in the order that Drizzle lists them;
- * values that are no columns of the table are ignored.
+ * The `SELECT` of an `INSERT … SELECT`, its values in the order of the table's columns; values that are no columns are
+ * ignored.
  *
- * @param rest of the statement behind the values, such as `WHERE …`
+ * @param rest of the statement after the values, such as `WHERE …`
  */
 export function selectRow<T extends SQLiteTable>(table: T, values: RowValues<T>, rest: SQL): SQL {
   const named = new Map<string, unknown>(Object.entries(values))
@@ -94,18 +94,9 @@ export function insertRow<T extends SQLiteTable>(table: T, values: RowValues<T>,
   return orm.insert(table).select(selectRow(table, values, rest))
 }
 
-/** Of columns to set by placeholders, those whose value is given. */
-export function given<Column extends string>(columns: { [Name in Column]?: Placeholder | SQL | undefined }) {
-  const entries = Object.entries<Placeholder | SQL | undefined>(columns)
-  return Object.fromEntries(entries.flatMap(([name, value]) => (value ? [[name, sql`${value}`]] : []))) as Partial<
-    Record<Column, SQL>
-  >
-}
-
 /** The assignments of an `UPDATE`: those of the given values that are columns of the table. */
 export function assignments<T extends SQLiteTable>(table: T, values: Record<string, Placeholder | SQL | undefined>) {
-  const names = Object.keys(getTableColumns(table)) as (keyof Columns<T> & string)[]
-  return given(Object.fromEntries(names.map((name) => [name, values[name]])) as typeof values) as Partial<
-    Record<keyof Columns<T>, SQL>
-  >
+  const names = Object.keys(getTableColumns(table))
+  const entries = names.flatMap((name) => (values[name] ? [[name, sql`${values[name]}`]] : []))
+  return Object.fromEntries(entries) as Partial<Record<keyof Columns<T>, SQL>>
 }
