@@ -19,18 +19,12 @@ const DISCARDED_BYTES = 67_108_864
 const DISCARDED_MS = 5_000
 
 /**
- * Reads a JSON body as text. The limit applies to the bytes that arrive; nothing over it is buffered.
+ * Reads a JSON body as UTF-8 without a byte order mark. The limit applies to the bytes that arrive; nothing over it is
+ * buffered.
  *
- * @throws ApiError 415 for another media type, 413 over the limit, 400 for bytes that are not UTF-8
- *   or arrive too slowly, 503 when there is no memory for a large body
+ * @throws ApiError 415 for another media type, 413 over the limit, 400 for bytes that are not UTF-8 or arrive too slowly,
+ *   503 when there is no memory for a large body
  */
-export async function readJsonText(request: Request, limitBytes: number, lease: Lease): Promise<string> {
-  const bytes = await readJsonBytes(request, limitBytes, lease)
-  // readJsonBytes has removed the byte order mark.
-  return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
-}
-
-/** {@link readJsonText} as UTF-8, without a byte order mark. */
 export async function readJsonBytes(
   request: Request,
   limitBytes: number,
@@ -48,39 +42,30 @@ export async function readJsonBytes(
   return hasMark ? bytes.subarray(3) : bytes
 }
 
-async function readBytes(
-  request: Request,
-  announced: number,
-  limitBytes: number,
-  lease: Lease,
-): Promise<Uint8Array<ArrayBuffer>> {
+async function readBytes(request: Request, announced: number, limitBytes: number, lease: Lease) {
   if (!request.body) return new Uint8Array()
   if (announced > 0 && announced <= SMALL_BODY_BYTES) {
     // Faster than reading chunks. The runtime enforces the announced length.
     return new Uint8Array(await withDeadline(request.arrayBuffer(), bodyBudgetMs(announced)).catch(giveUp))
   }
-  const chunks = await readChunks(request.body, limitBytes, lease)
-  const length = lengthOf(chunks)
+  const { chunks, length } = await readChunks(request.body, limitBytes, lease)
+  if (length <= SMALL_BODY_BYTES) return joinChunks(chunks, length)
   // The joined copy, and as much again for what the handler makes of it.
-  if (length <= SMALL_BODY_BYTES) return joinChunks(chunks)
   await lease.resize(2 * length)
-  const whole = joinChunks(chunks)
+  const whole = joinChunks(chunks, length)
   lease.own(whole)
   return whole
 }
 
 /** Reads the body in chunks. The lease grows with it. */
-async function readChunks(
-  body: ReadableStream<Uint8Array>,
-  limitBytes: number,
-  lease: Lease,
-): Promise<Uint8Array<ArrayBuffer>[]> {
+async function readChunks(body: ReadableStream<Uint8Array>, limitBytes: number, lease: Lease) {
   const reader = body.getReader({ mode: 'byob' })
   const chunks: Uint8Array<ArrayBuffer>[] = []
   let startedAt = Date.now()
   let buffer = new ArrayBuffer(FIRST_READ_BYTES)
   let filled = 0
-  for (let length = 0; ; ) {
+  let length = 0
+  for (;;) {
     const read = reader.read(new Uint8Array(buffer, filled))
     const { value, done } = await withDeadline(read, startedAt + bodyBudgetMs(length) - Date.now()).catch(giveUp)
     if (!value) break
@@ -94,32 +79,26 @@ async function readChunks(
       throw tooLarge(limitBytes)
     }
     if (done) break
-    if (length > SMALL_BODY_BYTES) startedAt += await waitFor(lease.resize(length))
+    if (length > SMALL_BODY_BYTES) {
+      const waitedFrom = Date.now()
+      await lease.resize(length)
+      // The sender's deadline does not count the wait for memory.
+      startedAt += Date.now() - waitedFrom
+    }
     if (filled === buffer.byteLength) {
       chunks.push(new Uint8Array(buffer))
       buffer = new ArrayBuffer(Math.min(READ_BYTES, length))
       filled = 0
     }
   }
-  return [...chunks, new Uint8Array(buffer, 0, filled)]
-}
-
-/** The milliseconds that the work took: the sender's deadline does not count them. */
-async function waitFor(work: Promise<void>): Promise<number> {
-  const startedAt = Date.now()
-  await work
-  return Date.now() - startedAt
-}
-
-function lengthOf(chunks: readonly Uint8Array[]): number {
-  return chunks.reduce((length, chunk) => length + chunk.length, 0)
+  return { chunks: [...chunks, new Uint8Array(buffer, 0, filled)], length }
 }
 
 /** Joins the chunks, releasing each one as soon as it is copied. */
-function joinChunks(chunks: readonly Uint8Array<ArrayBuffer>[]): Uint8Array<ArrayBuffer> {
+function joinChunks(chunks: readonly Uint8Array<ArrayBuffer>[], length: number): Uint8Array<ArrayBuffer> {
   const [first] = chunks
   if (first && chunks.length === 1) return first
-  const whole = new Uint8Array(lengthOf(chunks))
+  const whole = new Uint8Array(length)
   let at = 0
   for (const chunk of chunks) {
     whole.set(chunk, at)

@@ -3,7 +3,7 @@ import type { Context, Hono, MiddlewareHandler } from 'hono'
 import * as z from 'zod/mini'
 import type { AppEnv, RequestContext } from '../context.ts'
 import { waitForLimit } from '../rate-limit/middleware.ts'
-import { BODY_LIMIT_BYTES, readJsonBytes, readJsonText } from './body.ts'
+import { BODY_LIMIT_BYTES, readJsonBytes } from './body.ts'
 import type { Contract, Input, ResponseBody } from './contract.ts'
 import { BUDGET_MS, withDeadline } from './deadline.ts'
 import { ApiError, type Issue, invalid, MAX_ISSUES, notFound } from './errors.ts'
@@ -124,19 +124,14 @@ function weakenEtag(headers: Headers, acceptEncoding = ''): void {
 
 function readBody({ body, bodyLimitBytes = BODY_LIMIT_BYTES, hasRawBody }: Contract): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
-    const lease = c.get('lease')
-    c.req.addValidatedData(
-      'json',
-      hasRawBody
-        ? await readJsonBytes(c.req.raw, bodyLimitBytes, lease)
-        : parseBody(await readJsonText(c.req.raw, bodyLimitBytes, lease), body),
-    )
+    const bytes = await readJsonBytes(c.req.raw, bodyLimitBytes, c.get('lease'))
+    c.req.addValidatedData('json', hasRawBody ? bytes : parseBody(bytes, body))
     await next()
   }
 }
 
-function parseBody(text: string, schema: z.ZodMiniType | undefined): object {
-  const result = schema?.safeParse(parseJson(text))
+function parseBody(bytes: Uint8Array, schema: z.ZodMiniType | undefined): object {
+  const result = schema?.safeParse(parseJson(new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)))
   if (!result?.success) throw invalidInput(result?.error.issues ?? [])
   return result.data as object
 }
