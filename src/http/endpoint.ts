@@ -131,7 +131,7 @@ function readBody({ body, bodyLimitBytes = BODY_LIMIT_BYTES, hasRawBody }: Contr
 }
 
 function parseBody(bytes: Uint8Array, schema: z.ZodMiniType | undefined): object {
-  const result = schema?.safeParse(parseJson(new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)))
+  const result = schema?.safeParse(parseJson(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)))
   if (!result?.success) throw invalidInput(result?.error.issues ?? [])
   return result.data as object
 }
