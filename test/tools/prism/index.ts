@@ -16,7 +16,7 @@ import { startProxy } from './proxy.ts'
  * or for the one that PRISM_DOCUMENT names. The proxy is installed at the first run, from a lockfile of its own.
  */
 const ROOT = join(import.meta.dirname, '../../..')
-const DOCUMENT = process.env.PRISM_DOCUMENT ?? join(ROOT, 'src/docs/openapi.json')
+const DOCUMENT = process.env.PRISM_DOCUMENT ?? join(ROOT, 'src/openapi/openapi.json')
 const VITEST = join(ROOT, 'node_modules/vitest/vitest.mjs')
 
 install()
@@ -35,7 +35,17 @@ await once(recorder, 'listening')
 
 const tests = spawn(
   process.execPath,
-  [VITEST, 'run', '--config', 'test/vitest.config.ts', '--testTimeout', '60000', ...process.argv.slice(2)],
+  [
+    VITEST,
+    'run',
+    '--config',
+    'test/vitest.config.ts',
+    '--project',
+    'worker*',
+    '--testTimeout',
+    '60000',
+    ...process.argv.slice(2),
+  ],
   {
     cwd: ROOT,
     stdio: 'inherit',
