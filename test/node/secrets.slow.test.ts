@@ -21,7 +21,7 @@ import { ACCOUNTING, BUCKET, type Outside, REQUESTS, shopThatIsRefused, shopThat
 
 /*
  * Everything is done once, well and badly, with outside systems that send back what they were sent; then whatever was
- * logged, answered or stored is searched for every secret that was used, in every form.
+ * logged, returned or stored is searched for every secret that was used, in every form.
  */
 const READY_MS = 60_000
 const STOP_MS = 10_000
@@ -30,7 +30,7 @@ const LOG_MS = 30_000
 let state: string
 let outside: Outside
 const secrets: Record<string, string> = {}
-const answers: Text[] = []
+const responses: Text[] = []
 let output = ''
 let commands = ''
 
@@ -155,8 +155,8 @@ async function send(
     ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
   })
   const text = await response.text()
-  answers.push(
-    textOf(`answer ${response.status} to ${method} ${path}`, `${JSON.stringify([...response.headers])}\n${text}`),
+  responses.push(
+    textOf(`response ${response.status} to ${method} ${path}`, `${JSON.stringify([...response.headers])}\n${text}`),
   )
   return { status: response.status, text }
 }
@@ -169,13 +169,13 @@ async function useApi(url: string): Promise<void> {
   for (const authorization of [null, token, `Basic ${token}`, `Bearer ${token} ${token}`, `Bearer ${token}0`]) {
     await send(url, 'GET', '/clients', authorization)
   }
-  // A value that is refused is not told again.
+  // A refused value is not repeated.
   await send(url, 'POST', '/clients', `Bearer ${token}`, { company_name: 'A', email: token, tax_exempt: token })
   await send(url, 'POST', '/orders', `Bearer ${token}`, { title: 'A', client_id: 1, discount_amount_type: token })
   await sendBack(url)
 }
 
-/** What each outside system was told last, it answers: as an error, and as something else. */
+/** Each outside system responds with what it received last: as an error, and as another value. */
 async function sendBack(url: string): Promise<void> {
   const authorization = `Bearer ${secrets['token 1']}`
   const echo = Object.values(secrets).join(' | ')
@@ -200,7 +200,7 @@ async function deliverNotices(url: string): Promise<void> {
       const { accounting } = JSON.parse((await send(url, 'GET', '/orders/1', authorization)).text)
       if (until(accounting)) return
     }
-    throw new Error(`The notice of '${title}' was not dealt with.\n${output.slice(-2_000)}`)
+    throw new Error(`The event of '${title}' was not handled.\n${output.slice(-2_000)}`)
   }
   await change('first', ({ status }) => status === 'synced')
   await collectTokens(scope)
@@ -208,7 +208,7 @@ async function deliverNotices(url: string): Promise<void> {
   await change('second', ({ status }) => status === 'synced')
   await collectTokens(scope)
 
-  // It can tell what it was ever told: the client's secret and every token.
+  // It can return everything it ever received: the client's secret and every token.
   const told = Object.entries(secrets).filter(
     ([name]) => name === 'client secret' || /accounting|refresh token$/.test(name),
   )
@@ -258,11 +258,11 @@ describe('the search for secrets', () => {
     console.log(`${names.length} secrets in ${names.flatMap((name) => formsOf(secrets[name] ?? '')).length} forms`)
   })
 
-  it('saw what was done: answers, the log, the database, the cache and the objects', () => {
-    expect(answers.length).toBeGreaterThan(100)
+  it('covers what was done: responses, the log, the database, the cache and the objects', () => {
+    expect(responses.length).toBeGreaterThan(100)
     for (const status of [200, 400, 401, 404, 405, 502]) {
       expect(
-        answers.some(({ place }) => place.startsWith(`answer ${status} `)),
+        responses.some(({ place }) => place.startsWith(`response ${status} `)),
         String(status),
       ).toBe(true)
     }
@@ -279,7 +279,7 @@ describe('the search for secrets', () => {
 })
 
 describe('no secret stands', () => {
-  it('in an answer', () => expect(findSecrets(secrets, answers)).toEqual([]))
+  it('in a response', () => expect(findSecrets(secrets, responses)).toEqual([]))
   it('in the log', () => expect(findSecrets(secrets, [textOf('log', output)])).toEqual([]))
   it('in what the commands say', () => expect(findSecrets(secrets, [textOf('commands', commands)])).toEqual([]))
   it('in the database, the cache, the objects or any other file', () =>

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 const EVERY_MS = 20
 const KIB_PER_MIB = 1_024
 
-/** Only Linux tells the memory of other processes in files. */
+/** Only Linux has the memory of other processes in files. */
 export const isWorkerdReadable = process.platform === 'linux'
 
 /** Follows the resident memory of the workerd processes below a process, together. */

@@ -6,13 +6,13 @@ import { hashToken } from '../../src/auth/tokens.ts'
 import type { Env } from '../../src/env.ts'
 import { expectConforms } from './conformance.ts'
 import './log.ts'
-import { keepForPrism, passThroughPrism } from './prism.ts'
+import { cloneForPrism, passThroughPrism } from './prism.ts'
 
 const ORIGIN = 'https://api.test'
 
 let nextId = 1
 
-/** Numbers that no other company of this file has. */
+/** An id that no other company of this file has. */
 export function freshId(): number {
   return nextId++
 }
@@ -27,7 +27,7 @@ export interface TestCompany {
 export interface Answer {
   status: number
   headers: Headers
-  // Tests look into answers freely; their shape is checked against the published description.
+  // Tests read bodies freely; their shape is checked against the published description.
   // biome-ignore lint/suspicious/noExplicitAny: see above
   body: any
 }
@@ -109,20 +109,20 @@ export function request(
   })
 }
 
-/** Sends a request to the Worker. Every answer is checked against the published description. */
+/** Sends a request to the Worker. Every response is checked against the published description. */
 export async function call(...input: Parameters<typeof request>): Promise<Answer> {
   return send(request(...input))
 }
 
 /**
- * Sends a request to the Worker, or, with `env`, to its application with other bindings; the work that goes on after
- * the answer is then waited for.
+ * Sends a request to the Worker, or, with `env`, to its application with other bindings; work after the
+ * response is then awaited.
  */
 export async function send(sent: Request, options: { env?: Env } = {}): Promise<Answer> {
-  const kept = keepForPrism(sent)
+  const copy = cloneForPrism(sent)
   const response = options.env ? await fetchWith(sent, options.env) : await exports.default.fetch(sent)
   await expectConforms(sent, response)
-  await passThroughPrism(kept, response)
+  await passThroughPrism(copy, response)
   return bodyOf(response)
 }
 
@@ -134,7 +134,7 @@ export async function bodyOf(response: Response): Promise<Answer> {
 async function fetchWith(sent: Request, bindings: Env): Promise<Response> {
   const context = createExecutionContext()
   const response = await app.fetch(sent, bindings, context)
-  // A streamed response goes on behind its beginning, and must be read for that.
+  // A streamed response is produced as it is read.
   const whole = response.body ? new Response(await response.arrayBuffer(), response) : response
   await waitOnExecutionContext(context)
   return whole
