@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import * as z from 'zod/mini'
 import type { Contract } from '../../src/http/contract.ts'
-import { type Answer, call, migrate, mintToken } from '../support/app.ts'
+import { type ApiResponse, call, migrate, mintToken } from '../support/app.ts'
 import { contracts, endpoints } from '../support/endpoints.ts'
 import {
   dump,
@@ -167,7 +167,7 @@ async function send(
   contract: Contract,
   input: Input,
   headers?: Record<string, string>,
-): Promise<Answer> {
+): Promise<ApiResponse> {
   const path = contract.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
     encodeURIComponent(input.params?.[name] ?? ''),
   )
@@ -176,7 +176,7 @@ async function send(
 }
 
 /** Nothing that another company keeps stands in an answer. */
-function expectNothingOf(other: FilledCompany, answer: Answer, what: string) {
+function expectNothingOf(other: FilledCompany, answer: ApiResponse, what: string) {
   const text = JSON.stringify(answer.body)
   expect(text, what).not.toContain(other.marker)
   expect(text, what).not.toContain(`orders/${other.id}/`)

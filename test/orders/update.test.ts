@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { type Answer, migrate, sql } from '../support/app.ts'
+import { type ApiResponse, migrate, sql } from '../support/app.ts'
 import { addItem } from '../support/rows.ts'
 import { addPayment, createClient, createOrder, dump, mintShop, type Shop } from './support.ts'
 
@@ -10,7 +10,7 @@ beforeAll(async () => {
   shop = await mintShop()
 })
 
-function issuesOf(answer: Answer): string[] {
+function issuesOf(answer: ApiResponse): string[] {
   expect(answer).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
   return answer.body.error.details.issues.map((issue: { path: string }) => issue.path)
 }

@@ -21,10 +21,10 @@ export interface TestCompany {
   id: number
   token: string
   /** Sends a request with this company's token; an object as body goes as JSON. */
-  call: (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<Answer>
+  call: (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<ApiResponse>
 }
 
-export interface Answer {
+export interface ApiResponse {
   status: number
   headers: Headers
   // Tests read bodies freely; their shape is checked against the published description.
@@ -110,7 +110,7 @@ export function request(
 }
 
 /** Sends a request to the Worker. Every response is checked against the published description. */
-export async function call(...input: Parameters<typeof request>): Promise<Answer> {
+export async function call(...input: Parameters<typeof request>): Promise<ApiResponse> {
   return send(request(...input))
 }
 
@@ -118,7 +118,7 @@ export async function call(...input: Parameters<typeof request>): Promise<Answer
  * Sends a request to the Worker, or, with `env`, to its application with other bindings; work after the
  * response is then awaited.
  */
-export async function send(sent: Request, options: { env?: Env } = {}): Promise<Answer> {
+export async function send(sent: Request, options: { env?: Env } = {}): Promise<ApiResponse> {
   const copy = cloneForPrism(sent)
   const response = options.env ? await fetchWith(sent, options.env) : await exports.default.fetch(sent)
   await expectConforms(sent, response)
@@ -126,7 +126,7 @@ export async function send(sent: Request, options: { env?: Env } = {}): Promise<
   return bodyOf(response)
 }
 
-export async function bodyOf(response: Response): Promise<Answer> {
+export async function bodyOf(response: Response): Promise<ApiResponse> {
   const text = await response.text()
   return { status: response.status, headers: response.headers, body: text === '' ? null : JSON.parse(text) }
 }
