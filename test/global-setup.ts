@@ -13,7 +13,7 @@ declare module 'vitest' {
     tokenHostUrl: string
     /** The integration API as an integrator meets it. */
     crmApiUrl: string
-    /** Where `npm run prism` takes every request and answer; '' in any other run. */
+    /** Where `npm run prism` records every request and response; '' in any other run. */
     prismRecorder: string
     /** A company's own storage, before `/t/SCOPE`. */
     s3Url: string

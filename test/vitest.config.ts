@@ -1,19 +1,47 @@
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-pool-workers'
-import { defineConfig } from 'vitest/config'
+import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
 
-export default defineConfig({
-  root: new URL('..', import.meta.url).pathname,
+type Project = TestProjectInlineConfiguration
+
+const NODE = 'test/{node,slow}/**'
+const SLOW = '*.slow.test.ts'
+
+/** Tests in workerd, with the outside world simulated in Node. */
+const worker: Project = {
+  extends: true,
   plugins: [
     cloudflareTest(async () => ({
       wrangler: { configPath: './wrangler.toml' },
       miniflare: { bindings: { TEST_MIGRATIONS: await readD1Migrations('./drizzle') } },
     })),
   ],
+  test: { globalSetup: ['./test/global-setup.ts'], testTimeout: 20_000 },
+}
+
+/** Tests of what runs in Node, or against other software: commands, browsers, packages installed at the first run. */
+const node: Project = {
+  extends: true,
+  test: { globalSetup: ['./test/node/cli-setup.ts'], testTimeout: 120_000, hookTimeout: 300_000 },
+}
+
+function project(name: string, base: Project, include: string, exclude: string[] = []): Project {
+  return { ...base, test: { ...base.test, name, include: [include], exclude: ['**/node_modules/**', ...exclude] } }
+}
+
+/**
+ * `npm test` runs `worker` and `node`. `npm run test:slow` runs the files named `*.slow.test.ts`: long random runs,
+ * whole matrices of faults, waits in real time, browsers and installed packages.
+ */
+export default defineConfig({
+  root: new URL('..', import.meta.url).pathname,
   test: {
-    // A worker for each core, where Vitest would leave one free: halves the time on two.
+    // One worker for each core: by default Vitest leaves one core free, which doubles the time on two.
     maxWorkers: '100%',
-    include: ['test/**/*.test.ts'],
-    exclude: ['test/node/**', 'test/slow/**', '**/node_modules/**'],
-    globalSetup: ['./test/global-setup.ts'],
+    projects: [
+      project('worker', worker, 'test/**/*.test.ts', [NODE, `**/${SLOW}`]),
+      project('worker-slow', worker, `test/**/${SLOW}`, [NODE]),
+      project('node', node, `${NODE}/*.test.ts`, [`**/${SLOW}`]),
+      project('node-slow', node, `${NODE}/${SLOW}`),
+    ],
   },
 })

@@ -6,7 +6,7 @@ export interface AccountingCredentials {
   refresh_token: string
 }
 
-/** Every realm of digits exists; each has its own books, tokens and request ids. */
+/** Every realm of digits exists; each has its own invoices, tokens and request ids. */
 export function credentialsFor(realmId: string): AccountingCredentials {
   return {
     realm_id: realmId,
@@ -31,7 +31,7 @@ export type Steering =
   | { action: 'revoke_grant'; realm_id: string }
   /** The company connects again: the given refresh token is good from now on. */
   | { action: 'grant'; realm_id: string; refresh_token: string }
-  /** Somebody edits or removes an invoice by hand. */
+  /** An invoice is edited or removed by hand. */
   | { action: 'edit_invoice'; realm_id: string; id: string; fields: Record<string, unknown> }
   | { action: 'remove_invoice'; realm_id: string; id: string }
   /** A vendor or an employee of that name, or a customer who is made inactive. */
@@ -44,7 +44,7 @@ export type Steering =
   /** Invoices of this date and before can no longer be changed. */
   | { action: 'close_books'; realm_id: string; until: string }
 
-/** Answers for the kit's faults: the shapes and states that do not depend on the call. */
+/** Faults for the kit that do not depend on the call. */
 export const SPOILT = {
   throttled: { status: 429, headers: { 'retry-after': '60' }, body: '' },
   throttledXml: {

@@ -1,32 +1,32 @@
 import { randomUUID } from 'node:crypto'
+import { credentialsFor, makeFault, makeLowerFault, type Steering } from './accounting-data.ts'
+import { Refusal } from './accounting-fields.ts'
 import {
-  type Books,
   createCustomer,
   createInvoice,
   deleteInvoice,
   digest,
   editByHand,
-  openBooks,
+  makeRealm,
+  type Realm,
   readInvoice,
   removeInvoice,
   runQuery,
   updateInvoice,
   voidInvoice,
-} from './accounting-books.ts'
-import { credentialsFor, makeFault, makeLowerFault, type Steering } from './accounting-data.ts'
-import { Refusal } from './accounting-fields.ts'
-import { type Answer, type Call, type Simulator, startSimulator } from './kit.ts'
+} from './accounting-realm.ts'
+import { type Call, type SimulatedResponse, type Simulator, startSimulator } from './kit.ts'
 
 export * from './accounting-data.ts'
 
 /** What one scope of the simulator holds; read it with the kit's control endpoint. */
 export interface AccountingState {
   lifetimeSeconds: number
-  /** By realm: the one refresh token that is good, or null after the consent was taken back. */
+  /** By realm: its only valid refresh token, or null after the grant was revoked. */
   grants: Record<string, string | null>
   accessTokens: Record<string, { realmId: string; expiresAtMs: number }>
-  realms: Record<string, Books>
-  /** Whether tokens are given by the token host alone. */
+  realms: Record<string, Realm>
+  /** Whether only the token host issues tokens. */
   tokensMoved: boolean
 }
 
@@ -37,16 +37,16 @@ const TOKEN_HOST_HEADER = 'x-token-host'
 const NO_SUCH_PAGE = { status: 404, headers: { 'content-type': 'text/html' }, body: '<html>Not found</html>' }
 
 /**
- * Starts the accounting system: tokens at `/oauth2/v1/tokens/bearer`, books at `/v3/company/{realm}/…`.
+ * Starts the accounting system: tokens at `/oauth2/v1/tokens/bearer`, data at `/v3/company/{realm}/…`.
  *
- * A realm that was not met in this run takes any refresh token of its form, so that a client which kept a rotated token
- * can go on after the simulator was started anew. From then on only the newest is good.
+ * A realm that is new to this run accepts any well-formed refresh token, so that a client with a rotated token continues
+ * after the simulator restarts. From then on only the newest token is valid.
  */
 export function startAccounting(port = 0): Promise<Simulator> {
   return startSimulator<AccountingState>(makeState, handle, port)
 }
 
-/** Starts the host that gives the tokens of a system and nothing else; its scopes are the system's. */
+/** Starts the host that only issues the tokens of a system; its scopes are the system's. */
 export function startTokenHost(system: Simulator): Promise<Simulator> {
   return startSimulator<{ scopeId: string }>(
     (scopeId) => ({ scopeId }),
@@ -64,21 +64,21 @@ function makeState(): AccountingState {
   return { lifetimeSeconds: 3_600, grants: {}, accessTokens: {}, realms: {}, tokensMoved: false }
 }
 
-function handle(call: Call, state: AccountingState): Answer {
+function handle(call: Call, state: AccountingState): SimulatedResponse {
   const url = new URL(call.path, 'http://simulator')
   if (url.pathname === STEERING && call.method === 'POST') return steer(state, JSON.parse(call.body))
   if (url.pathname === TOKEN_PATH && call.method === 'POST') {
-    return state.tokensMoved && !call.headers[TOKEN_HOST_HEADER] ? NO_SUCH_PAGE : giveTokens(call, state)
+    return state.tokensMoved && !call.headers[TOKEN_HOST_HEADER] ? NO_SUCH_PAGE : issueTokens(call, state)
   }
   const [, realmId, path] = /^\/v3\/company\/(\d+)\/(.+)$/.exec(url.pathname) ?? []
   if (!realmId || !path) return NO_SUCH_PAGE
   const refused = refuseToken(call, state, realmId)
   if (refused) return refused
-  const books = getBooks(state, realmId)
-  return call.method === 'POST' ? replay(books, call, url, path) : answer(() => read(books, url, path))
+  const realm = realmOf(state, realmId)
+  return call.method === 'POST' ? replay(realm, call, url, path) : respond(() => read(realm, url, path))
 }
 
-function steer(state: AccountingState, order: Steering): Answer {
+function steer(state: AccountingState, order: Steering): SimulatedResponse {
   switch (order.action) {
     case 'expire_access':
       for (const token of Object.values(state.accessTokens)) token.expiresAtMs = 0
@@ -94,21 +94,21 @@ function steer(state: AccountingState, order: Steering): Answer {
       state.grants[order.realm_id] = order.refresh_token
       break
     case 'edit_invoice':
-      editByHand(getBooks(state, order.realm_id), order.id, order.fields)
+      editByHand(realmOf(state, order.realm_id), order.id, order.fields)
       break
     case 'remove_invoice':
-      removeInvoice(getBooks(state, order.realm_id), order.id)
+      removeInvoice(realmOf(state, order.realm_id), order.id)
       break
     case 'take_name':
-      getBooks(state, order.realm_id).otherNames.push(order.name)
+      realmOf(state, order.realm_id).otherNames.push(order.name)
       break
     case 'set_active': {
-      const customer = getBooks(state, order.realm_id).customers[order.id]
+      const customer = realmOf(state, order.realm_id).customers[order.id]
       if (customer) customer.Active = order.active
       break
     }
     case 'set_taxes': {
-      const { taxes } = getBooks(state, order.realm_id)
+      const { taxes } = realmOf(state, order.realm_id)
       taxes.codes = order.codes ?? taxes.codes
       if (order.automated_rate !== undefined) taxes.automatedRate = order.automated_rate
       break
@@ -117,13 +117,13 @@ function steer(state: AccountingState, order: Steering): Answer {
       state.tokensMoved = true
       break
     case 'close_books':
-      getBooks(state, order.realm_id).closedUntil = order.until
+      realmOf(state, order.realm_id).closedUntil = order.until
       break
   }
   return { status: 200, body: '{}' }
 }
 
-function giveTokens(call: Call, state: AccountingState): Answer {
+function issueTokens(call: Call, state: AccountingState): SimulatedResponse {
   const form = new URLSearchParams(call.body)
   const offered = form.get('refresh_token') ?? ''
   const [, realmId = ''] = /^refresh-(\d+)-/.exec(offered) ?? []
@@ -131,8 +131,8 @@ function giveTokens(call: Call, state: AccountingState): Answer {
   const basic = `Basic ${Buffer.from(`${clientId}:${clientSecret}`).toString('base64')}`
   if (call.headers.authorization !== basic) return refuseGrant(401, 'invalid_client')
   if (form.get('grant_type') !== 'refresh_token') return refuseGrant(400, 'unsupported_grant_type')
-  const good = realmId in state.grants ? state.grants[realmId] : offered
-  if (!realmId || good !== offered) return refuseGrant(400, 'invalid_grant')
+  const valid = realmId in state.grants ? state.grants[realmId] : offered
+  if (!realmId || valid !== offered) return refuseGrant(400, 'invalid_grant')
 
   const refreshToken = `refresh-${realmId}-${randomUUID()}`
   const accessToken = `access-${realmId}-${randomUUID()}`
@@ -150,11 +150,11 @@ function giveTokens(call: Call, state: AccountingState): Answer {
   }
 }
 
-function refuseGrant(status: number, error: string): Answer {
+function refuseGrant(status: number, error: string): SimulatedResponse {
   return { status, body: JSON.stringify({ error, error_description: error }) }
 }
 
-function refuseToken(call: Call, state: AccountingState, realmId: string): Answer | null {
+function refuseToken(call: Call, state: AccountingState, realmId: string): SimulatedResponse | null {
   const [, offered = ''] = /^Bearer (\S+)$/.exec(call.headers.authorization ?? '') ?? []
   const token = state.accessTokens[offered]
   if (!token || token.expiresAtMs <= Date.now()) {
@@ -170,29 +170,29 @@ function dropAccess(state: AccountingState, realmId: string): void {
   }
 }
 
-function getBooks(state: AccountingState, realmId: string): Books {
-  state.realms[realmId] ??= openBooks()
+function realmOf(state: AccountingState, realmId: string): Realm {
+  state.realms[realmId] ??= makeRealm()
   return state.realms[realmId]
 }
 
-/** The same request id gets the first answer again, a refusal too, whatever it asks now. */
-function replay(books: Books, call: Call, url: URL, path: string): Answer {
+/** A repeated request id gets its first response again, even a refusal, whatever the request is now. */
+function replay(realm: Realm, call: Call, url: URL, path: string): SimulatedResponse {
   const requestId = url.searchParams.get('requestid')
   if (requestId !== null && (requestId === '' || requestId.length > 50)) {
     return { status: 400, body: makeFault('2050', 'Invalid requestid') }
   }
   const asked = digest(`${path} ${url.searchParams.get('operation') ?? ''} ${call.body}`)
-  const first = requestId === null ? undefined : books.answers[requestId]
+  const first = requestId === null ? undefined : realm.responses[requestId]
   if (requestId !== null && first) {
-    if (first.digest !== asked) books.misused.push(requestId)
+    if (first.digest !== asked) realm.misused.push(requestId)
     return { status: first.status, body: first.body }
   }
-  const given = answer(() => change(books, call, url, path, requestId))
-  if (requestId !== null) books.answers[requestId] = { digest: asked, status: given.status, body: given.body }
-  return given
+  const response = respond(() => change(realm, call, url, path, requestId))
+  if (requestId !== null) realm.responses[requestId] = { digest: asked, status: response.status, body: response.body }
+  return response
 }
 
-function answer(work: () => Record<string, unknown>): Answer {
+function respond(work: () => Record<string, unknown>): SimulatedResponse {
   try {
     return { status: 200, body: JSON.stringify({ ...work(), time: new Date().toISOString() }) }
   } catch (error) {
@@ -201,30 +201,30 @@ function answer(work: () => Record<string, unknown>): Answer {
   }
 }
 
-function change(books: Books, call: Call, url: URL, path: string, requestId: string | null): Record<string, unknown> {
+function change(realm: Realm, call: Call, url: URL, path: string, requestId: string | null): Record<string, unknown> {
   const fields = readBody(call)
   if (path === 'customer') {
-    const customer = createCustomer(books, fields)
-    books.changes.push({ operation: 'customer', id: customer.Id, requestId })
+    const customer = createCustomer(realm, fields)
+    realm.changes.push({ operation: 'customer', id: customer.Id, requestId })
     return { Customer: customer }
   }
   if (path !== 'invoice') throw new Refusal('2500', `Unsupported resource: ${path}`)
   const asked = url.searchParams.get('operation') ?? (fields.Id === undefined ? 'create' : 'update')
   const operation = OPERATIONS.find((each) => each === asked)
   if (!operation) throw new Refusal('2500', `Unsupported operation: ${asked}`)
-  const invoice = WORK[operation](books, fields)
-  books.changes.push({ operation, id: invoice.Id, requestId })
+  const invoice = WORK[operation](realm, fields)
+  realm.changes.push({ operation, id: invoice.Id, requestId })
   return { Invoice: invoice }
 }
 
 const OPERATIONS = ['create', 'update', 'void', 'delete'] as const
 const WORK = { create: createInvoice, update: updateInvoice, void: voidInvoice, delete: deleteInvoice }
 
-function read(books: Books, url: URL, path: string): Record<string, unknown> {
-  if (path === 'query') return { QueryResponse: runQuery(books, url.searchParams.get('query') ?? '') }
+function read(realm: Realm, url: URL, path: string): Record<string, unknown> {
+  if (path === 'query') return { QueryResponse: runQuery(realm, url.searchParams.get('query') ?? '') }
   const [, id] = /^invoice\/([^/]+)$/.exec(path) ?? []
   if (!id) throw new Refusal('2500', `Unsupported resource: ${path}`)
-  return { Invoice: readInvoice(books, decodeURIComponent(id)) }
+  return { Invoice: readInvoice(realm, decodeURIComponent(id)) }
 }
 
 function readBody(call: Call): Record<string, unknown> {

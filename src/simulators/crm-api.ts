@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Answer, type Call, type Simulator, startSimulator } from './kit.ts'
+import { type Call, type SimulatedResponse, type Simulator, startSimulator } from './kit.ts'
 
 type Row = Record<string, unknown>
 
 /** The API as an integrator meets it, for one company, with the storage that its upload addresses point to. */
 interface CrmState {
-  /** Address of the scope, told by `PUT /seed`: upload addresses start with it. */
+  /** Address of the scope, set by `PUT /seed`: upload addresses start with it. */
   base: string
   companyId: number
   storageConfigured: boolean
@@ -27,7 +27,7 @@ const MAX_FILE_BYTES = 157_286_400
 
 /**
  * Plays the integration API under `/api/v1` and the upload address under `/upload`. `PUT /seed` with a part of
- * {@link CrmState} sets it. Every answer carries a rising `X-Bookmark` and an `X-Request-Id`.
+ * {@link CrmState} sets it. Every response carries a rising `X-Bookmark` and an `X-Request-Id`.
  */
 export function startCrmApi(port = 0): Promise<Simulator> {
   return startSimulator<CrmState>(
@@ -52,16 +52,16 @@ export function startCrmApi(port = 0): Promise<Simulator> {
         return { status: 200, body: '{}' }
       }
       if (url.pathname.startsWith('/upload/')) return receiveUpload(call, url, state)
-      const answer = answerApi(call, url, state)
-      if (call.method !== 'GET' && answer.status === 200) state.changes += 1
+      const response = handleApi(call, url, state)
+      if (call.method !== 'GET' && response.status === 200) state.changes += 1
       const headers = { 'x-bookmark': String(state.changes).padStart(8, '0'), 'x-request-id': 'request-1' }
-      return { ...answer, headers: { ...headers, ...answer.headers } }
+      return { ...response, headers: { ...headers, ...response.headers } }
     },
     port,
   )
 }
 
-function answerApi(call: Call, url: URL, state: CrmState): Answer {
+function handleApi(call: Call, url: URL, state: CrmState): SimulatedResponse {
   if (!/^Bearer [0-9a-f]{64}$/.test(call.headers.authorization ?? '')) {
     return fail(401, 'unauthenticated', 'Missing or invalid token')
   }
@@ -69,12 +69,12 @@ function answerApi(call: Call, url: URL, state: CrmState): Answer {
   const body: Row = call.body === '' ? {} : JSON.parse(call.body)
   const [first, second = '', third, fourth] = segments
   const verb = call.method
-  if (first === 'clients') return answerClients(verb, second, url.searchParams, body, state)
+  if (first === 'clients') return handleClients(verb, second, url.searchParams, body, state)
   if (first === 'orders' && third === 'files') {
     if (!state.orders.some((order) => String(order.id) === second)) return notFound('Order')
     return fourth === 'presign' ? presign(second, body, state) : listFiles(second, url.searchParams, state)
   }
-  if (first === 'orders') return answerOrders(verb, second, url.searchParams, body, state)
+  if (first === 'orders') return handleOrders(verb, second, url.searchParams, body, state)
   if (first === 'products' && second === 'search')
     return ok({ query: url.searchParams.get('q') ?? '', local_items: [] })
   if (first === 'products') return ok({ source: second, query: Object.fromEntries(url.searchParams), products: [] })
@@ -82,11 +82,17 @@ function answerApi(call: Call, url: URL, state: CrmState): Answer {
     const context = state.contexts[third ?? '']
     return context ? ok(context) : notFound('Thread context')
   }
-  if (first === 'mail') return answerEmailThread(call, third ?? '', url.searchParams, body, state)
+  if (first === 'mail') return handleEmailThread(call, third ?? '', url.searchParams, body, state)
   return notFound('Path')
 }
 
-function answerClients(verb: string, id: string, query: URLSearchParams, body: Row, state: CrmState): Answer {
+function handleClients(
+  verb: string,
+  id: string,
+  query: URLSearchParams,
+  body: Row,
+  state: CrmState,
+): SimulatedResponse {
   if (id === '' && verb === 'GET') return listPage(state.clients, query)
   if (id === '') {
     if (!body.company_name) return invalid('company_name', 'Required')
@@ -100,7 +106,7 @@ function answerClients(verb: string, id: string, query: URLSearchParams, body: R
   return ok({ client: verb === 'PATCH' ? Object.assign(client, body) : client })
 }
 
-function answerOrders(verb: string, id: string, query: URLSearchParams, body: Row, state: CrmState): Answer {
+function handleOrders(verb: string, id: string, query: URLSearchParams, body: Row, state: CrmState): SimulatedResponse {
   if (id === '' && verb === 'GET') return listPage(state.orders, query)
   if (id === '') {
     const project = { id: state.orders.length + 1, ...body }
@@ -114,7 +120,13 @@ function answerOrders(verb: string, id: string, query: URLSearchParams, body: Ro
   return ok({ project, invoice: null })
 }
 
-function answerEmailThread(call: Call, threadId: string, query: URLSearchParams, body: Row, state: CrmState): Answer {
+function handleEmailThread(
+  call: Call,
+  threadId: string,
+  query: URLSearchParams,
+  body: Row,
+  state: CrmState,
+): SimulatedResponse {
   const email = String(query.get('account_email') ?? body.account_email ?? '').toLowerCase()
   if (!email.includes('@')) return invalid('account_email', 'Required')
   const key = `${email} ${threadId}`
@@ -140,7 +152,7 @@ function answerEmailThread(call: Call, threadId: string, query: URLSearchParams,
   return ok({ email_thread: thread })
 }
 
-function presign(orderId: string, body: Row, state: CrmState): Answer {
+function presign(orderId: string, body: Row, state: CrmState): SimulatedResponse {
   const { fileName, size, legacyThreadId, contentType = 'application/octet-stream' } = body
   const name = String(fileName ?? '')
     .replace(/^.*[/\\]/s, '')
@@ -160,7 +172,7 @@ function presign(orderId: string, body: Row, state: CrmState): Answer {
   return ok({ uploadUrl, key, contentType, expiresIn: 600 })
 }
 
-async function receiveUpload(call: Call, url: URL, state: CrmState): Promise<Answer> {
+async function receiveUpload(call: Call, url: URL, state: CrmState): Promise<SimulatedResponse> {
   state.uploadsNow += 1
   state.uploadsAtOnce = Math.max(state.uploadsAtOnce, state.uploadsNow)
   if (state.uploadDelayMs > 0) await sleep(state.uploadDelayMs)
@@ -176,7 +188,7 @@ async function receiveUpload(call: Call, url: URL, state: CrmState): Promise<Ans
   return { status: 200, headers: { etag: '"1"' }, body: '' }
 }
 
-function listFiles(orderId: string, query: URLSearchParams, state: CrmState): Answer {
+function listFiles(orderId: string, query: URLSearchParams, state: CrmState): SimulatedResponse {
   const thread = query.get('legacyThreadId')
   const prefix = `orders/${state.companyId}/${orderId}/${thread === null ? '' : `email/${thread}/`}`
   const files = Object.entries(state.files)
@@ -192,7 +204,7 @@ function listFiles(orderId: string, query: URLSearchParams, state: CrmState): An
   return ok({ files: configured ? files : [], configured, truncated: false })
 }
 
-function listPage(rows: Row[], query: URLSearchParams): Answer {
+function listPage(rows: Row[], query: URLSearchParams): SimulatedResponse {
   const page = Number(query.get('page') ?? 1)
   const perPage = Number(query.get('per_page') ?? 25)
   const data = rows.slice((page - 1) * perPage, page * perPage)
@@ -205,18 +217,18 @@ function sign(key: string, contentType: string, length: number): string {
     .digest('hex')
 }
 
-function ok(body: unknown, headers: Record<string, string> = {}): Answer {
+function ok(body: unknown, headers: Record<string, string> = {}): SimulatedResponse {
   return { status: 200, headers, body: JSON.stringify(body) }
 }
 
-function notFound(what: string): Answer {
+function notFound(what: string): SimulatedResponse {
   return fail(404, 'not_found', `${what} not found`)
 }
 
-function invalid(path: string, message: string): Answer {
+function invalid(path: string, message: string): SimulatedResponse {
   return fail(400, 'invalid_request', 'The request is invalid', { issues: [{ path, message }] })
 }
 
-function fail(status: number, code: string, message: string, details: unknown = null): Answer {
+function fail(status: number, code: string, message: string, details: unknown = null): SimulatedResponse {
   return { status, body: JSON.stringify({ error: { code, message, details } }) }
 }

@@ -2,29 +2,29 @@ import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Serv
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** What a simulator is told to do wrong. The first fault whose `match` fits a call is used, `times` times (default 1). */
+/** A failure to simulate. The first fault whose `match` fits a call applies to it. */
 export interface Fault {
   /** A regular expression tried on `METHOD /path?query`, e.g. `^POST .*invoice`. Left out: every call. */
   match?: string
-  /** How many calls it spoils; `-1` for all. Default 1. */
+  /** How many calls it applies to; `-1` for all. Default 1. */
   times?: number
   /** Waits this long before anything else. */
   delayMs?: number
-  /** Answers this instead of the true answer. */
+  /** Replaces the response's status. */
   status?: number
   headers?: Record<string, string>
   body?: string
-  /** Replaces every match of a regular expression in the body, true or given, by a text. */
+  /** Replaces every match of a regular expression in the body, simulated or given, by a text. */
   replace?: readonly (readonly [pattern: string, replacement: string])[]
   /** Sends the body in this coding of its characters instead of UTF-8. */
   encoding?: 'latin1' | 'utf16le'
-  /** Carries the call out first, so that the change is applied and only its answer is lost or replaced. */
+  /** Carries the call out first, so that only its response is lost or replaced. */
   apply?: boolean
-  /** Announces the whole answer, sends this many bytes of it, and closes the connection. */
+  /** Announces the whole response, sends this many bytes of it and closes the connection. */
   cutAfterBytes?: number
-  /** Announces the whole answer, sends this many bytes of it, and then nothing. */
+  /** Announces the whole response, sends this many bytes of it and then nothing. */
   stallAfterBytes?: number
-  /** Closes the connection without an answer. */
+  /** Closes the connection without a response. */
   destroy?: boolean
 }
 
@@ -38,7 +38,7 @@ export interface Call {
   body: string
 }
 
-export interface Answer {
+export interface SimulatedResponse {
   status: number
   headers?: Record<string, string>
   body: string
@@ -59,18 +59,18 @@ interface Scope<State> {
 const CONTROL = '/__simulator'
 
 /**
- * Starts a local HTTP server that plays an outside system.
+ * Starts a local HTTP server that simulates an outside system.
  *
- * Every path may stand behind `/t/SCOPE`; a scope has its own state, calls and faults, so that tests that run beside
- * each other do not meet. Tests in workerd steer it over HTTP at `…/t/SCOPE/__simulator`: `PUT` a JSON list of
+ * Every path may follow `/t/SCOPE`; a scope has its own state, calls and faults, so that concurrent tests do not affect
+ * each other. Tests in workerd control it over HTTP at `…/t/SCOPE/__simulator`: `PUT` a JSON list of
  * {@link Fault}s, `GET` `{ calls, state }`, `DELETE` to forget the scope.
  *
- * @param fresh makes the state of a scope, given by its name, when it is first met
- * @param handle answers one call; it sees the path without the scope
+ * @param fresh makes the state of a scope at its first call
+ * @param handle responds to a call, whose path comes without the scope
  */
 export async function startSimulator<State>(
   fresh: (scopeId: string) => State,
-  handle: (call: Call, state: State) => Answer | Promise<Answer>,
+  handle: (call: Call, state: State) => SimulatedResponse | Promise<SimulatedResponse>,
   port = 0,
 ): Promise<Simulator> {
   const scopes = new Map<string, Scope<State>>()
@@ -98,15 +98,15 @@ export async function startSimulator<State>(
 
     if (fault.delayMs) await sleep(fault.delayMs)
     const replaced = fault.status !== undefined || fault.body !== undefined || fault.destroy === true
-    const answer = !replaced || fault.apply ? await handle(call, scope.state) : { status: 200, body: '' }
+    const normal = !replaced || fault.apply ? await handle(call, scope.state) : { status: 200, body: '' }
     if (fault.destroy) return void response.destroy()
-    const sent = fault.body ?? (fault.status === undefined ? answer.body : '')
-    const spoilt = {
-      status: fault.status ?? answer.status,
-      headers: { ...answer.headers, ...fault.headers },
+    const sent = fault.body ?? (fault.status === undefined ? normal.body : '')
+    const faulty = {
+      status: fault.status ?? normal.status,
+      headers: { ...normal.headers, ...fault.headers },
       body: (fault.replace ?? []).reduce((text, [pattern, by]) => text.replaceAll(new RegExp(pattern, 'g'), by), sent),
     }
-    send(response, spoilt, fault)
+    send(response, faulty, fault)
   }
 
   await new Promise<void>((resolve, reject) => {
@@ -141,13 +141,13 @@ async function readBody(request: IncomingMessage): Promise<string> {
 
 function send(
   response: ServerResponse,
-  answer: Answer,
+  sent: SimulatedResponse,
   { encoding, cutAfterBytes, stallAfterBytes }: Fault = {},
 ): void {
-  const bytes = Buffer.from(answer.body, encoding)
-  response.writeHead(answer.status, {
+  const bytes = Buffer.from(sent.body, encoding)
+  response.writeHead(sent.status, {
     'content-type': 'application/json',
-    ...answer.headers,
+    ...sent.headers,
     'content-length': bytes.length,
   })
   if (stallAfterBytes !== undefined) return void response.write(bytes.subarray(0, stallAfterBytes))

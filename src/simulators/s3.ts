@@ -1,5 +1,5 @@
 import { createHash, createHmac } from 'node:crypto'
-import { type Answer, type Call, type Simulator, startSimulator } from './kit.ts'
+import { type Call, type SimulatedResponse, type Simulator, startSimulator } from './kit.ts'
 import { S3_KEYS, S3_REGION } from './s3-keys.ts'
 
 const PAGE_SIZE = 1_000
@@ -34,10 +34,10 @@ type State = Record<string, Bucket>
  * `PUT /BUCKET` with the fields of {@link Bucket}, unsigned, makes it, with defaults for what is left out.
  */
 export function startS3(port?: number): Promise<Simulator> {
-  return startSimulator<State>(() => ({}), answer, port)
+  return startSimulator<State>(() => ({}), handle, port)
 }
 
-function answer(call: Call, state: State): Answer {
+function handle(call: Call, state: State): SimulatedResponse {
   const [path = '', query = ''] = call.path.split('?')
   const [, label] = /^(.+)\.localhost(?::\d+)?$/.exec(call.headers.host ?? '') ?? []
   const [, name = '', rest = ''] = label === undefined ? (/^\/([^/]*)(.*)$/.exec(path) ?? []) : ['', label, path]
@@ -60,7 +60,7 @@ function answer(call: Call, state: State): Answer {
   return list(bucket, params)
 }
 
-function list(bucket: Bucket, params: Map<string, string>): Answer {
+function list(bucket: Bucket, params: Map<string, string>): SimulatedResponse {
   const after = Buffer.from(params.get('continuation-token') ?? '', 'base64').toString()
   const size = bucket.pageSize > PAGE_SIZE ? bucket.pageSize : Math.min(Number(params.get('max-keys')), bucket.pageSize)
   const rest = bucket.objects
@@ -87,8 +87,8 @@ function list(bucket: Bucket, params: Map<string, string>): Answer {
   )
 }
 
-/** The refusal of a request that is not signed right, as S3 words it. */
-function checkSignature({ method, url, headers }: Call, wantedRegion: string): Answer | null {
+/** S3's error for a request whose signature is wrong, or null. */
+function checkSignature({ method, url, headers }: Call, wantedRegion: string): SimulatedResponse | null {
   const parts = /^AWS4-HMAC-SHA256 Credential=([^,]+), SignedHeaders=([^,]+), Signature=([0-9a-f]{64})$/.exec(
     headers.authorization ?? '',
   )
@@ -127,11 +127,11 @@ function checkSignature({ method, url, headers }: Call, wantedRegion: string): A
   return isRight ? null : failure(403, 'SignatureDoesNotMatch')
 }
 
-function failure(status: number, code: string): Answer {
+function failure(status: number, code: string): SimulatedResponse {
   return xml(status, `<Error><Code>${code}</Code><Message>${code}</Message></Error>`)
 }
 
-function xml(status: number, body: string): Answer {
+function xml(status: number, body: string): SimulatedResponse {
   const headers = { 'content-type': 'application/xml' }
   return { status, headers, body: `<?xml version="1.0" encoding="UTF-8"?>\n${body}` }
 }

@@ -1,7 +1,7 @@
 import type { Call, Fault } from './kit.ts'
 
 /**
- * Tells a simulator what goes wrong from now on, in place of what it was told before. Works in Node and in workerd.
+ * Replaces the faults of a simulator's scope. Works in Node and in workerd.
  *
  * @param scope the address of the test's scope, `http://…/t/SCOPE`
  */
@@ -9,7 +9,7 @@ export async function spoil(scope: string, ...faults: Fault[]): Promise<void> {
   await read(scope, { method: 'PUT', body: JSON.stringify(faults) })
 }
 
-/** The calls that a scope has had, oldest first, and its state. */
+/** The calls to a scope, oldest first, and its state. */
 export async function look<State = unknown>(scope: string): Promise<{ calls: Call[]; state: State }> {
   return JSON.parse(await read(scope))
 }
@@ -17,6 +17,6 @@ export async function look<State = unknown>(scope: string): Promise<{ calls: Cal
 async function read(scope: string, init: RequestInit = {}): Promise<string> {
   const response = await fetch(`${scope}/__simulator`, init)
   const text = await response.text()
-  if (!response.ok) throw new Error(`The simulator answered ${response.status}: ${text}`)
+  if (!response.ok) throw new Error(`The simulator responded with ${response.status}: ${text}`)
   return text
 }

@@ -207,7 +207,7 @@ function colorAt(index: number): { display: string; catalog: string } {
   return { display: tone + display, catalog: tone + catalog }
 }
 
-/** The rows of every style whose name starts with `style`, as the real service answers. */
+/** The rows of every style whose name starts with `style`, as the real service returns them. */
 export function rowsOf(style: string, account: Account = CREDENTIALS): Row[] {
   return STYLES.filter((entry) => entry.style.startsWith(style)).flatMap((entry) => rowsOfEntry(entry, account))
 }

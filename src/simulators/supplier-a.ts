@@ -1,4 +1,4 @@
-import { type Answer, type Call, type Simulator, startSimulator } from './kit.ts'
+import { type Call, type SimulatedResponse, type Simulator, startSimulator } from './kit.ts'
 import {
   type Account,
   CREDENTIALS,
@@ -23,10 +23,10 @@ interface Query {
 
 /**
  * Starts a local supplier_a: a SOAP 1.1 product service at {@link ENDPOINT_PATH} that knows {@link CREDENTIALS} and
- * {@link OTHER_CREDENTIALS}. It answers in the namespace it was asked in, whatever domain that ends with.
+ * {@link OTHER_CREDENTIALS}. It responds in the namespace of the request, whatever domain that ends with.
  */
 export function startSupplierA(port = 0): Promise<Simulator> {
-  return startSimulator(() => ({}), answer, port)
+  return startSimulator(() => ({}), handle, port)
 }
 
 /** The envelope that holds the large style: 62 colours × 9 sizes = 558 rows, 1.9 MB. For measuring parsers. */
@@ -34,17 +34,17 @@ export function makeLargeEnvelope(): string {
   return rowsEnvelope(`${NAMESPACE_START}supplier-a.example/`, rowsOf(LARGE_STYLE))
 }
 
-function answer(call: Call): Answer {
+function handle(call: Call): SimulatedResponse {
   if (call.path.split('?')[0] !== ENDPOINT_PATH) return html(404, 'Not Found')
   if (call.method !== 'POST') return html(405, 'Method Not Allowed')
   if (!call.headers['content-type']?.startsWith('text/xml')) return fault('Client', 'Unsupported Content-Type')
   if (call.headers.soapaction !== '' && call.headers.soapaction !== '""') {
     return fault('Client', 'The given SOAPAction does not match an operation.')
   }
-  return answerOperation(call.body)
+  return handleOperation(call.body)
 }
 
-function answerOperation(xml: string): Answer {
+function handleOperation(xml: string): SimulatedResponse {
   const [, prefix, inner] =
     new RegExp(`<([\\w-]+):${OPERATION}(?: [^>]*)?>(.*)</\\1:${OPERATION}>`, 's').exec(xml) ?? []
   const namespace = new RegExp(`xmlns:${prefix}="([^"]*)"`).exec(xml)?.[1]
@@ -102,7 +102,7 @@ function groupXml([name, fields]: [string, Record<string, string>]): string {
   return `<${name}>${elements.join('')}</${name}>`
 }
 
-function refusal(namespace: string, message: string): Answer {
+function refusal(namespace: string, message: string): SimulatedResponse {
   return soap(200, envelope(namespace, `<errorOccured>true</errorOccured><message>${message}</message>`))
 }
 
@@ -114,18 +114,18 @@ function envelope(namespace: string, content: string): string {
   )
 }
 
-function fault(code: string, text: string): Answer {
+function fault(code: string, text: string): SimulatedResponse {
   const body =
     `<?xml version="1.0" encoding="UTF-8"?><S:Envelope xmlns:S="${SOAP}"><S:Body><S:Fault>` +
     `<faultcode>S:${code}</faultcode><faultstring>${escapeXml(text)}</faultstring></S:Fault></S:Body></S:Envelope>`
   return soap(500, body)
 }
 
-function soap(status: number, body: string): Answer {
+function soap(status: number, body: string): SimulatedResponse {
   return { status, headers: { 'content-type': 'text/xml;charset=utf-8' }, body }
 }
 
-function html(status: number, title: string): Answer {
+function html(status: number, title: string): SimulatedResponse {
   return { status, headers: { 'content-type': 'text/html' }, body: `<html><body><h1>${title}</h1></body></html>` }
 }
 

@@ -1,4 +1,4 @@
-import { type Answer, type Call, type Simulator, startSimulator } from './kit.ts'
+import { type Call, type SimulatedResponse, type Simulator, startSimulator } from './kit.ts'
 import {
   type Account,
   CALLS_PER_MINUTE,
@@ -21,10 +21,10 @@ type State = Record<string, { startedMs: number; calls: number }>
  * lets each of them call 60 times a minute.
  */
 export function startSupplierB(port = 0): Promise<Simulator> {
-  return startSimulator<State>(() => ({}), answer, port)
+  return startSimulator<State>(() => ({}), handle, port)
 }
 
-function answer(call: Call, state: State): Answer {
+function handle(call: Call, state: State): SimulatedResponse {
   const account = [CREDENTIALS, OTHER_CREDENTIALS].find((each) => authorizationOf(each) === call.headers.authorization)
   if (!account) return json(401, { code: 401, message: 'Authorization failed. Check account number and API key.' })
   const { left, resetSeconds } = countCall(state, account, Date.now())
@@ -52,7 +52,7 @@ function authorizationOf({ account_number, api_key }: Account): string {
   return `Basic ${Buffer.from(`${account_number}:${api_key}`).toString('base64')}`
 }
 
-function route(call: Call, account: Account): Answer {
+function route(call: Call, account: Account): SimulatedResponse {
   const url = new URL(call.path, 'http://supplier-b.example')
   const query = new Map([...url.searchParams].map(([name, value]) => [name.toLowerCase(), value]))
   const fields = query.get('fields')?.split(',')
@@ -93,26 +93,26 @@ function productsBySku(skus: string[], account: Account) {
   )
 }
 
-function rows(found: readonly object[], fields: readonly string[] | undefined): Answer {
+function rows(found: readonly object[], fields: readonly string[] | undefined): SimulatedResponse {
   if (found.length === 0) {
     const message = 'Requested item(s) were not found or have been discontinued.'
     return json(404, { errors: [{ field: 'Identifier', message }] })
   }
   const wanted = fields?.map((field) => field.trim().toLowerCase())
-  const keeps = (name: string) => !wanted || wanted.includes(name.toLowerCase())
+  const isWanted = (name: string) => !wanted || wanted.includes(name.toLowerCase())
   return json(
     200,
-    found.map((row) => Object.fromEntries(Object.entries(row).filter(([name]) => keeps(name)))),
+    found.map((row) => Object.fromEntries(Object.entries(row).filter(([name]) => isWanted(name)))),
   )
 }
 
-function wrongRoute(url: URL): Answer {
+function wrongRoute(url: URL): SimulatedResponse {
   return json(404, {
     message: `No HTTP resource was found that matches the request URI '${url.pathname}'.`,
     messageDetail: 'No type was found that matches the controller.',
   })
 }
 
-function json(status: number, body: unknown): Answer {
+function json(status: number, body: unknown): SimulatedResponse {
   return { status, headers: { 'content-type': 'application/json; charset=utf-8' }, body: JSON.stringify(body) }
 }

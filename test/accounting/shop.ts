@@ -3,7 +3,7 @@ import { env } from 'cloudflare:workers'
 import type { AccountingDelivery } from '../../src/accounting/delivery.ts'
 import { encryptCredentials } from '../../src/auth/credentials.ts'
 import { CREDENTIALS } from '../../src/simulators/accounting-data.ts'
-import { type Answer, freshId, mintCompany, request, send, sql, type TestCompany } from '../support/app.ts'
+import { type ApiResponse, freshId, mintCompany, request, send, sql, type TestCompany } from '../support/app.ts'
 import { addItem } from '../support/rows.ts'
 import { World } from './support.ts'
 
@@ -60,7 +60,7 @@ export class Shop {
   }
 
   /** A request whose start of a delivery is only counted. */
-  call(method: string, path: string, body?: unknown, token = this.company.token): Promise<Answer> {
+  call(method: string, path: string, body?: unknown, token = this.company.token): Promise<ApiResponse> {
     const start = async () => {
       this.startCalls += 1
     }

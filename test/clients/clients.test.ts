@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { type Answer, migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
+import { type ApiResponse, migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
 
 let company: TestCompany
 
@@ -26,7 +26,7 @@ async function create(body: Record<string, unknown>, by = company) {
   return response.body.client
 }
 
-function issuesOf(response: Answer): string[] {
+function issuesOf(response: ApiResponse): string[] {
   expect(response).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
   return response.body.error.details.issues.map((issue: { path: string }) => issue.path)
 }

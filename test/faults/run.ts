@@ -1,7 +1,7 @@
 import { vi } from 'vitest'
 import { app } from '../../src/app.ts'
 import type { Env } from '../../src/env.ts'
-import { type Answer, bodyOf } from '../support/app.ts'
+import { type ApiResponse, bodyOf } from '../support/app.ts'
 import { expectConforms } from '../support/conformance.ts'
 import { type Around, wrapBindings } from '../support/wrap-bindings.ts'
 
@@ -16,7 +16,7 @@ export interface Fault extends Call {
 }
 
 export interface Outcome {
-  answer: Answer
+  answer: ApiResponse
   /** In the order in which they began. */
   calls: Call[]
   /** By the Worker's clock: until the answer, and until the work behind it had ended. */

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { type Answer, migrate, mintCompany, send, type TestCompany } from '../support/app.ts'
+import { type ApiResponse, migrate, mintCompany, send, type TestCompany } from '../support/app.ts'
 
 let company: TestCompany
 
@@ -8,7 +8,7 @@ beforeAll(async () => {
   company = await mintCompany()
 })
 
-function expectMalformed(answer: Answer) {
+function expectMalformed(answer: ApiResponse) {
   expect(answer).toMatchObject({
     status: 400,
     body: { error: { code: 'invalid_request', details: { issues: [{ path: '' }] } } },

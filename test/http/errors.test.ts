@@ -1,7 +1,7 @@
 import { env, exports } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Env } from '../../src/env.ts'
-import { type Answer, call, migrate, mintCompany, request, send, type TestCompany } from '../support/app.ts'
+import { type ApiResponse, call, migrate, mintCompany, request, send, type TestCompany } from '../support/app.ts'
 import { linesOf, logLines } from '../support/log.ts'
 
 let company: TestCompany
@@ -11,7 +11,7 @@ beforeAll(async () => {
   company = await mintCompany()
 })
 
-function expectIssues(answer: Answer, paths: string[]) {
+function expectIssues(answer: ApiResponse, paths: string[]) {
   expect(answer).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
   expect(answer.body.error.details.issues.map((issue: { path: string }) => issue.path).sort()).toEqual(paths.sort())
   expect(answer.headers.get('access-control-allow-origin')).toBe('*')

@@ -2,12 +2,12 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
-/** Fewer characters than these prove nothing. */
+/** Shorter forms could match by chance. */
 const SHORTEST_FORM = 7
 
 /**
- * How a secret can be written down: plain, escaped for JSON, XML or an address, in hexadecimal digits, and in base64,
- * wherever in a longer text it stood before that was encoded.
+ * The forms of a secret: plain, escaped for JSON, XML or a URL, in hexadecimal digits, and in base64 at any offset of a
+ * longer text.
  */
 export function formsOf(secret: string): string[] {
   const bytes = Buffer.from(secret)
@@ -15,7 +15,7 @@ export function formsOf(secret: string): string[] {
   const address = encodeURIComponent(secret)
   const strict = address.replaceAll(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`)
   const base64 = [0, 1, 2].map((offset) => {
-    // The first and last characters of an encoding depend on what stands around.
+    // The first and last characters of an encoding depend on the neighbouring bytes.
     const text = Buffer.concat([Buffer.alloc(offset), bytes])
       .toString('base64')
       .replaceAll('=', '')
@@ -40,7 +40,7 @@ export function formsOf(secret: string): string[] {
   return [...new Set(forms)].filter((form) => form.length >= SHORTEST_FORM)
 }
 
-/** A place and what stands there, as bytes in latin1 so that nothing in them is changed. */
+/** A place and its content, as latin1 so that every byte is preserved. */
 export interface Text {
   place: string
   latin1: string
@@ -50,7 +50,7 @@ export function textOf(place: string, content: string): Text {
   return { place, latin1: Buffer.from(content).toString('latin1') }
 }
 
-/** Which secret stands where, in which form. */
+/** Lists which secret is where, in which form. */
 export function findSecrets(secrets: Record<string, string>, texts: Iterable<Text>): string[] {
   const forms = Object.entries(secrets).flatMap(([name, secret]) =>
     formsOf(secret).map((form) => ({ name, form, latin1: Buffer.from(form).toString('latin1') })),
@@ -74,13 +74,13 @@ export function* readFolder(folder: string): Generator<Text> {
   }
 }
 
-/** A value over a page's size stands on several, cut: so values are read as well as bytes. */
+/** A value larger than a page is split over several, so values are read as well as bytes. */
 function* readDatabase(path: string, place: string): Generator<Text> {
   const database = new DatabaseSync(path, { readOnly: true })
   try {
     const tables = database.prepare(`SELECT name FROM sqlite_master WHERE type = 'table'`).all()
     for (const { name } of tables) {
-      // A virtual table's values stand in others.
+      // A virtual table's values are stored in others.
       if (/_fts|_grams/.test(String(name))) continue
       const rows = database.prepare(`SELECT * FROM "${name}"`).all()
       const values = rows.flatMap((row) => Object.values(row).map(toText))

@@ -7,11 +7,11 @@ import { ENDPOINT_PATH, CREDENTIALS as SUPPLIER_A } from '../../src/simulators/s
 import { CREDENTIALS as SUPPLIER_B } from '../../src/simulators/supplier-b.ts'
 import { smallShop } from './cli-support.ts'
 
-export type Outside = Record<'supplierA' | 'supplierB' | 'accounting' | 's3', Simulator>
+export type Simulators = Record<'supplierA' | 'supplierB' | 'accounting' | 's3', Simulator>
 
 const REALM = '4711'
 export const BUCKET = 'own-bucket'
-/** As the accounting system gives them: long. */
+/** With a refresh token as long as the real system's. */
 export const ACCOUNTING = { ...credentialsFor(REALM), refresh_token: `refresh-${REALM}-${randomUUID()}` }
 const THREAD = '18c2f0a9b7d3e4f1'
 /** Of the company whose outside systems refuse it. */
@@ -23,8 +23,8 @@ export const WRONG = {
   storageSecret: 'refused/storage+secret-5',
 }
 
-/** A company whose outside systems all let it in. */
-export function shopThatWorks(outside: Outside): SeedInput {
+/** A company whose outside systems accept its credentials. */
+export function shopThatWorks(outside: Simulators): SeedInput {
   return {
     ...smallShop(1),
     company: { id: 1, name: 'Shop 1', accounting_sync_enabled: true },
@@ -42,8 +42,8 @@ export function shopThatWorks(outside: Outside): SeedInput {
   }
 }
 
-/** One that each of them refuses. */
-export function shopThatIsRefused(outside: Outside): SeedInput {
+/** A company whose outside systems refuse its credentials. */
+export function shopThatIsRefused(outside: Simulators): SeedInput {
   return {
     ...smallShop(2),
     company: { id: 2, name: 'Shop 2', accounting_sync_enabled: true },
@@ -72,7 +72,7 @@ export function shopThatIsRefused(outside: Outside): SeedInput {
 }
 
 const message = { account_email: 'box@x.example', messages: [{ id: '1', body_plain: 'Hello' }] }
-/** Every endpoint, well and badly. */
+/** Requests to every endpoint, valid and invalid. */
 export const REQUESTS: [string, string, unknown?][] = [
   ['GET', '/clients?q=tee'],
   ['POST', '/clients', { company_name: 'Acme' }],

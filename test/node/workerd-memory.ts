@@ -3,21 +3,21 @@ import { readdirSync, readFileSync } from 'node:fs'
 const EVERY_MS = 20
 const KIB_PER_MIB = 1_024
 
-/** Only Linux tells the memory of other processes in files. */
+/** Only Linux has the memory of other processes in /proc. */
 export const isWorkerdReadable = process.platform === 'linux'
 
-/** Follows the resident memory of the workerd processes below a process, together. */
+/** Samples the total resident memory of the workerd processes below a process. */
 export function watchWorkerd(ancestorPid: number) {
   const beforeMib = readMib(ancestorPid)
   let peakMib = beforeMib
-  const look = () => {
+  const sample = () => {
     peakMib = Math.max(peakMib, readMib(ancestorPid))
   }
-  const timer = setInterval(look, EVERY_MS)
+  const timer = setInterval(sample, EVERY_MS)
   return {
     end: async () => {
       clearInterval(timer)
-      look()
+      sample()
       return { beforeMib, peakMib }
     },
   }

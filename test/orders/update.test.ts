@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { type Answer, migrate, sql } from '../support/app.ts'
+import { type ApiResponse, migrate, sql } from '../support/app.ts'
 import { addItem } from '../support/rows.ts'
 import { addPayment, createClient, createOrder, dump, mintShop, type Shop } from './support.ts'
 
@@ -10,7 +10,7 @@ beforeAll(async () => {
   shop = await mintShop()
 })
 
-function issuesOf(response: Answer): string[] {
+function issuesOf(response: ApiResponse): string[] {
   expect(response).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
   return response.body.error.details.issues.map((issue: { path: string }) => issue.path)
 }

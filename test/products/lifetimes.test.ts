@@ -5,7 +5,7 @@ import { app } from '../../src/app.ts'
 import { freshnessOf, PRODUCTS } from '../../src/products/supplier-cache.ts'
 import { UNKNOWN_STYLE } from '../../src/products/suppliers/supplier-a.ts'
 import { ENDPOINT_PATH, OTHER_CREDENTIALS as OTHER_A } from '../../src/simulators/supplier-a-catalogue.ts'
-import { type Answer, migrate, request } from '../support/app.ts'
+import { type ApiResponse, migrate, request } from '../support/app.ts'
 import {
   get,
   HOUR_MS,
@@ -154,7 +154,7 @@ describe('a cache', () => {
       bindings,
       createExecutionContext(),
     )
-    const result = await response.json<Answer['body']>()
+    const result = await response.json<ApiResponse['body']>()
     expect(result.sources).toEqual({ local: 'ok', lines: 'ok', supplier_a: 'ok', supplier_b: 'ok' })
     expect(result.supplier_a.count).toBe(60)
     expect(performance.now() - start).toBeLessThan(4_000)

@@ -6,7 +6,7 @@ import type { Env } from '../../src/env.ts'
 import type { SupplierName } from '../../src/products/suppliers/registry.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../../src/simulators/supplier-a-catalogue.ts'
 import { CREDENTIALS as CREDENTIALS_B } from '../../src/simulators/supplier-b-catalogue.ts'
-import { type Answer, mintCompany, request, send, sql, type TestCompany } from '../support/app.ts'
+import { type ApiResponse, mintCompany, request, send, sql, type TestCompany } from '../support/app.ts'
 import { addItem as addInvoiceItem, insert } from '../support/rows.ts'
 import { SupplierScope } from './suppliers/support.ts'
 
@@ -117,13 +117,13 @@ export async function search(
   q: string,
   parameters: Record<string, string> = {},
   bindings?: Env,
-): Promise<Answer['body']> {
+): Promise<ApiResponse['body']> {
   const response = await get(of, `/products/search?${new URLSearchParams({ q, ...parameters })}`, bindings)
   expect(response.status).toBe(200)
   return response.body
 }
 
-export async function get(of: TestCompany, path: string, bindings?: Env): Promise<Answer> {
+export async function get(of: TestCompany, path: string, bindings?: Env): Promise<ApiResponse> {
   return send(request(of.token, 'GET', path), bindings ? { env: bindings } : {})
 }
 

@@ -6,13 +6,13 @@ import { hashToken } from '../../src/auth/tokens.ts'
 import type { Env } from '../../src/env.ts'
 import { expectConforms } from './conformance.ts'
 import './log.ts'
-import { keepForPrism, passThroughPrism } from './prism.ts'
+import { cloneForPrism, passThroughPrism } from './prism.ts'
 
 const ORIGIN = 'https://api.test'
 
 let nextId = 1
 
-/** Numbers that no other company of this file has. */
+/** An id that no other company of this file has. */
 export function freshId(): number {
   return nextId++
 }
@@ -21,13 +21,13 @@ export interface TestCompany {
   id: number
   token: string
   /** Sends a request with this company's token; an object as body goes as JSON. */
-  call: (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<Answer>
+  call: (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<ApiResponse>
 }
 
-export interface Answer {
+export interface ApiResponse {
   status: number
   headers: Headers
-  // Tests look into answers freely; their shape is checked against the published description.
+  // Tests read bodies freely; their shape is checked against the published description.
   // biome-ignore lint/suspicious/noExplicitAny: see above
   body: any
 }
@@ -109,8 +109,8 @@ export function request(
   })
 }
 
-/** Sends a request to the Worker. Every answer is checked against the published description. */
-export async function call(...input: Parameters<typeof request>): Promise<Answer> {
+/** Sends a request to the Worker. Every response is checked against the published description. */
+export async function call(...input: Parameters<typeof request>): Promise<ApiResponse> {
   return send(request(...input))
 }
 
@@ -118,16 +118,16 @@ export async function call(...input: Parameters<typeof request>): Promise<Answer
  * Sends a request to the Worker, or to its application with other bindings (`env`), or to another application (`app`),
  * whose responses are not checked against the published description. Then the work after the response is waited for.
  */
-export async function send(sent: Request, options: { env?: Env; app?: typeof app } = {}): Promise<Answer> {
+export async function send(sent: Request, options: { env?: Env; app?: typeof app } = {}): Promise<ApiResponse> {
   if (options.app) return bodyOf(await fetchWith(sent, options.env ?? env, options.app))
-  const kept = keepForPrism(sent)
+  const copy = cloneForPrism(sent)
   const response = options.env ? await fetchWith(sent, options.env) : await exports.default.fetch(sent)
   await expectConforms(sent, response)
-  await passThroughPrism(kept, response)
+  await passThroughPrism(copy, response)
   return bodyOf(response)
 }
 
-export async function bodyOf(response: Response): Promise<Answer> {
+export async function bodyOf(response: Response): Promise<ApiResponse> {
   const text = await response.text()
   return { status: response.status, headers: response.headers, body: text === '' ? null : JSON.parse(text) }
 }

@@ -32,7 +32,7 @@ const root: Schema = { $defs: schemas }
 const lookup = dereference(root)
 
 /**
- * Checks an answer of the API against the published description: the status is one that the operation has, the body is
+ * Checks a response of the API against the published description: the status is one that the operation has, the body is
  * exactly of its schema, the headers are there, and an error has the code and the details of its status.
  *
  * @throws Error that names everything that differs
@@ -41,7 +41,7 @@ export async function expectConforms(request: Request, response: Response): Prom
   const { pathname } = new URL(request.url)
   const problems = checkEveryResponse(response)
   if (request.method === 'OPTIONS') {
-    if (response.status !== 204) problems.push(`a preflight answers 204, not ${response.status}`)
+    if (response.status !== 204) problems.push(`a preflight returns 204, not ${response.status}`)
   } else {
     const isBare = request.method === 'HEAD' || response.status === 304
     if (response.status !== 304) problems.push(...checkMediaType(response))
@@ -56,7 +56,7 @@ export async function expectConforms(request: Request, response: Response): Prom
   }
   if (problems.length === 0) return
   throw new Error(
-    `${request.method} ${pathname} answered ${response.status}, which does not conform to the published description:\n- ${[...new Set(problems)].join('\n- ')}`,
+    `${request.method} ${pathname} returned ${response.status}, which does not conform to the published description:\n- ${[...new Set(problems)].join('\n- ')}`,
   )
 }
 
@@ -74,7 +74,7 @@ function checkMediaType(response: Response): string[] {
 }
 
 function checkEmpty(text: string, problems: string[]): undefined {
-  if (text !== '') problems.push('an answer to HEAD has no body, nor has a 304')
+  if (text !== '') problems.push('a response to HEAD has no body, nor has a 304')
 }
 
 function parse(text: string, problems: string[]): Json | undefined {
@@ -105,7 +105,7 @@ function checkUndescribed(isKnownPath: boolean, response: Response, body: Json |
   return problems
 }
 
-/** Everyone whose token is valid is told the limit; a 429 or 500 can come before the token is known. */
+/** Every caller with a valid token gets the limit; a 429 or 500 can come before the token is known. */
 function checkLimitHeaders(pathname: string, response: Response): string[] {
   if (!pathname.startsWith(`${BASE}/`) || [401, 429, 500].includes(response.status)) return []
   return ['RateLimit', 'RateLimit-Policy']
@@ -130,7 +130,7 @@ function checkError(response: Response, body: Json): string[] {
   }
   const requestId = response.headers.get('x-request-id') ?? ''
   if (response.status === 500 && !String(error.message).includes(requestId)) {
-    problems.push('the message does not tell the request id')
+    problems.push('the message lacks the request id')
   }
   return problems
 }
@@ -151,7 +151,7 @@ function check(schemaId: string, value: Json): ValidationResult {
   return validate(value, schemas[schemaId] ?? false, '2020-12', lookup, true)
 }
 
-/** The innermost complaints; those around them only repeat that something inside is wrong. */
+/** The innermost violations; the outer ones only repeat that something inside is wrong. */
 function explain(result: ValidationResult, what: string): string[] {
   if (result.valid) return []
   const isInnermost = (unit: OutputUnit) =>
@@ -216,7 +216,7 @@ function nextId(): string {
   return `schema ${Object.keys(schemas).length}`
 }
 
-/** Keeps a schema under an id; its references then point to the kept ones. */
+/** Registers a schema under an id; its references then point to the registered ones. */
 function addSchema(id: string, schema: JsonObject): string {
   schemas[id] = relocate(schema)
   return id

@@ -5,7 +5,7 @@ import type { Env } from '../../src/env.ts'
 import type { Lease } from '../../src/rate-limit/window.ts'
 import { wrapBindings } from './wrap-bindings.ts'
 
-/** One wait for the network: what was asked, and after how many waits of the same request it could begin. */
+/** One wait for the network, and after how many waits of the same request it could begin. */
 export interface Hop {
   /** Such as `DB.batch`, `RATE_LIMITER.acquire`, `CACHE.get`, `FILES.list`, `fetch`. */
   name: string
@@ -15,9 +15,9 @@ export interface Hop {
 
 export interface Measured {
   response: Response
-  /** In the order in which they began; only those that had ended when the answer was ready. */
+  /** In the order in which they began; only those that had ended when the response was ready. */
   hops: Hop[]
-  /** How many waits stood one behind the other. */
+  /** The longest chain of waits. */
   depth: number
 }
 
@@ -25,15 +25,15 @@ export interface Measured {
 const HOP_MS = 15
 
 /**
- * Sends a request to the application with bindings, and an outbound `fetch`, that count. What goes on after the answer
- * is waited for and not counted. A token that the isolate has not seen costs one hop more: send a request before, by
- * this function too: permits that the limiter leases are cut to one, so that none is held and each has to ask.
+ * Sends a request to the application with bindings, and an outbound `fetch`, that count. Work after the response
+ * is awaited and not counted. A token that the isolate has not seen costs one hop more: send a request before, by
+ * this function too: a lease of the limiter is cut to one permit, so that every request has to acquire one.
  */
 export async function measureHops(sent: Request, bindings: Env = env, api = app): Promise<Measured> {
   const counter = new Counter()
   const context = createExecutionContext()
   const counted = wrapBindings(bindings, (name, work) =>
-    // The rate limiting binding answers from its own machine: no network.
+    // The rate limiting binding is local to the machine: no network.
     name.endsWith('.limit') ? work() : counter.track(name, name === 'RATE_LIMITER.acquire' ? () => one(work) : work),
   )
   const fetchBefore = globalThis.fetch
@@ -50,7 +50,7 @@ export async function measureHops(sent: Request, bindings: Env = env, api = app)
 }
 
 async function one(acquire: () => Promise<unknown>): Promise<Lease> {
-  // The wrapper does not know what the calls answer.
+  // The wrapper does not know what the calls return.
   const lease = (await acquire()) as Lease
   return { ...lease, permits: Math.min(lease.permits, 1) }
 }

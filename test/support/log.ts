@@ -1,6 +1,6 @@
 import { vi } from 'vitest'
 
-/** Every line that the Worker logged in this test file, in order: the tests' output stays quiet, and tests can look. */
+/** Every line that the Worker logged in this test file, in order: the tests' output stays quiet, and tests can check them. */
 export const logLines: Record<string, unknown>[] = []
 
 for (const method of ['log', 'error'] as const) {

@@ -3,7 +3,7 @@ import { beforeAll, expect, it } from 'vitest'
 import * as z from 'zod/mini'
 import type { app as api } from '../../src/app.ts'
 import type { Contract } from '../../src/http/contract.ts'
-import { type Answer, mintToken, request, send as sendRequest } from './app.ts'
+import { type ApiResponse, mintToken, request, send as sendRequest } from './app.ts'
 import { dump, type FilledCompany, fillCompany, giveIntegrations, type Ids, makeIds, rowsOf } from './two-companies.ts'
 
 /** 200 and a list without elements. */
@@ -62,7 +62,7 @@ async function send(
   contract: Contract,
   input: Input,
   headers?: Record<string, string>,
-): Promise<Answer> {
+): Promise<ApiResponse> {
   const path = contract.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
     encodeURIComponent(input.params?.[name] ?? ''),
   )
@@ -72,7 +72,7 @@ async function send(
 }
 
 /** The response contains nothing of the other company. */
-function expectNothingOf(other: FilledCompany, answer: Answer, what: string) {
+function expectNothingOf(other: FilledCompany, answer: ApiResponse, what: string) {
   const text = JSON.stringify(answer.body)
   expect(text, what).not.toContain(other.marker)
   expect(text, what).not.toContain(`orders/${other.id}/`)

@@ -50,7 +50,7 @@ export function makeIds(numberOf: (n: number) => number, texts: string): Ids {
 /**
  * A company with a row of everything, under ids of its own.
  *
- * @param marker upper-case letters that stand in every text it keeps, but not in its ids and addresses
+ * @param marker upper-case letters that are in every text it stores, but not in its ids and addresses
  */
 export async function fillCompany(marker: string, ids: Ids): Promise<FilledCompany> {
   const company = await mintCompany()
@@ -101,8 +101,8 @@ export async function fillCompany(marker: string, ids: Ids): Promise<FilledCompa
     messages: [{ body_plain: text.repeat(15_000) }],
     labels: [text],
   }
-  const answer = await company.call('PUT', `/mail/email-threads/${ids.thread}`, thread)
-  if (answer.status !== 200) throw new Error(`The thread was not stored: ${answer.status}`)
+  const response = await company.call('PUT', `/mail/email-threads/${ids.thread}`, thread)
+  if (response.status !== 200) throw new Error(`The thread was not stored: ${response.status}`)
   return { ...company, marker, ids }
 }
 

@@ -59,16 +59,16 @@ export async function run(): Promise<void> {
   }
 }
 
-/** Fills a company once per schema and keeps it under `.bench/`; the benchmark works on a copy. */
+/** Fills a company once per schema and caches it under `.bench/`; the benchmark works on a copy. */
 async function prepare(size: Side['size'], floorScript: string, directory: string): Promise<Side> {
   const schema = createHash('sha256').update(migrationStatements().join()).digest('hex').slice(0, 8)
   const tokenCount = TOKENS * worksOf(0, []).length
-  const kept = join(import.meta.dirname, '../../../.bench', `${size}-${tokenCount}-${schema}`)
-  const tokensFile = join(kept, 'tokens.json')
+  const cached = join(import.meta.dirname, '../../../.bench', `${size}-${tokenCount}-${schema}`)
+  const tokensFile = join(cached, 'tokens.json')
   if (!existsSync(tokensFile)) {
-    rmSync(kept, { recursive: true, force: true })
-    mkdirSync(kept, { recursive: true })
-    const { worker } = await startBare(floorScript, kept)
+    rmSync(cached, { recursive: true, force: true })
+    mkdirSync(cached, { recursive: true })
+    const { worker } = await startBare(floorScript, cached)
     const start = Date.now()
     const tokens = await fillCompany(worker, size, tokenCount)
     await worker.dispose()
@@ -78,7 +78,7 @@ async function prepare(size: Side['size'], floorScript: string, directory: strin
     )
   }
   const [apiState, floorState] = [join(directory, `${size}-api`), join(directory, `${size}-floor`)]
-  for (const state of [apiState, floorState]) cpSync(kept, state, { recursive: true })
+  for (const state of [apiState, floorState]) cpSync(cached, state, { recursive: true })
   return { size, tokens: JSON.parse(readFileSync(tokensFile, 'utf8')), apiState, floorState }
 }
 

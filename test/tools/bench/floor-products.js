@@ -1,4 +1,4 @@
-// The floor of a search: one D1 batch and two KV reads in parallel, and what they hold as one answer.
+// The floor of a search: one D1 batch and two KV reads in parallel, and what they hold as one response.
 export default {
   async fetch(request, { DB, CACHE }) {
     const { searchParams } = new URL(request.url)

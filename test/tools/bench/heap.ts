@@ -6,8 +6,8 @@ interface HeapUsage {
   backingStorageSize?: number
 }
 
-/** After so long without an answer, the Worker is taken to be idle. */
-const WAKE_MS = 200
+/** After so long without a response, the Worker is considered idle. */
+const IDLE_MS = 200
 
 /** Watches the memory that counts against a Worker's 128 MB: its JavaScript heap and its array buffers. */
 export class HeapWatch {
@@ -22,8 +22,8 @@ export class HeapWatch {
   /** @param worker started with an `inspectorPort` */
   static async of(worker: Miniflare): Promise<HeapWatch> {
     const { host } = await worker.getInspectorURL()
-    const answer = await fetch(`http://${host}/json`)
-    const targets = (await answer.json()) as { title: string; webSocketDebuggerUrl: string }[]
+    const response = await fetch(`http://${host}/json`)
+    const targets = (await response.json()) as { title: string; webSocketDebuggerUrl: string }[]
     const target = targets.find(({ title }) => title.includes('core:user'))
     if (!target) throw new Error('The inspector does not know the Worker.')
     const socket = new WebSocket(target.webSocketDebuggerUrl)
@@ -71,12 +71,12 @@ export class HeapWatch {
   async #ask(method: string): Promise<HeapUsage> {
     const id = ++this.#lastId
     this.#socket.send(JSON.stringify({ id, method }))
-    // The inspector of a Worker that has nothing to do does not answer: any request wakes it.
-    const waking = setInterval(() => void fetch(new URL('/wake', this.#url)).catch(() => undefined), WAKE_MS)
+    // The inspector of an idle Worker does not respond until any request arrives.
+    const timer = setInterval(() => void fetch(new URL('/none', this.#url)).catch(() => undefined), IDLE_MS)
     try {
       return await new Promise((resolve) => this.#waiting.set(id, resolve))
     } finally {
-      clearInterval(waking)
+      clearInterval(timer)
     }
   }
 }

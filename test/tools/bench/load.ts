@@ -15,7 +15,7 @@ export const CONNECTIONS = 8
  */
 export const ROUNDS = 5
 
-/** Makes load for some seconds and tells how long each answer took, in milliseconds. */
+/** Makes load for some seconds and lists how long each response took, in milliseconds. */
 export type Load = (seconds: number) => Promise<number[]>
 
 export interface Pace {
@@ -48,11 +48,11 @@ export async function compare<Name extends string>(
 }
 
 /**
- * Loads one address over 8 connections and takes each answer's time as it comes (autocannon's own histogram knows whole
+ * Loads one address over 8 connections and takes each response's time as it comes (autocannon's own histogram knows whole
  * milliseconds only).
  *
  * @param next makes the next request
- * @throws when an answer is not 2xx: a refused request must not count as a fast one
+ * @throws when a response is not 2xx: a refused request must not count as a fast one
  */
 export function loadOf(url: string, next: () => Request): Load {
   return async (seconds) => {
@@ -67,7 +67,7 @@ export function loadOf(url: string, next: () => Request): Load {
     const result = await run
     if (result.non2xx + result.errors + result.timeouts > 0) {
       throw new Error(
-        `${url}: ${result.non2xx} answers other than 2xx, ${result.errors} errors, ${result.timeouts} timeouts`,
+        `${url}: ${result.non2xx} responses other than 2xx, ${result.errors} errors, ${result.timeouts} timeouts`,
       )
     }
     return times

@@ -55,7 +55,7 @@ export function requestsOf(work: Work, threadId: string, tokens: string[], text:
 
 const agent = new Agent({ keepAlive: true })
 
-/** @returns milliseconds until the last byte of the answer */
+/** @returns milliseconds until the last byte of the response */
 export function sendOnce(url: string, { method, path, headers, body }: Request): Promise<number> {
   const bytes = body === undefined ? undefined : Buffer.from(body)
   const start = performance.now()

@@ -1,4 +1,4 @@
-/** A thread of HTML mail as shops and their clients write it: styles, long links, quoted answers, some other scripts. */
+/** A thread of HTML mail as shops and their clients write it: styles, long links, quoted replies, some other scripts. */
 export interface MailThread {
   account_email: string
   subject: string

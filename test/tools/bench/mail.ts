@@ -19,7 +19,7 @@ const SIZES = [
 ]
 const PACE = { warmUpSeconds: 3, slices: 3, sliceSeconds: 1 }
 
-/** The floor: the body read, parsed and answered, and nothing kept. */
+/** The floor: the body read, parsed and returned, and nothing stored. */
 const FLOOR = 'export default { async fetch(request) { return Response.json(await request.json()) } }'
 
 /** A work on threads of a size, and what was measured of it in each round. */
@@ -37,7 +37,7 @@ interface Round {
   storedPerSent: number
 }
 
-/** Whole email threads, against a Worker in the same run that only parses and answers them. */
+/** Whole email threads, against a Worker in the same run that only parses and returns them. */
 export async function run(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'bench-mail-'))
   try {

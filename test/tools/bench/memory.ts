@@ -16,7 +16,7 @@ export function forgetPeakMemory(pid: number): void {
   writeFileSync(`/proc/${pid}/clear_refs`, '5')
 }
 
-/** The most memory that a process held since {@link forgetPeakMemory}. */
+/** The peak memory of a process since {@link forgetPeakMemory}. */
 export function peakMemoryBytes(pid: number): number {
   return Number(/^VmHWM:\s+(\d+) kB$/m.exec(statusOf(pid))?.[1]) * 1_024
 }

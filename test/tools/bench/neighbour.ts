@@ -99,15 +99,15 @@ export async function run(): Promise<void> {
   }
 }
 
-/** Fills the two companies once per schema and keeps them under `.bench/`; the benchmark works on a copy. */
+/** Fills the two companies once per schema and caches them under `.bench/`; the benchmark works on a copy. */
 async function prepare(state: string): Promise<Sides> {
   const schema = createHash('sha256').update(migrationStatements().join()).digest('hex').slice(0, 8)
-  const kept = join(import.meta.dirname, '../../../.bench', `neighbour-${CLIENTS}-${schema}`)
-  const sidesFile = join(kept, 'tokens.json')
+  const cached = join(import.meta.dirname, '../../../.bench', `neighbour-${CLIENTS}-${schema}`)
+  const sidesFile = join(cached, 'tokens.json')
   if (!existsSync(sidesFile)) {
-    rmSync(kept, { recursive: true, force: true })
-    mkdirSync(kept, { recursive: true })
-    const { worker } = await startBare('export default { fetch: () => new Response() }', kept)
+    rmSync(cached, { recursive: true, force: true })
+    mkdirSync(cached, { recursive: true })
+    const { worker } = await startBare('export default { fetch: () => new Response() }', cached)
     const spender = await fillCompany(worker, CLIENTS, SPENDER_TOKENS)
     const neighbour = Array.from({ length: NEIGHBOUR_TOKENS }, () => randomBytes(32).toString('hex'))
     const db = await worker.getD1Database('DB')
@@ -134,11 +134,11 @@ async function prepare(state: string): Promise<Sides> {
     await worker.dispose()
     writeFileSync(sidesFile, JSON.stringify({ spender, neighbour }))
   }
-  cpSync(kept, state, { recursive: true })
+  cpSync(cached, state, { recursive: true })
   return JSON.parse(readFileSync(sidesFile, 'utf8'))
 }
 
-/** The candidate that uses most database time, as the API itself tells it. */
+/** The candidate that uses most database time, as the API's headers report it. */
 async function findWorst(url: string, token: string): Promise<{ path: string; databaseMs: number }> {
   const measured: { path: string; databaseMs: number }[] = []
   let left = await databaseLeft(await get(url, token, '/clients/1'))
@@ -158,7 +158,7 @@ async function findWorst(url: string, token: string): Promise<{ path: string; da
 
 async function databaseLeft(response: Response): Promise<number> {
   await response.arrayBuffer()
-  if (response.status !== 200) throw new Error(`${response.url} answered ${response.status}.`)
+  if (response.status !== 200) throw new Error(`${response.url} returned ${response.status}.`)
   return Number(/"database";r=(\d+)/.exec(response.headers.get('ratelimit') ?? '')?.[1])
 }
 
@@ -218,7 +218,7 @@ async function sendOne(url: string, token: string, path: string): Promise<Sample
   const start = performance.now()
   const response = await get(url, token, path)
   await response.arrayBuffer()
-  if (response.status !== 200) throw new Error(`The neighbour was answered ${response.status}.`)
+  if (response.status !== 200) throw new Error(`The neighbour got ${response.status}.`)
   return { sentAt, ms: performance.now() - start }
 }
 

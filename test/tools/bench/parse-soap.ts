@@ -2,7 +2,7 @@ import { readEnvelope, toVariant } from '../../../src/products/suppliers/supplie
 import { makeLargeEnvelope } from '../../../src/simulators/supplier-a.ts'
 
 /**
- * Measures the CPU that one answer of supplier_a costs from its text to the variants that we keep: 558 rows, 1.9 MB.
+ * Measures the CPU of parsing one response of supplier_a into variants: 558 rows, 1.9 MB.
  * `coldMs` is the first run, as an isolate that has just started pays it; the rest are of the runs after it.
  */
 export function measureSoapParsing(runs = 30): { rows: number; coldMs: number; medianMs: number; worstMs: number } {

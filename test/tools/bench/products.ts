@@ -33,7 +33,7 @@ export async function run(): Promise<void> {
   const suppliers = { a: await startSupplierA(), b: await startSupplierB() }
   try {
     // Whatever is searched for, supplier_b finds these; its own search knows no style number of supplier_a.
-    await tell(suppliers.b, { body: JSON.stringify(STYLES.slice(0, 20)), times: -1 })
+    await setFaults(suppliers.b, { body: JSON.stringify(STYLES.slice(0, 20)), times: -1 })
     const script = buildWorker(join(directory, 'build'))
     const floorScript = readFileSync(join(import.meta.dirname, 'floor-products.js'), 'utf8')
     const state = join(directory, 'state')
@@ -94,18 +94,18 @@ async function prepare(floorScript: string, state: string, suppliers: Suppliers)
   return tokens
 }
 
-/** KV's keys of the two suppliers' answers to one search. */
+/** KV's keys of the two suppliers' responses to one search. */
 type Keys = { a: string; b: string }
 
-/** Searches once, so that KV holds the suppliers' answers; gives their keys by search. */
+/** Searches once, so that KV holds the suppliers' responses; returns their keys by search. */
 async function warmCache(script: string, state: string, tokens: string[]): Promise<Map<string, Keys>> {
   const api = await startApi(script, state)
   const kv = await api.worker.getKVNamespace('CACHE')
   const known = new Map<string, Keys>()
   const seen = new Set<string>()
   for (const q of [USUAL, LARGEST]) {
-    const answer = await search(api, tokens[0] ?? '', q)
-    const sizes = [answer.local_items, answer.invoice_lines, answer.supplier_b_styles, answer.supplier_a.products]
+    const found = await search(api, tokens[0] ?? '', q)
+    const sizes = [found.local_items, found.invoice_lines, found.supplier_b_styles, found.supplier_a.products]
     if (sizes.some((list) => list.length === 0)) throw new Error(`${q} does not find something in all four sources.`)
     for (let tries = 0; !known.has(q); tries++) {
       if (tries > 100) throw new Error('The cache was not filled.')
@@ -163,8 +163,8 @@ async function measureCold(api: Running, tokens: string[], suppliers: Suppliers)
 /** Several at once with both suppliers slow: they share the calls. Afterwards the suppliers do not matter. */
 async function measureSlow(api: Running, tokens: string[], suppliers: Suppliers): Promise<void> {
   console.log(`\nBoth suppliers at ${SLOW_MS} ms, ${SLOW_AT_ONCE} searches at once: p50/p99 in ms`)
-  await tell(suppliers.a, { delayMs: SLOW_MS, times: -1 })
-  await tell(suppliers.b, { delayMs: SLOW_MS, body: JSON.stringify(STYLES.slice(0, 20)), times: -1 })
+  await setFaults(suppliers.a, { delayMs: SLOW_MS, times: -1 })
+  await setFaults(suppliers.b, { delayMs: SLOW_MS, body: JSON.stringify(STYLES.slice(0, 20)), times: -1 })
   const cold: number[] = []
   const then: number[] = []
   let calls = 0
@@ -184,7 +184,7 @@ async function measureSlow(api: Running, tokens: string[], suppliers: Suppliers)
   report(`after that, ${then.length} searches`, then, callsThen)
 }
 
-interface SearchAnswer {
+interface SearchResponse {
   local_items: unknown[]
   supplier_b_styles: unknown[]
   supplier_a: { products: unknown[] }
@@ -192,12 +192,12 @@ interface SearchAnswer {
   sources: Record<string, string>
 }
 
-async function search({ url }: Running, token: string, q: string): Promise<SearchAnswer> {
+async function search({ url }: Running, token: string, q: string): Promise<SearchResponse> {
   const response = await fetch(`${url}/api/v1/products/search?q=${q}`, { headers: bearer(token) })
-  const answer = (await response.json()) as SearchAnswer
-  const states = Object.values(answer.sources ?? { none: response.status })
+  const found = (await response.json()) as SearchResponse
+  const states = Object.values(found.sources ?? { none: response.status })
   if (states.some((state) => state !== 'ok')) throw new Error(`A source of the search for ${q}: ${states}`)
-  return answer
+  return found
 }
 
 /** What is cached was fetched by other accounts from now on. */
@@ -206,7 +206,7 @@ async function changeAccounts(worker: Miniflare): Promise<void> {
   await db.prepare('UPDATE integrations SET updated_at = updated_at + 1').run()
 }
 
-async function tell({ url }: Simulator, ...faults: Fault[]): Promise<void> {
+async function setFaults({ url }: Simulator, ...faults: Fault[]): Promise<void> {
   await fetch(`${url}/__simulator`, { method: 'PUT', body: JSON.stringify(faults) })
 }
 

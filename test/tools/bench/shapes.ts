@@ -86,11 +86,11 @@ export async function run(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'bench-shapes-'))
   try {
     const script = buildWorker(join(directory, 'build'))
-    const { kept, tokens } = await prepare()
+    const { cached, tokens } = await prepare()
     const measured = new Map<string, { first: number[]; rounds: Figures[] }>()
     for (let round = 0; round < ROUNDS; round++) {
       const state = join(directory, `round-${round}`)
-      cpSync(kept, state, { recursive: true })
+      cpSync(cached, state, { recursive: true })
       await measureRound(script, state, tokens, measured)
       rmSync(state, { recursive: true, force: true })
     }
@@ -103,20 +103,20 @@ export async function run(): Promise<void> {
 /** Tokens by company. */
 type Tokens = Record<'large' | 'small', string[]>
 
-/** Fills two companies once per schema and keeps them under `.bench/`. Nothing gathers statistics. */
-async function prepare(): Promise<{ kept: string; tokens: Tokens }> {
+/** Fills two companies once per schema and caches them under `.bench/`. Nothing gathers statistics. */
+async function prepare(): Promise<{ cached: string; tokens: Tokens }> {
   const schema = createHash('sha256').update(migrationStatements().join()).digest('hex').slice(0, 8)
-  const kept = join(import.meta.dirname, '../../../.bench', `shapes-${SIZE}-${schema}`)
-  const tokensFile = join(kept, 'tokens.json')
+  const cached = join(import.meta.dirname, '../../../.bench', `shapes-${SIZE}-${schema}`)
+  const tokensFile = join(cached, 'tokens.json')
   if (!existsSync(tokensFile)) {
-    rmSync(kept, { recursive: true, force: true })
-    mkdirSync(kept, { recursive: true })
-    const { worker } = await startBare(readFileSync(join(import.meta.dirname, 'floor.js'), 'utf8'), kept)
+    rmSync(cached, { recursive: true, force: true })
+    mkdirSync(cached, { recursive: true })
+    const { worker } = await startBare(readFileSync(join(import.meta.dirname, 'floor.js'), 'utf8'), cached)
     const tokens = await fill(worker)
     await worker.dispose()
     writeFileSync(tokensFile, JSON.stringify(tokens))
   }
-  return { kept, tokens: JSON.parse(readFileSync(tokensFile, 'utf8')) }
+  return { cached, tokens: JSON.parse(readFileSync(tokensFile, 'utf8')) }
 }
 
 async function fill(worker: Parameters<typeof fillCompany>[0]): Promise<Tokens> {

@@ -1,9 +1,9 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { isDeepStrictEqual } from 'node:util'
 import { brotliDecompressSync } from 'node:zlib'
-import type { Books } from './books.ts'
+import type { CompanyState } from './company-state.ts'
 import { nameOf } from './journal.ts'
-import { select } from './read-books.ts'
+import { select } from './read-state.ts'
 import { makeThreadBody } from './thread-body.ts'
 
 interface StoredThread {
@@ -19,7 +19,7 @@ interface StoredThread {
 }
 
 /** Each thread must be the last body that was written, and none but it. */
-export function checkThreads(db: DatabaseSync, expected: Books): string[] {
+export function checkThreads(db: DatabaseSync, expected: CompanyState): string[] {
   const stored = new Map(
     select<StoredThread>(db, 'SELECT * FROM email_threads').map((row) => [
       nameOf({ accountEmail: row.account_email, legacyThreadId: row.legacy_thread_id }),
@@ -36,15 +36,31 @@ export function checkThreads(db: DatabaseSync, expected: Books): string[] {
   ]
 }
 
-function checkThread(db: DatabaseSync, expected: Books, name: string, row: StoredThread | undefined): string[] {
+function checkThread(db: DatabaseSync, expected: CompanyState, name: string, row: StoredThread | undefined): string[] {
   const wanted = expected.threads.get(name)
   if (!wanted || !row) return [`thread ${name} is ${row ? 'there, and was never written' : 'missing'}`]
   const body = makeThreadBody(row.account_email, wanted.bytes, wanted.mark)
   const { revision, updated_at } = wanted
-  const told = [row.id, row.subject, row.message_count, row.revision, row.content_revision, row.updated_at, row.deleted]
-  const right = [wanted.id, JSON.stringify(wanted.mark), body.messages.length, revision, revision, updated_at, 0]
+  const actual = [
+    row.id,
+    row.subject,
+    row.message_count,
+    row.revision,
+    row.content_revision,
+    row.updated_at,
+    row.deleted,
+  ]
+  const wantedColumns = [
+    wanted.id,
+    JSON.stringify(wanted.mark),
+    body.messages.length,
+    revision,
+    revision,
+    updated_at,
+    0,
+  ]
   return [
-    ...(isDeepStrictEqual(told, right) ? [] : [`thread ${name} is ${told} instead of ${right}`]),
+    ...(isDeepStrictEqual(actual, wantedColumns) ? [] : [`thread ${name} is ${actual} instead of ${wantedColumns}`]),
     ...(isContent(readContent(db, row.id), body)
       ? []
       : [`the content of thread ${name} is not what ${wanted.mark} sent`]),

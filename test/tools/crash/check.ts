@@ -1,38 +1,38 @@
 import { DatabaseSync } from 'node:sqlite'
 import { isDeepStrictEqual } from 'node:util'
 import { digitsOf, fold } from '../../../src/db/search.ts'
+import { checkThreads } from './check-threads.ts'
 import {
   type AuditRow,
   apply,
-  type Books,
   type ClientRow,
+  type CompanyState,
+  type EventRow,
   entityOf,
-  type NoticeRow,
   toClient,
   toInvoice,
   toProject,
-} from './books.ts'
-import { checkThreads } from './check-threads.ts'
+} from './company-state.ts'
 import { nameOf, type Write } from './journal.ts'
-import { readAudit, readBooks, select } from './read-books.ts'
+import { readAudit, readState, select } from './read-state.ts'
 import { compareIndexes } from './search-index.ts'
 
 /**
- * Everything that is wrong with a database, given what it held at first and what was sent since; and what it should
- * hold. Every change writes an audit entry in its own transaction, so the audit tells which of the unanswered writes
- * were carried out, and in which order all were: carried out once more on what was there at first, they must come to
- * exactly what the tables hold. A write that was only carried out in part, or was lost, shows as a difference.
+ * Lists everything wrong with a database, given its first state and the writes sent since, and returns the state that it
+ * should hold. Every change writes an audit entry in its own transaction, so the audit shows which writes without a
+ * response were carried out, and the order of all: replayed on the first state, they must give exactly what the tables
+ * hold. A lost or partial write shows as a difference.
  *
  * @param path a copy of the database, which may be written to
  */
-export function checkDatabase(path: string, first: Books, journal: readonly Write[]) {
+export function checkDatabase(path: string, first: CompanyState, journal: readonly Write[]) {
   const db = new DatabaseSync(path)
   try {
     const expected = structuredClone(first)
     const findings = [
       ...checkFile(db),
       ...replay(expected, journal, readAudit(db)),
-      ...compareBooks(expected, readBooks(db)),
+      ...compareStates(expected, readState(db)),
       ...checkThreads(db, expected),
       ...checkKeys(db),
       ...checkCounts(db),
@@ -53,8 +53,8 @@ function checkFile(db: DatabaseSync): string[] {
   ]
 }
 
-/** Carries out what the audit tells of, and compares answers and audit with what it comes to. */
-function replay(books: Books, journal: readonly Write[], audit: readonly AuditRow[]): string[] {
+/** Replays the writes of the audit on a state, and compares responses and audit entries with it. */
+function replay(state: CompanyState, journal: readonly Write[], audit: readonly AuditRow[]): string[] {
   const findings: string[] = []
   const open = new Map(journal.map((write) => [write.requestId, write]))
   for (const row of audit) {
@@ -64,11 +64,11 @@ function replay(books: Books, journal: readonly Write[], audit: readonly AuditRo
       findings.push(`the audit has ${row.action} of request ${row.request_id}, which was not sent or came before`)
       continue
     }
-    apply(books, write.action, row)
-    const entity = entityOf(books, write.action)
+    apply(state, write.action, row)
+    const entity = entityOf(state, write.action)
     if (entity !== row.entity_id) findings.push(`${row.request_id}: ${row.action} of ${row.entity_id}, not ${entity}`)
     if (write.outcome === 'refused') findings.push(`${row.request_id}: ${row.action} was refused, and carried out`)
-    if (write.outcome === 'acknowledged') findings.push(...compareAnswer(books, write, row))
+    if (write.outcome === 'acknowledged') findings.push(...compareResponse(state, write, row))
   }
   const lost = [...open.values()].filter(({ outcome }) => outcome === 'acknowledged')
   return [
@@ -77,37 +77,41 @@ function replay(books: Books, journal: readonly Write[], audit: readonly AuditRo
   ]
 }
 
-/** The answer to a write against what there was right after it. */
-function compareAnswer(books: Books, { action, answer }: Write, { request_id, entity_id }: AuditRow): string[] {
+/** Compares the response to a write with the state right after it. */
+function compareResponse(
+  state: CompanyState,
+  { action, response }: Write,
+  { request_id, entity_id }: AuditRow,
+): string[] {
   const id = Number(entity_id)
   switch (action.kind) {
     case 'client.create':
     case 'client.update':
-      return differences(`${request_id}: the answer’s client ${id}`, at(answer, 'client'), clientOf(books, id))
+      return differences(`${request_id}: the response’s client ${id}`, at(response, 'client'), clientOf(state, id))
     case 'email_thread.write': {
-      const thread = books.threads.get(nameOf(action.thread))
-      const told = { id: at(answer, 'email_thread', 'id'), subject: at(answer, 'email_thread', 'subject') }
-      return differences(`${request_id}: the answer’s thread`, told, { id: thread?.id, subject: thread?.mark })
+      const thread = state.threads.get(nameOf(action.thread))
+      const actual = { id: at(response, 'email_thread', 'id'), subject: at(response, 'email_thread', 'subject') }
+      return differences(`${request_id}: the response’s thread`, actual, { id: thread?.id, subject: thread?.mark })
     }
     default:
       return [
-        ...differences(`${request_id}: the answer’s project ${id}`, at(answer, 'project'), projectOf(books, id)),
+        ...differences(`${request_id}: the response’s project ${id}`, at(response, 'project'), projectOf(state, id)),
         ...differences(
-          `${request_id}: the answer’s invoice of ${id}`,
-          withoutTotals(at(answer, 'invoice')),
-          invoiceOf(books, id),
+          `${request_id}: the response’s invoice of ${id}`,
+          withoutTotals(at(response, 'invoice')),
+          invoiceOf(state, id),
         ),
       ]
   }
 }
 
-function compareBooks(expected: Books, actual: Books): string[] {
+function compareStates(expected: CompanyState, actual: CompanyState): string[] {
   return [
     ...compareMaps('client', expected.clients, actual.clients),
     ...compareMaps('order', expected.orders, actual.orders),
     ...compareMaps('invoice of order', expected.invoices, actual.invoices),
     ...differences('the last ids and number', actual.last, expected.last),
-    ...compareNotices(expected.notices, actual.notices),
+    ...compareEvents(expected.events, actual.events),
   ]
 }
 
@@ -116,14 +120,14 @@ function compareMaps<T extends object>(what: string, expected: Map<number, T>, a
   return [...ids].flatMap((id) => differences(`${what} ${id}`, actual.get(id), expected.get(id)))
 }
 
-function compareNotices(expected: NoticeRow[], actual: NoticeRow[]): string[] {
-  const asSent = (notice: NoticeRow, other: NoticeRow | undefined) =>
-    other?.operation === 'sent' && notice.operation !== 'delete' ? { ...notice, operation: 'sent' } : notice
-  const wanted = expected.map((notice, index) => asSent(notice, actual[index]))
-  const index = wanted.findIndex((notice, position) => !isDeepStrictEqual(notice, actual[position]))
+function compareEvents(expected: EventRow[], actual: EventRow[]): string[] {
+  const asSent = (event: EventRow, other: EventRow | undefined) =>
+    other?.operation === 'sent' && event.operation !== 'delete' ? { ...event, operation: 'sent' } : event
+  const wanted = expected.map((event, index) => asSent(event, actual[index]))
+  const index = wanted.findIndex((event, position) => !isDeepStrictEqual(event, actual[position]))
   if (index === -1 && actual.length === wanted.length) return []
   const place = index === -1 ? wanted.length : index
-  return differences(`notice ${place + 1} for the accounting system`, actual[place], wanted[place])
+  return differences(`event ${place + 1} for the accounting system`, actual[place], wanted[place])
 }
 
 /** The columns that are derived from a client's text. */
@@ -146,9 +150,9 @@ function checkKeys(db: DatabaseSync): string[] {
   )
 }
 
-/** What is kept beside the rows so that nobody has to count them. */
+/** The stored counts must equal the counted rows. */
 function checkCounts(db: DatabaseSync): string[] {
-  const [kept] = select(db, 'SELECT client_count, order_count FROM companies')
+  const [stored] = select(db, 'SELECT client_count, order_count FROM companies')
   const [real] = select(
     db,
     `SELECT (SELECT count(*) FROM clients WHERE deleted = 0) AS client_count,
@@ -167,33 +171,33 @@ function checkCounts(db: DatabaseSync): string[] {
        UNION ALL SELECT client_id, status_id, '' FROM live)
      GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`,
   )
-  return [...differences('the counts of the company', kept, real), ...differences('the order counts', days, realDays)]
+  return [...differences('the counts of the company', stored, real), ...differences('the order counts', days, realDays)]
 }
 
-export function clientOf(books: Books, id: number) {
-  const row = books.clients.get(id)
+export function clientOf(state: CompanyState, id: number) {
+  const row = state.clients.get(id)
   return row && toClient(row)
 }
 
-export function projectOf(books: Books, id: number) {
-  const row = books.orders.get(id)
+export function projectOf(state: CompanyState, id: number) {
+  const row = state.orders.get(id)
   return row && toProject(row)
 }
 
-export function invoiceOf(books: Books, orderId: number) {
-  const row = books.invoices.get(orderId)
+export function invoiceOf(state: CompanyState, orderId: number) {
+  const row = state.invoices.get(orderId)
   return row && toInvoice(row)
 }
 
 const TOTALS = new Set(['subtotal', 'discount_total', 'tax_total', 'total', 'amount_paid', 'balance_due'])
 
-/** An invoice of an answer without what is computed. */
+/** An invoice of a response without its computed fields. */
 export function withoutTotals(invoice: unknown): unknown {
   if (typeof invoice !== 'object' || invoice === null) return invoice
   return Object.fromEntries(Object.entries(invoice).filter(([key]) => !TOTALS.has(key)))
 }
 
-/** A value inside an answer. */
+/** The value at a path inside a response. */
 export function at(value: unknown, ...path: string[]): unknown {
   return path.reduce<unknown>(
     (inner, key) => (typeof inner === 'object' && inner !== null ? Reflect.get(inner, key) : undefined),
@@ -201,7 +205,7 @@ export function at(value: unknown, ...path: string[]): unknown {
   )
 }
 
-/** A finding where two things are not alike, or none. */
+/** One finding where two values differ, else none. */
 export function differences(what: string, actual: unknown, expected: unknown): string[] {
   if (isDeepStrictEqual(actual, expected)) return []
   return [`${what} is ${abridge(actual)} instead of ${abridge(expected)}`]

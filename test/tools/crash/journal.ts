@@ -36,14 +36,14 @@ export type Action =
   | { kind: 'email_thread.write'; thread: ThreadName; bytes: number }
 
 /**
- * A write that was sent, and what came of it: `acknowledged` with its answer; `refused` because the order was deleted
- * before; `unknown` when the service was killed before the answer was there.
+ * A write that was sent, and what came of it: `acknowledged` with its response; `refused` because the order was deleted
+ * before; `unknown` when the service was killed before the response was there.
  */
 export interface Write {
   requestId: string
   action: Action
   outcome: 'acknowledged' | 'refused' | 'unknown'
-  answer: unknown
+  response: unknown
 }
 
 export function nameOf({ accountEmail, legacyThreadId }: ThreadName): string {

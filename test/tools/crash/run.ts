@@ -2,11 +2,11 @@ import { copyFileSync, rmSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createRandom, type Random } from '../../support/random.ts'
-import type { Books } from './books.ts'
 import { at, checkDatabase } from './check.ts'
-import { checkThroughApi } from './check-answers.ts'
+import { checkThroughApi } from './check-through-api.ts'
+import type { CompanyState } from './company-state.ts'
 import type { Action, Write } from './journal.ts'
-import { readBooks, select } from './read-books.ts'
+import { readState, select } from './read-state.ts'
 import { type Service, startService, type Victim } from './service.ts'
 import { openShop, type Shop } from './shop.ts'
 import { makeAction, send, type World } from './writes.ts'
@@ -25,9 +25,9 @@ export interface Settings {
 export interface Figures {
   crashes: Record<Victim, number>
   acknowledged: number
-  /** Sent and not answered when the service was killed. */
+  /** Sent and without a response when the service was killed. */
   inFlight: number
-  /** Of the writes that were never answered, those that were carried out. */
+  /** Of the writes that were left without a response, those that were carried out. */
   carriedOut: number
   refused: number
 }
@@ -35,14 +35,14 @@ export interface Figures {
 export interface Survivor {
   figures: Figures
   findings: string[]
-  /** What would be found in the database as the last check saw it, after these statements. */
+  /** The findings in the last checked database after these statements. */
   recheck: (spoil: string) => string[]
   close: () => Promise<void>
 }
 
 /**
- * Kills the service again and again while several callers write, starts it anew on the same data and looks whether
- * everything that was acknowledged is there and nothing is there in part.
+ * Kills the service repeatedly while several callers write, restarts it on the same data and checks that every
+ * acknowledged write is there and that no write is there in part.
  */
 export async function crash({ seed, times, report = () => {} }: Settings): Promise<Survivor> {
   const moments = createRandom(seed)
@@ -58,7 +58,7 @@ export async function crash({ seed, times, report = () => {} }: Settings): Promi
   const findings: string[] = []
   let service: Service | undefined
   try {
-    const { first, world } = await look(shop)
+    const { first, world } = await readWorld(shop)
     service = await startService(shop.state)
     await service.waitUntilServing(tokenOf(shop, 0))
     for (let turn = 0; turn < times && findings.length === 0; turn++) {
@@ -73,7 +73,7 @@ export async function crash({ seed, times, report = () => {} }: Settings): Promi
       journal.push(...round.writes)
       figures.crashes[victim]++
       figures.inFlight += round.inFlight
-      findings.push(...round.complaints)
+      findings.push(...round.violations)
 
       if (victim === 'group') service = await startService(shop.state)
       await service.waitUntilServing(tokenOf(shop, turn))
@@ -93,10 +93,10 @@ export async function crash({ seed, times, report = () => {} }: Settings): Promi
   }
 }
 
-async function look(shop: Shop): Promise<{ first: Books; world: World }> {
+async function readWorld(shop: Shop): Promise<{ first: CompanyState; world: World }> {
   const db = new DatabaseSync(await shop.copyDatabase(), { readOnly: true })
   try {
-    const first = readBooks(db)
+    const first = readState(db)
     const live = (rows: Iterable<{ id: number; deleted: number }>) =>
       [...rows].flatMap(({ id, deleted }) => (deleted ? [] : [id]))
     const statuses = select<{ id: number }>(db, 'SELECT id FROM order_statuses WHERE deleted = 0')
@@ -104,7 +104,7 @@ async function look(shop: Shop): Promise<{ first: Books; world: World }> {
       clientIds: live(first.clients.values()),
       orderIds: live(first.orders.values()),
       statusIds: statuses.map(({ id }) => id),
-      doomed: { orders: new Set<number>(), clients: new Set<number>() },
+      maybeDeleted: { orders: new Set<number>(), clients: new Set<number>() },
     }
     return { first, world }
   } finally {
@@ -120,11 +120,11 @@ interface Round {
   randoms: Random[]
 }
 
-/** Writes from several callers at once, under several tokens each, until the service is killed and all have an end. */
+/** Writes from several callers at once, under several tokens each, until the service is killed and all have ended. */
 async function writeUntilKilled(service: Service, shop: Shop, world: World, round: Round) {
   const { turn, victim, killAfterMs, randoms } = round
   const writes: Write[] = []
-  const complaints: string[] = []
+  const violations: string[] = []
   const open = new Set<string>()
   let isKilled = false
   let count = 0
@@ -139,7 +139,7 @@ async function writeUntilKilled(service: Service, shop: Shop, world: World, roun
       writes.push(sent.write)
       remember(world, sent.write)
       const isExcused = isKilled && sent.write.outcome === 'unknown'
-      if (sent.complaint && !isExcused) complaints.push(`${requestId}: ${sent.complaint}`)
+      if (sent.violation && !isExcused) violations.push(`${requestId}: ${sent.violation}`)
     }
   }
 
@@ -149,14 +149,14 @@ async function writeUntilKilled(service: Service, shop: Shop, world: World, roun
   const inFlight = open.size
   service.kill(victim)
   await Promise.all(writers)
-  return { writes, complaints, inFlight, killAfterMs }
+  return { writes, violations, inFlight, killAfterMs }
 }
 
 /** What was made can be written to from now on. */
-function remember(world: World, { action, answer }: Write): void {
+function remember(world: World, { action, response }: Write): void {
   const made = { 'client.create': ['client', 'id'], 'order.create': ['project', 'id'] } as const
   if (action.kind !== 'client.create' && action.kind !== 'order.create') return
-  const id = at(answer, ...made[action.kind])
+  const id = at(response, ...made[action.kind])
   if (typeof id === 'number') (action.kind === 'client.create' ? world.clientIds : world.orderIds).push(id)
 }
 
@@ -170,7 +170,7 @@ function countOutcomes(figures: Figures, journal: readonly Write[], copy: string
   }
 }
 
-function recheck(shop: Shop, spoil: string, first: Books, journal: readonly Write[]): string[] {
+function recheck(shop: Shop, spoil: string, first: CompanyState, journal: readonly Write[]): string[] {
   const copy = `${shop.state}-copy.sqlite`
   copyFileSync(`${shop.state}/../copy.sqlite`, copy)
   try {
@@ -184,8 +184,8 @@ function recheck(shop: Shop, spoil: string, first: Books, journal: readonly Writ
 }
 
 /**
- * The same change of the same thing comes with another token each time: the audit, which tells what was carried out,
- * records it once a minute for one token.
+ * Each change of the same row uses another token, because the audit records a repeated change of one token only once a
+ * minute.
  */
 function tokenFor(shop: Shop, action: Action, count: number): string {
   if (action.kind === 'client.create' || action.kind === 'order.create') return tokenOf(shop, count)

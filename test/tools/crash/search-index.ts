@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { select } from './read-books.ts'
+import { select } from './read-state.ts'
 
 /** A row for each character of `text`: `key` counts them from 0. */
 const charactersOf = (text: string) =>

@@ -2,7 +2,7 @@ import type { Random } from '../../support/random.ts'
 import type { Action, ClientFields, OrderFields, ThreadName, Write } from './journal.ts'
 import { makeThreadBody, THREAD_BYTES } from './thread-body.ts'
 
-/** A request that hangs longer than this after a kill counts as one that was never answered. */
+/** A request that hangs longer than this after a kill counts as left without a response. */
 const PATIENCE_MS = 20_000
 
 const SMALL_THREADS = 0.75
@@ -17,12 +17,12 @@ export interface World {
   clientIds: number[]
   orderIds: number[]
   statusIds: number[]
-  /** Orders and clients that somebody was asked to delete: writes to the one, and orders for the other, may be refused. */
-  doomed: { orders: Set<number>; clients: Set<number> }
+  /** Orders and clients with a deletion sent: writes to those orders, and orders for those clients, may be refused. */
+  maybeDeleted: { orders: Set<number>; clients: Set<number> }
 }
 
-/** What kinds of writes there are, and how often each is made in a hundred. */
-const SHARES: [number, (random: Random, world: World) => Action][] = [
+/** The kinds of writes and how many of a hundred each is. */
+const WEIGHTS: [number, (random: Random, world: World) => Action][] = [
   [25, (random) => ({ kind: 'client.create', fields: { company_name: nameFor(random), ...clientFields(random) } })],
   [15, updateClient],
   [20, createOrder],
@@ -38,19 +38,19 @@ const SHARES: [number, (random: Random, world: World) => Action][] = [
 export function makeAction(random: Random, world: World): Action {
   let turn = random.between(
     1,
-    SHARES.reduce((sum, [share]) => sum + share, 0),
+    WEIGHTS.reduce((sum, [weight]) => sum + weight, 0),
   )
-  for (const [share, make] of SHARES) {
-    turn -= share
+  for (const [weight, make] of WEIGHTS) {
+    turn -= weight
     if (turn <= 0) return make(random, world)
   }
-  throw new Error('The shares do not add up.')
+  throw new Error('The weights do not add up.')
 }
 
 /**
  * Sends a write under its request id.
  *
- * @returns how it went, and a complaint where the answer is one that may not be
+ * @returns the write with its outcome, and a violation where the response is not allowed
  */
 export async function send(
   url: string,
@@ -58,11 +58,11 @@ export async function send(
   requestId: string,
   action: Action,
   world: World,
-): Promise<{ write: Write; complaint: string | null }> {
+): Promise<{ write: Write; violation: string | null }> {
   const { method, path, body } = requestOf(action, requestId)
-  const done = (outcome: Write['outcome'], answer: unknown, complaint: string | null = null) => ({
-    write: { requestId, action, outcome, answer },
-    complaint,
+  const done = (outcome: Write['outcome'], response: unknown, violation: string | null = null) => ({
+    write: { requestId, action, outcome, response },
+    violation,
   })
   try {
     const response = await fetch(`${url}/api/v1${path}`, {
@@ -81,9 +81,9 @@ export async function send(
   }
 }
 
-function mayBeRefused(action: Action, status: number, { doomed }: World): boolean {
-  if (action.kind === 'order.create') return status === 400 && doomed.clients.has(action.fields.client_id)
-  return status === 404 && 'id' in action && doomed.orders.has(action.id)
+function mayBeRefused(action: Action, status: number, { maybeDeleted }: World): boolean {
+  if (action.kind === 'order.create') return status === 400 && maybeDeleted.clients.has(action.fields.client_id)
+  return status === 404 && 'id' in action && maybeDeleted.orders.has(action.id)
 }
 
 function requestOf(action: Action, mark: string): { method: string; path: string; body?: object } {
@@ -113,7 +113,7 @@ function createOrder(random: Random, world: World): Action {
 
 function deleteOrder(random: Random, world: World): Action {
   const id = random.pick(world.orderIds)
-  world.doomed.orders.add(id)
+  world.maybeDeleted.orders.add(id)
   return { kind: 'order.delete', id }
 }
 
@@ -137,7 +137,7 @@ function clientFields(random: Random): ClientFields {
 
 function updateClient(random: Random, world: World): Action {
   const action = { kind: 'client.update', id: random.pick(world.clientIds), fields: clientChange(random) } as const
-  if (action.fields.deleted) world.doomed.clients.add(action.id)
+  if (action.fields.deleted) world.maybeDeleted.clients.add(action.id)
   return action
 }
 

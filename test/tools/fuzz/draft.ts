@@ -5,7 +5,7 @@ export interface Draft {
   operation: Operation
   /** What was broken in it, or `valid`. */
   kind: string
-  /** The statuses of which one must be answered; null for a valid request, which must not be refused as invalid. */
+  /** The allowed statuses; null for a valid request, which must not be refused as invalid. */
   refusedWith: readonly number[] | null
   /** The field that the issues of a 400 must name. */
   field: string | null

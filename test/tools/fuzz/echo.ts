@@ -42,7 +42,7 @@ const THREAD: Places = Object.fromEntries(
   ]),
 )
 
-/** Where an answer gives back what was sent, by operation. */
+/** Where a response repeats the sent fields, by operation. */
 const ECHOES: Readonly<Record<string, Places>> = {
   createClient: CLIENT,
   updateClient: CLIENT,
@@ -51,23 +51,23 @@ const ECHOES: Readonly<Record<string, Places>> = {
   putEmailThread: THREAD,
 }
 
-/** Fields that are kept with the white space around them. */
+/** Fields stored with the white space around them. */
 const AS_SENT = new Set([...Object.keys(THREAD), 'website', 'description', 'client_notes', 'start_date'])
 
-/** What a write answers is what it was sent. */
-export function checkEcho(draft: Draft, answer: Json | undefined): string[] {
+/** The response to a write must repeat the sent fields. */
+export function checkEcho(draft: Draft, body: Json | undefined): string[] {
   const places = ECHOES[draft.operation.id]
-  if (!places || !draft.members || !isObject(answer)) return []
+  if (!places || !draft.members || !isObject(body)) return []
   const text = writeObject(draft.members)
   if (text.length > MAX_TEXT) return []
   const sent: JsonObject = JSON.parse(text)
   return Object.entries(places).flatMap(([field, [place, name]]) => {
-    const part = answer[place]
+    const part = body[place]
     if (!Object.hasOwn(sent, field) || !isObject(part)) return []
     const value = sent[field]
     const expected = typeof value === 'string' && !AS_SENT.has(field) ? value.trim() : value
     if (isDeepStrictEqual(part[name], expected) || isNear(part[name], expected)) return []
-    return [`${field}: sent ${JSON.stringify(expected)}, answered ${JSON.stringify(part[name])}`]
+    return [`${field}: sent ${JSON.stringify(expected)}, returned ${JSON.stringify(part[name])}`]
   })
 }
 

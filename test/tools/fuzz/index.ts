@@ -5,7 +5,7 @@ import { fuzz } from './run.ts'
 /*
  * npm run fuzz -- --seconds N --seed S
  *
- * Sends requests made from the published description, valid and broken, to a served application and judges every answer.
+ * Sends requests made from the published description, valid and broken, to a served application and checks every response.
  * The same seed makes the same requests. Ends with exit code 1 where something was wrong.
  */
 const USAGE = 'npm run fuzz -- [--seconds N] [--seed S]'
@@ -25,7 +25,7 @@ console.log(
   `\n${total} requests in ${Math.round((Date.now() - started) / 1_000)} s (${counts.valid ?? 0} valid, ${counts.broken ?? 0} broken), ${failures.length} failures`,
 )
 console.log(
-  `answers: ${Object.entries(statuses)
+  `responses: ${Object.entries(statuses)
     .map(([status, count]) => `${status} × ${count}`)
     .join(', ')}`,
 )

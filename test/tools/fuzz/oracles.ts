@@ -4,11 +4,11 @@ import type { Draft, WireRequest } from './draft.ts'
 import { checkEcho } from './echo.ts'
 import { RULES_BEYOND_SCHEMAS } from './rules.ts'
 
-/** What a valid request may be answered besides 200 and 304: what it asks for is not there, or cannot be had. */
+/** Statuses of a valid request besides 200 and 304: the resource does not exist or is unavailable. */
 const FAIR = [200, 304, 404, 409]
 
 /**
- * Everything that is wrong with an answer, as sentences.
+ * Lists what is wrong with a response, as sentences.
  *
  * @param draft what was sent, and what was to come of it
  */
@@ -40,14 +40,14 @@ function judgeValid(draft: Draft, response: Response, body: Json | undefined): s
   const isExcused = ({ path, message }: Issue) =>
     RULES_BEYOND_SCHEMAS.some((rule) => ofOperation(rule) && rule.path.test(path) && rule.message.test(message))
   if (response.status === 400 && issues.length > 0 && issues.every(isExcused)) return []
-  // The answer to HEAD does not tell why.
+  // The response to HEAD has no reason.
   if (response.status === 400 && draft.method === 'HEAD' && RULES_BEYOND_SCHEMAS.some(ofOperation)) return []
-  return [`a valid request was answered ${response.status}: ${JSON.stringify(body ?? null).slice(0, 500)}`]
+  return [`a valid request returned ${response.status}: ${JSON.stringify(body ?? null).slice(0, 500)}`]
 }
 
 function judgeBroken(draft: Draft, expected: readonly number[], response: Response, body: Json | undefined): string[] {
   if (!expected.includes(response.status)) {
-    return [`${draft.kind}: answered ${response.status}, not ${expected.join(' or ')}`]
+    return [`${draft.kind}: returned ${response.status}, not ${expected.join(' or ')}`]
   }
   const { field } = draft
   if (response.status !== 400 || field === null || body === undefined) return []

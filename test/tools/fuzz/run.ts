@@ -116,7 +116,7 @@ class Fuzzer {
     this.report.failures.push(`${property.name} (${where})\n${error}\n${draft ? this.curlOf(draft) : ''}`)
   }
 
-  /** Sends a request and tells what is wrong with its answer. */
+  /** Sends a request and lists what is wrong with its response. */
   private async attempt(draft: Draft): Promise<string[]> {
     const wire = toWire(draft)
     const number = this.sent++
@@ -126,7 +126,7 @@ class Fuzzer {
     try {
       response = await sendWire(this.served.url, { ...wire, headers })
     } catch (error) {
-      return [`no answer: ${error instanceof Error ? error.message : String(error)}`]
+      return [`no response: ${error instanceof Error ? error.message : String(error)}`]
     }
     this.count(draft, response.status)
     this.awaited.push({ id: response.headers.get('x-request-id') ?? '', status: response.status, draft })
@@ -146,7 +146,7 @@ class Fuzzer {
     return tokens[Math.floor(number / REQUESTS_PER_TOKEN) % tokens.length] ?? ''
   }
 
-  /** Every request has left one line, of its operation and status, and none that tells of a failure. */
+  /** Every request must have logged one line with its operation and status, and no failure. */
   private async checkLog(): Promise<void> {
     const requestLines = (id: string) => (this.lines.get(id) ?? []).filter(({ event }) => event === 'request')
     const end = Date.now() + LOG_WAIT_MS
@@ -155,7 +155,7 @@ class Fuzzer {
       const lines = requestLines(id)
       const problems = []
       if (lines.length !== 1) problems.push(`${lines.length} log lines of the request ${id}`)
-      if (lines[0] && lines[0].status !== status) problems.push(`answered ${status}, logged ${lines[0].status}`)
+      if (lines[0] && lines[0].status !== status) problems.push(`returned ${status}, logged ${lines[0].status}`)
       if (status < 400 && lines[0]?.operation !== draft.operation.id) problems.push(`logged as ${lines[0]?.operation}`)
       for (const line of this.lines.get(id) ?? []) if (line.event === 'failure') problems.push(`logged ${line.error}`)
       if (problems.length > 0) this.report.failures.push(`log\n${problems.join('\n')}\n${this.curlOf(draft)}`)

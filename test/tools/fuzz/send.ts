@@ -23,16 +23,16 @@ export async function sendWire(url: string, wire: WireRequest): Promise<Response
   })
   sent.once('response', resolve)
   sent.once('error', reject)
-  sent.once('timeout', () => sent.destroy(new Error(`no answer within ${TIMEOUT_MS} ms`)))
+  sent.once('timeout', () => sent.destroy(new Error(`no response within ${TIMEOUT_MS} ms`)))
   sent.end(wire.body ?? undefined)
 
-  const answer = await promise
+  const response = await promise
   const chunks: Buffer[] = []
-  for await (const chunk of answer) chunks.push(chunk)
-  const status = answer.statusCode ?? 0
+  for await (const chunk of response) chunks.push(chunk)
+  const status = response.statusCode ?? 0
   const headers = new Headers()
-  for (let at = 0; at < answer.rawHeaders.length; at += 2) {
-    headers.append(answer.rawHeaders[at] ?? '', answer.rawHeaders[at + 1] ?? '')
+  for (let at = 0; at < response.rawHeaders.length; at += 2) {
+    headers.append(response.rawHeaders[at] ?? '', response.rawHeaders[at + 1] ?? '')
   }
   const body = Buffer.concat(chunks)
   return new Response([204, 304].includes(status) ? null : body, { status, headers })

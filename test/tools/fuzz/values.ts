@@ -56,7 +56,7 @@ const character = fc.oneof(
 /** Longer text is not tried at its upper edge. */
 const LONG = 20_000
 
-/** What any text is held to where the schema names no limit. */
+/** The limit of any text whose schema names none. */
 const SHORT = 30
 
 /** Text of so many characters (code points), its edges often. Never a lone surrogate. */

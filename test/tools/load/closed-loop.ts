@@ -4,11 +4,10 @@ import type { Traffic } from './traffic.ts'
 const CONNECTIONS = 16
 
 /**
- * What the service answers in a second when each of a few callers sends its next request as soon as the last one is
- * answered (a closed loop): more than this it never does, and how long an answer takes cannot be told from it, since
- * slow answers keep requests from being sent.
+ * Requests a second when each of a few callers sends its next request as soon as it has a response (a closed loop). It
+ * is the highest possible rate; it says nothing of latency, since slow responses delay the next requests.
  *
- * Uploads are left at the presign here: a request of this loop cannot wait for another one's answer.
+ * Uploads are left at the presign here: a request of this loop cannot depend on another one's response.
  */
 export async function measureCapacity(url: string, traffic: Traffic, seconds: number): Promise<number> {
   const run = autocannon({
@@ -24,13 +23,13 @@ export async function measureCapacity(url: string, traffic: Traffic, seconds: nu
       },
     ],
   })
-  let answers = 0
-  run.on('response', () => answers++)
+  let responses = 0
+  run.on('response', () => responses++)
   const { duration, errors, timeouts, non2xx } = await run
   if (non2xx + errors + timeouts > 0) {
     throw new Error(
-      `${non2xx} answers other than 2xx, ${errors} errors, ${timeouts} timeouts while looking for the rate`,
+      `${non2xx} responses other than 2xx, ${errors} errors, ${timeouts} timeouts while looking for the rate`,
     )
   }
-  return answers / duration
+  return responses / duration
 }

@@ -10,14 +10,14 @@ export interface Figures {
   reachedPerSecond: number
 }
 
-/** Milliseconds, over all requests of a phase that were answered. */
+/** Milliseconds, over all requests of a phase with a response. */
 export function figuresOf({ outcomes, seconds }: Pick<Phase, 'outcomes' | 'seconds'>): Figures {
   const latencies = sortedLatencies(outcomes)
   const successes = outcomes.filter(({ status }) => status === 200).length
   return { p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99), reachedPerSecond: successes / seconds }
 }
 
-/** Whether the service keeps up: nobody is turned away, nearly all answers come soon, and no queue is left. */
+/** Whether the service keeps up: no call is turned away, nearly all responses come soon, and no queue is left. */
 export function isSustained(phase: Phase, p99LimitMs: number): boolean {
   const { p99 } = figuresOf(phase)
   const queue = (phase.askedPerSecond * p99LimitMs) / 1_000 / 2
@@ -53,7 +53,7 @@ export function levelOf(medians: readonly number[]): number {
   )
 }
 
-/** How often each status came; 0 stands for no answer. */
+/** How often each status came; 0 means no response. */
 export function countStatuses(outcomes: readonly Outcome[]): Record<string, number> {
   const counts: Record<string, number> = {}
   for (const { status } of outcomes) counts[status] = (counts[status] ?? 0) + 1

@@ -6,8 +6,8 @@ import { runLoad } from './run.ts'
  * npm run load -- --seconds N
  *
  * Looks for the highest rate of mixed traffic that this machine sustains, keeps it up for N seconds, then twice it for
- * as long, and watches how soon latency recovers. Ends with exit code 1 where there was an answer that overload does
- * not explain, memory was not flat, or the recovery took more than 5 s. Needs Linux, which tells memory in files.
+ * as long, and watches how soon latency recovers. Ends with exit code 1 where there was a response that overload does
+ * not explain, memory was not flat, or the recovery took more than 5 s. Needs Linux, for memory figures in /proc.
  */
 const USAGE = 'npm run load -- [--seconds N]'
 const TRIAL_SECONDS = 6

@@ -1,5 +1,5 @@
-/** A database that does not answer in time, or says that it has too much to do: the only failures that load may cause. */
-const OVERLOAD = /DeadlineError|No answer within \d+ ms|overloaded/
+/** A database that times out or is overloaded: the only failures that load may cause. */
+const OVERLOAD = /DeadlineError|No \w+ within \d+ ms|overloaded/
 
 /** What the Worker logs beside its line for every request. */
 export class Logs {
@@ -31,7 +31,7 @@ function parse(line: string): { event: string; request_id?: string; error?: unkn
     if (typeof fields === 'object' && fields !== null && 'event' in fields)
       return { ...fields, event: String(fields.event) }
   } catch {
-    // The runtime's own words.
+    // The runtime's own message.
   }
   return { event: line.slice(0, 80) }
 }

@@ -6,11 +6,11 @@ const MIB = 1_048_576
 
 /**
  * How much more than before the runtime may hold in the second part of a phase. It takes some more for long by itself;
- * bodies that are kept would be many times that, and what the Worker keeps shows in its heap.
+ * retained bodies would be many times that, and what the Worker retains shows in its heap.
  */
 const GROWTH = 0.1
 
-/** The most memory that the runtime held in each second, in MiB, since this began. */
+/** The runtime's peak memory of each second, in MiB. */
 export class MemoryWatch {
   readonly #pids = childrenNamed('workerd')
   readonly #timer: NodeJS.Timeout

@@ -4,7 +4,7 @@ import { CALLS_PER_REQUEST, type Call, type Traffic } from './traffic.ts'
 
 /** Callers give up after so long. */
 const PATIENCE_MS = 20_000
-/** What is told of a request that was given up. */
+/** The text of a request that was given up. */
 export const GAVE_UP = `nothing for ${PATIENCE_MS / 1_000} s`
 /** Unused connections are closed before the runtime closes them, which it may do just when the next request is sent. */
 const IDLE_MS = 2_000
@@ -15,12 +15,12 @@ export interface Outcome {
   kind: Call['kind']
   /** When it was due, in milliseconds since the phase began. */
   dueMs: number
-  /** From when it was due, not from when it could be sent, until the last byte of the answer. */
+  /** From when it was due, not from when it could be sent, until the last byte of the response. */
   latencyMs: number
-  /** 0 where there was no answer. */
+  /** 0 without a response. */
   status: number
   requestId: string
-  /** Of an answer that is no success, its beginning. */
+  /** The beginning of an unsuccessful response. */
   text: string
 }
 
@@ -40,7 +40,7 @@ export interface Phase {
 /**
  * Callers that come at their own pace, whether the others are served or not (an open loop): requests are due at even
  * times and their latency counts from then. At most so many are under way at once, as many as there are connections;
- * who comes when all are taken is counted and turned away, so that nobody waits in here.
+ * a call without a free connection is counted and turned away, so that none waits here.
  */
 export class OpenLoop {
   readonly #url: string
@@ -59,7 +59,7 @@ export class OpenLoop {
   /**
    * Makes requests for some seconds.
    *
-   * @returns when the last one is due: `done` comes with the last answer
+   * @returns when the last one is due: `done` resolves with the last response
    */
   async run(name: string, askedPerSecond: number, seconds: number): Promise<{ phase: Phase; done: Promise<unknown> }> {
     const phase: Phase = {
@@ -96,10 +96,10 @@ export class OpenLoop {
   async #call(phase: Phase, call: Call, start: number, dueMs: number): Promise<void> {
     this.#inFlight++
     phase.mostInFlight = Math.max(phase.mostInFlight, this.#inFlight)
-    const answer = await this.#send(call)
+    const response = await this.#send(call)
     this.#inFlight--
     const endMs = performance.now() - start
-    const { status, requestId, text } = answer
+    const { status, requestId, text } = response
     const isSuccess = status === 200
     phase.outcomes.push({
       kind: call.kind,
@@ -109,7 +109,7 @@ export class OpenLoop {
       requestId,
       text: isSuccess ? '' : text.slice(0, 200),
     })
-    // The same caller goes on at once, on the connection that it has.
+    // The same caller continues at once, on its connection.
     if (call.follow && isSuccess) await this.#call(phase, call.follow(text), start, endMs)
   }
 

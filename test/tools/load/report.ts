@@ -12,7 +12,7 @@ const SHOWN = 5
 const LATE_BODY = 'the body did not arrive in time'
 
 /**
- * Answers that load must not cause. At the rate that is sustained all are successes; at twice that there may also be
+ * Responses that load must not cause. At the rate that is sustained all are successes; at twice that there may also be
  * those that only overload explains.
  */
 export function unexpected(report: Report): Outcome[] {
@@ -25,7 +25,7 @@ function overloadedOutcomes({ doubled, after }: Report): Outcome[] {
   return [doubled, after].flatMap(({ phase }) => phase.outcomes.filter(({ status }) => status !== 200))
 }
 
-/** A caller who gave up, a body that was not taken in time, a database that did not answer in time. */
+/** A timeout of the caller, of a body or of the database. */
 function isOverload({ logs }: Report, { status, requestId, text }: Outcome): boolean {
   if (status === 0) return text === GAVE_UP
   return status === 400 ? text.includes(LATE_BODY) : status === 500 && logs.isOverload(requestId)
@@ -36,12 +36,12 @@ export function judge(report: Report): string[] {
   const { steady, doubled, heap, logs } = report
   const wrong = unexpected(report)
   const examples = wrong.slice(0, SHOWN).map(({ status, requestId, text }) => {
-    return `${status || 'no answer'}: ${logs.failureOf(requestId) ?? text}`
+    return `${status || 'no response'}: ${logs.failureOf(requestId) ?? text}`
   })
   const uneven = [steady, doubled].filter(({ memory }) => !comparePlateaus(memory).isFlat)
   const heapGrowth = Math.max(heap.afterSteady - heap.start, heap.afterDoubled - heap.afterSteady)
   return [
-    ...(wrong.length > 0 ? [`${wrong.length} unexpected answers, as ${examples.join(' | ')}`] : []),
+    ...(wrong.length > 0 ? [`${wrong.length} unexpected responses, as ${examples.join(' | ')}`] : []),
     ...uneven.map(({ phase }) => `memory is not flat at ${phase.name}`),
     ...(heapGrowth > HEAP_GROWTH_MIB ? [`the heap grew by ${heapGrowth.toFixed(1)} MiB in a run`] : []),
     ...(report.recoveryMs > RECOVERY_LIMIT_MS ? [`latency was not back within ${RECOVERY_LIMIT_MS / 1_000} s`] : []),
@@ -59,13 +59,13 @@ export function describe(report: Report): string {
     'open loop: latency counts from when a request was due; ms',
     ...[steady, doubled, after].map(describePhase),
     isSustained(steady.phase, P99_LIMIT_MS)
-      ? 'the sustained rate was kept up'
-      : `the sustained rate was not kept up all the time (p99 over ${P99_LIMIT_MS} ms, or somebody turned away): others use this machine, or it was luck`,
+      ? 'the sustained rate was held'
+      : `the sustained rate was not held throughout (p99 over ${P99_LIMIT_MS} ms, or a call was turned away): others use this machine, or the first measurement was lucky`,
     '',
     ...[steady, doubled].map(describeMemory),
     `heap of the Worker, garbage collected: ${mib(heap.start)} before, ${mib(heap.afterSteady)} and ${mib(heap.afterDoubled)} after the two runs; ${mib(heap.peak)} at most at twice the rate`,
     `latency was back after ${report.recoveryMs / 1_000} s (half seconds whose median is at most ${levelOf(before).toFixed(0)} ms)`,
-    `answers that only overload explains: ${overloaded.length}`,
+    `responses that only overload explains: ${overloaded.length}`,
     `logged beside requests: ${others.join(', ') || 'nothing'}`,
     '',
   ].join('\n')
@@ -75,7 +75,7 @@ function describePhase({ phase }: MeasuredPhase): string {
   const { p50, p99, reachedPerSecond } = figuresOf(phase)
   const statuses = Object.entries(countStatuses(phase.outcomes)).map(([status, count]) => `${status} × ${count}`)
   return [
-    `${phase.name.padEnd(15)} ${phase.seconds} s: ${Math.round(phase.askedPerSecond)}/s asked, ${Math.round(reachedPerSecond)}/s answered`,
+    `${phase.name.padEnd(15)} ${phase.seconds} s: ${Math.round(phase.askedPerSecond)}/s sent, ${Math.round(reachedPerSecond)}/s completed`,
     `p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)}`,
     `${statuses.join(', ')}`,
     `at most ${phase.mostInFlight} at once, ${phase.turnedAway} turned away; callers busy ${Math.round(phase.callersBusy * 100)} %`,

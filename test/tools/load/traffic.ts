@@ -7,8 +7,8 @@ export interface Call {
   path: string
   headers: Record<string, string>
   body?: Buffer
-  /** What follows when this is answered: the upload to the address that a presign gave. */
-  follow?: (answer: string) => Call
+  /** The call that follows the response: the upload to a presigned address. */
+  follow?: (response: string) => Call
 }
 
 type Unnamed = Omit<Call, 'kind'>
@@ -21,7 +21,7 @@ const UPLOAD_TYPE = 'image/png'
 const FILE_NAMES = 200
 
 /** Of a hundred requests, 70 read; an upload is two. */
-const SHARES = {
+const WEIGHTS = {
   readClient: 16,
   listClients: 8,
   searchClients: 10,
@@ -34,11 +34,11 @@ const SHARES = {
   upload: 3,
 } as const
 
-export type Kind = keyof typeof SHARES
+export type Kind = keyof typeof WEIGHTS
 const REQUESTS_OF_A_DECK = 100
 
 /** How many of {@link Traffic.next} make so many requests. */
-export const CALLS_PER_REQUEST = Object.values(SHARES).reduce((sum, share) => sum + share, 0) / REQUESTS_OF_A_DECK
+export const CALLS_PER_REQUEST = Object.values(WEIGHTS).reduce((sum, weight) => sum + weight, 0) / REQUESTS_OF_A_DECK
 
 /** Endless requests of a company's day, in fixed shares, each under the next of many tokens. */
 export class Traffic {
@@ -55,7 +55,7 @@ export class Traffic {
     this.#tokens = tokens
     this.#clients = sizes.clients
     this.#threads = sizes.threads
-    this.#deck = shuffle(Object.entries(SHARES).flatMap(([kind, share]) => Array<Kind>(share).fill(kind as Kind)))
+    this.#deck = shuffle(Object.entries(WEIGHTS).flatMap(([kind, weight]) => Array<Kind>(weight).fill(kind as Kind)))
     const text = JSON.stringify(makeThread(THREAD_BYTES))
     this.#threadRest = Buffer.from(`"],${text.slice(1).replace(/"labels":\[[^\]]*\],/, '')}`)
   }
@@ -106,8 +106,8 @@ export class Traffic {
     const file = { fileName, contentType: UPLOAD_TYPE, size: UPLOAD_BYTES, legacyThreadId: 'load' }
     return {
       ...this.#json('POST', `/api/v1/orders/${orderId}/files/presign`, file),
-      follow: (answer) => {
-        const { pathname, search } = new URL(readUploadUrl(answer))
+      follow: (response) => {
+        const { pathname, search } = new URL(readUploadUrl(response))
         const headers = { 'content-type': UPLOAD_TYPE }
         return { kind: 'uploadBytes', method: 'PUT', path: pathname + search, headers, body: this.#upload }
       },
@@ -136,8 +136,8 @@ function needleOf(id: number): string {
   return `S ${Math.max(36, id).toString(36).slice(0, -1).toUpperCase()}`
 }
 
-function readUploadUrl(answer: string): string {
-  const { uploadUrl } = JSON.parse(answer)
+function readUploadUrl(response: string): string {
+  const { uploadUrl } = JSON.parse(response)
   return String(uploadUrl)
 }
 

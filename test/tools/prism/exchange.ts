@@ -1,6 +1,6 @@
 import * as z from 'zod'
 
-/** A request of the suite, with the answer that it was given. Bodies are what went over the wire. */
+/** A request of the suite, with its response. Bodies are as sent over the wire. */
 export interface Exchange {
   method: string
   /** With the query. */

@@ -10,7 +10,7 @@ export interface Exclusion {
   applies: (exchange: Exchange) => boolean
 }
 
-/** What the proxy cannot judge. Each exchange that is left out counts for the first that applies. */
+/** What the proxy cannot check. An excluded exchange counts for the first reason that applies. */
 export const EXCLUSIONS: readonly Exclusion[] = [
   {
     reason: 'OPTIONS: a preflight belongs to the browser, no operation is described for it',
@@ -37,19 +37,19 @@ export const EXCLUSIONS: readonly Exclusion[] = [
     applies: ({ requestBody }) => requestBody.length > PROXY_BODY_LIMIT_BYTES,
   },
   {
-    reason: '413: what is over a limit need not have an end, so it is not kept',
+    reason: '413: a body over the limit may be endless, so it is not recorded',
     applies: ({ status }) => status === 413,
   },
   {
-    reason: 'a Content-Type that is not well-formed: the proxy answers 500',
+    reason: 'a Content-Type that is not well-formed: the proxy returns 500',
     applies: ({ requestHeaders }) => !WELL_FORMED_TYPE.test(headerOf(requestHeaders, 'content-type') ?? 'none/none'),
   },
   {
-    reason: 'a body with a byte order mark: the proxy never answers',
+    reason: 'a body with a byte order mark: the proxy never responds',
     applies: ({ requestBody }) => requestBody.subarray(0, 3).toString('hex') === 'efbbbf',
   },
   {
-    reason: 'a body that is not JSON under the name of JSON: the proxy answers by itself before it asks anyone',
+    reason: 'a body that is not JSON with a JSON type: the proxy responds by itself',
     applies: ({ requestBody, requestHeaders }) =>
       requestBody.length > 0 &&
       /^application\/([^;]+\+)?json\b/.test(headerOf(requestHeaders, 'content-type') ?? '') &&

@@ -12,11 +12,11 @@ import { startProxy } from './proxy.ts'
 /*
  * npm run prism [-- TEST …]
  *
- * Runs the tests with every request and answer passed through Prism's validating proxy for the published description,
+ * Runs the tests with every request and response passed through Prism's validating proxy for the published description,
  * or for the one that PRISM_DOCUMENT names. The proxy is installed at the first run, from a lockfile of its own.
  */
 const ROOT = join(import.meta.dirname, '../../..')
-const DOCUMENT = process.env.PRISM_DOCUMENT ?? join(ROOT, 'src/docs/openapi.json')
+const DOCUMENT = process.env.PRISM_DOCUMENT ?? join(ROOT, 'src/openapi/openapi.json')
 const VITEST = join(ROOT, 'node_modules/vitest/vitest.mjs')
 
 install()
@@ -26,7 +26,7 @@ const judge = new Judge(proxy, operationFinder(JSON.parse(readFileSync(DOCUMENT,
 const recorder = createServer(async (incoming, outgoing) => {
   const verdict = await readForm(incoming)
     .then(readExchange)
-    .then((exchange) => judge.hear(exchange))
+    .then((exchange) => judge.check(exchange))
     .catch((error: unknown) => recordFault(`An exchange could not be judged: ${error}`))
   outgoing.writeHead(verdict === '' ? 204 : 200).end(verdict)
 })
@@ -35,7 +35,17 @@ await once(recorder, 'listening')
 
 const tests = spawn(
   process.execPath,
-  [VITEST, 'run', '--config', 'test/vitest.config.ts', '--testTimeout', '60000', ...process.argv.slice(2)],
+  [
+    VITEST,
+    'run',
+    '--config',
+    'test/vitest.config.ts',
+    '--project',
+    'worker*',
+    '--testTimeout',
+    '60000',
+    ...process.argv.slice(2),
+  ],
   {
     cwd: ROOT,
     stdio: 'inherit',

@@ -4,7 +4,7 @@ import type { ValidatingProxy } from './proxy.ts'
 
 const NOT_DESCRIBED = 'Selected route not found'
 
-/** Judges exchanges and keeps count of them. */
+/** Checks exchanges through the proxy and counts the results. */
 export class Judge {
   private readonly proxy: ValidatingProxy
   private readonly findOperation: (exchange: Exchange) => string | undefined
@@ -24,7 +24,7 @@ export class Judge {
   }
 
   /** @returns what is wrong with the exchange, or '' */
-  async hear(exchange: Exchange): Promise<string> {
+  async check(exchange: Exchange): Promise<string> {
     this.exchanges++
     const exclusion = EXCLUSIONS.find(({ applies }) => applies(exchange))
     if (exclusion) return this.leaveOut(exclusion.reason)
@@ -46,7 +46,7 @@ export class Judge {
     })
     if (wrong.length === 0) return ''
     const found = wrong.map(({ where, text }) => `\n- ${where} ${text}`)
-    const failure = `${exchange.method} ${exchange.path} answered ${exchange.status}; Prism finds${found.join('')}`
+    const failure = `${exchange.method} ${exchange.path} returned ${exchange.status}; Prism finds${found.join('')}`
     this.failures.push(failure)
     return failure
   }

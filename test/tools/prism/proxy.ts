@@ -27,20 +27,20 @@ export interface Violation {
 }
 
 export interface ValidatingProxy {
-  /** Sends an exchange's request through the proxy, which gets its recorded answer from behind and judges both. */
+  /** Sends an exchange's request through the proxy, which gets the recorded response from behind and checks both. */
   judge: (exchange: Exchange) => Promise<Violation[]>
   close: () => Promise<void>
 }
 
 /**
- * Starts Prism's validating proxy, as its command line does, before a server that repeats recorded answers.
+ * Starts Prism's validating proxy, as its command line does, before a server that replays recorded responses.
  *
  * @param document path of an OpenAPI document
  */
 export async function startProxy(document: string): Promise<ValidatingProxy> {
   const recorded = new Map<string, Exchange>()
   const upstream = createServer(async (incoming, outgoing) => {
-    // Who answers before the whole request has come resets the connection of one who still sends.
+    // A response before the end of the request would reset the connection of a client that still sends.
     for await (const _ of incoming);
     const exchange = recorded.get(String(incoming.headers[ID_HEADER]))
     if (!exchange) return void outgoing.writeHead(501).end()
@@ -87,19 +87,19 @@ async function send(port: number, id: string, exchange: Exchange): Promise<Viola
   sent.setHeader(ID_HEADER, id)
   if (requestBody.length > 0) sent.setHeader('content-length', requestBody.length)
   sent.end(requestBody)
-  const [answer]: IncomingMessage[] = await once(sent, 'response')
-  if (!answer) throw new Error('The proxy gave no answer.')
+  const [response]: IncomingMessage[] = await once(sent, 'response')
+  if (!response) throw new Error('The proxy gave no response.')
   const chunks: Buffer[] = []
-  for await (const chunk of answer) chunks.push(chunk)
-  return readViolations(answer, Buffer.concat(chunks).toString(), exchange)
+  for await (const chunk of response) chunks.push(chunk)
+  return readViolations(response, Buffer.concat(chunks).toString(), exchange)
 }
 
-/** The proxy tells in a header what it found; an answer that is not the recorded one is its own, for what it cannot do. */
-function readViolations(answer: IncomingMessage, body: string, exchange: Exchange): Violation[] {
-  const header = answer.headers['sl-violations']
+/** The proxy lists violations in a header; another response than the recorded one is an error of its own. */
+function readViolations(response: IncomingMessage, body: string, exchange: Exchange): Violation[] {
+  const header = response.headers['sl-violations']
   if (header === undefined) {
-    if (answer.statusCode === exchange.status) return []
-    return [{ where: 'response', text: `the proxy answered ${answer.statusCode} by itself: ${body.slice(0, 300)}` }]
+    if (response.statusCode === exchange.status) return []
+    return [{ where: 'response', text: `the proxy returned ${response.statusCode} by itself: ${body.slice(0, 300)}` }]
   }
   const text = String(header)
   if (!text.startsWith('[')) return [{ where: 'response', text: text.slice(0, 2_000) }]

@@ -83,7 +83,7 @@ describe('a run under load', () => {
     ['a 500 that is not logged', { doubled: withOutcome({ status: 500 }) }, /1 unexpected/],
     [
       'a 500 by a deadline',
-      { doubled: withOutcome({ status: 500 }), logs: logged('DeadlineError | No answer within 10000 ms.') },
+      { doubled: withOutcome({ status: 500 }), logs: logged('DeadlineError | No response within 10000 ms.') },
       null,
     ],
     ['a 429', { steady: withOutcome({ status: 429, text: 'rate_limited' }) }, /1 unexpected.*429: rate_limited/],
@@ -91,7 +91,7 @@ describe('a run under load', () => {
     ['a late body', { doubled: withOutcome({ status: 400, text: 'the body did not arrive in time' }) }, null],
     ['a caller who gave up', { doubled: withOutcome({ status: 0, text: GAVE_UP }) }, null],
     ['one who gave up without need', { steady: withOutcome({ status: 0, text: GAVE_UP }) }, /1 unexpected/],
-    ['no answer', { after: withOutcome({ status: 0, text: 'socket hang up' }) }, /no answer: socket hang up/],
+    ['no response', { after: withOutcome({ status: 0, text: 'socket hang up' }) }, /no response: socket hang up/],
     ['a slow recovery', { recoveryMs: 5_500 }, /not back within 5 s/],
     ['no recovery', { recoveryMs: Number.POSITIVE_INFINITY }, /not back within 5 s/],
     ['a heap that grows', { heap: { start: 6, afterSteady: 15, afterDoubled: 15, peak: 40 } }, /heap grew by 9.0 MiB/],
@@ -100,9 +100,9 @@ describe('a run under load', () => {
       { doubled: { phase: phaseOf(even(10)), memory: Array.from({ length: 60 }, (_, second) => 500 + 5 * second) } },
       /not flat/,
     ],
-  ])('is judged: %s', (_, fields, complaint) => {
+  ])('is judged: %s', (_, fields, problem) => {
     const problems = judge(reportOf(fields))
-    if (complaint) expect(problems).toEqual([expect.stringMatching(complaint)])
+    if (problem) expect(problems).toEqual([expect.stringMatching(problem)])
     else expect(problems).toEqual([])
   })
 })
@@ -128,7 +128,7 @@ it.each<[string, number[], number]>([
 it.each<[string, Partial<Phase>, boolean]>([
   ['all soon', {}, true],
   ['slow', { outcomes: even(400) }, false],
-  ['somebody turned away', { turnedAway: 1 }, false],
+  ['a call turned away', { turnedAway: 1 }, false],
   ['a queue at the end', { inFlightAtEnd: 2 }, false],
 ])('a rate is sustained or not: %s', (_, fields, expected) => {
   expect(isSustained(phaseOf(even(10), fields), 300)).toBe(expected)

@@ -2,11 +2,11 @@ import { expect, it } from 'vitest'
 import { operations } from '../tools/fuzz/description.ts'
 import { fuzz } from '../tools/fuzz/run.ts'
 
-/** A fixed seed, so that what fails here fails again; `npm run fuzz` goes on for longer with another one each time. */
+/** A fixed seed, so that what fails here fails again; `npm run fuzz` runs longer, with another seed each time. */
 const SEED = 20_261
 const RUNS = 10
 
-it('answers requests made from its description as the description says', async () => {
+it('responds to requests made from its description as the description says', async () => {
   const { counts, statuses, neverCarriedOut, failures } = await fuzz({ seed: SEED, seconds: 0, tokens: 10, runs: RUNS })
   expect(failures.join('\n\n')).toBe('')
   expect(neverCarriedOut).toEqual([])

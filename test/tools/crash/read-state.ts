@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { AuditRow, Books, ClientRow, InvoiceRow, NoticeRow, OrderRow } from './books.ts'
+import type { AuditRow, ClientRow, CompanyState, EventRow, InvoiceRow, OrderRow } from './company-state.ts'
 
-/** Whoever looks in the tables looks at one company: there is no other. */
+/** The database has one company, so that no query names it. */
 const CLIENT =
   'id, company_name, first_name, last_name, email, website, phone, accounting_sync_enabled, tax_exempt, tax_exempt_reason, deleted, created_at, updated_at'
 const ORDER =
@@ -17,10 +17,10 @@ export function select<T>(db: DatabaseSync, sql: string): T[] {
     .map((row) => ({ ...row })) as T[]
 }
 
-/** What the tables hold, but for threads: their content needs more than a look. */
-export function readBooks(db: DatabaseSync): Books {
+/** The state that the tables hold, without threads, whose content is checked in check-threads.ts. */
+export function readState(db: DatabaseSync): CompanyState {
   const byKey = <T>(rows: T[], key: (row: T) => number) => new Map(rows.map((row) => [key(row), row]))
-  const [last] = select<Books['last']>(
+  const [last] = select<CompanyState['last']>(
     db,
     'SELECT last_client_id AS clients, last_order_id AS orders, last_invoice_id AS invoices, last_invoice_number AS number FROM companies',
   )
@@ -33,17 +33,17 @@ export function readBooks(db: DatabaseSync): Books {
       (row) => row.project_id,
     ),
     threads: new Map(),
-    notices: readNotices(db),
+    events: readEvents(db),
     last: last ?? { clients: Number.NaN, orders: Number.NaN, invoices: Number.NaN, number: Number.NaN },
     defaultStatusId: status?.id ?? Number.NaN,
   }
 }
 
 /**
- * Once a notice is sent, its operation is what the accounting system needs, be it to create or to update: then only a
+ * Once an event is sent, its operation is what the accounting system needs, be it to create or to update: then only a
  * delete is told apart.
  */
-function readNotices(db: DatabaseSync): NoticeRow[] {
+function readEvents(db: DatabaseSync): EventRow[] {
   return select(
     db,
     `SELECT order_id, created_at,
@@ -52,7 +52,7 @@ function readNotices(db: DatabaseSync): NoticeRow[] {
   )
 }
 
-/** What was done, in the order in which it was. */
+/** The audited writes in their order. */
 export function readAudit(db: DatabaseSync): AuditRow[] {
   return select(db, 'SELECT request_id, action, entity_id, at FROM audit_log ORDER BY id')
 }

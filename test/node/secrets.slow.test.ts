@@ -17,20 +17,28 @@ import { CREDENTIALS as SUPPLIER_A, startSupplierA } from '../../src/simulators/
 import { CREDENTIALS as SUPPLIER_B, startSupplierB } from '../../src/simulators/supplier-b.ts'
 import { makeStateFolder, runCommand, runSql } from './cli-support.ts'
 import { findSecrets, formsOf, readFolder, type Text, textOf } from './secret-scan.ts'
-import { ACCOUNTING, BUCKET, type Outside, REQUESTS, shopThatIsRefused, shopThatWorks, WRONG } from './secret-shops.ts'
+import {
+  ACCOUNTING,
+  BUCKET,
+  REQUESTS,
+  type Simulators,
+  shopThatIsRefused,
+  shopThatWorks,
+  WRONG,
+} from './secret-shops.ts'
 
 /*
- * Everything is done once, well and badly, with outside systems that send back what they were sent; then whatever was
- * logged, answered or stored is searched for every secret that was used, in every form.
+ * Uses every endpoint and command, successfully and not, with outside systems that echo what they receive; then searches
+ * logs, responses and storage for every used secret, in every form.
  */
 const READY_MS = 60_000
 const STOP_MS = 10_000
 const LOG_MS = 30_000
 
 let state: string
-let outside: Outside
+let outside: Simulators
 const secrets: Record<string, string> = {}
-const answers: Text[] = []
+const responses: Text[] = []
 let output = ''
 let commands = ''
 
@@ -96,7 +104,7 @@ async function mintToken(company: number): Promise<string> {
   return created.stdout.trim()
 }
 
-/** Serves the state, its log whole, and does everything. */
+/** Serves the state with its whole log, and uses every endpoint. */
 async function useEverything(): Promise<void> {
   const port = await findFreePort()
   const args = ['--persist-to', state, '--log-level', 'log', '--show-interactive-dev-session=false']
@@ -112,7 +120,7 @@ async function useEverything(): Promise<void> {
     await untilReady(url)
     runSql(state, 'UPDATE api_tokens SET revoked_at = 1 WHERE id = (SELECT max(id) FROM api_tokens)')
     await useApi(url)
-    await deliverNotices(url)
+    await deliverEvents(url)
     await untilLogged(url)
   } finally {
     const stillRuns = setTimeout(() => wrangler.kill('SIGKILL'), STOP_MS)
@@ -131,7 +139,7 @@ async function untilReady(url: string): Promise<void> {
   throw new Error(`Nothing serves ${url}: ${output}`)
 }
 
-/** Lines come in order: when that of one more request is here, those of the others are. */
+/** Waits for the log line of one more request: lines come in order, so that the others are there, too. */
 async function untilLogged(url: string): Promise<void> {
   const { headers } = await fetch(`${url}/clients`)
   const last = headers.get('x-request-id') ?? 'no id'
@@ -155,8 +163,8 @@ async function send(
     ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
   })
   const text = await response.text()
-  answers.push(
-    textOf(`answer ${response.status} to ${method} ${path}`, `${JSON.stringify([...response.headers])}\n${text}`),
+  responses.push(
+    textOf(`response ${response.status} to ${method} ${path}`, `${JSON.stringify([...response.headers])}\n${text}`),
   )
   return { status: response.status, text }
 }
@@ -169,13 +177,13 @@ async function useApi(url: string): Promise<void> {
   for (const authorization of [null, token, `Basic ${token}`, `Bearer ${token} ${token}`, `Bearer ${token}0`]) {
     await send(url, 'GET', '/clients', authorization)
   }
-  // A value that is refused is not told again.
+  // A refused value is not repeated.
   await send(url, 'POST', '/clients', `Bearer ${token}`, { company_name: 'A', email: token, tax_exempt: token })
   await send(url, 'POST', '/orders', `Bearer ${token}`, { title: 'A', client_id: 1, discount_amount_type: token })
   await sendBack(url)
 }
 
-/** What each outside system was told last, it answers: as an error, and as something else. */
+/** Each outside system responds with what it received last: as an error, and as another value. */
 async function sendBack(url: string): Promise<void> {
   const authorization = `Bearer ${secrets['token 1']}`
   const echo = Object.values(secrets).join(' | ')
@@ -190,8 +198,8 @@ async function sendBack(url: string): Promise<void> {
   }
 }
 
-/** Notices that arrive, with tokens that rotate twice, and one whose refusal repeats every token. */
-async function deliverNotices(url: string): Promise<void> {
+/** Delivers events whose tokens rotate twice, and events whose refusals repeat every token. */
+async function deliverEvents(url: string): Promise<void> {
   const scope = `${outside.accounting.url}/t/x`
   const authorization = `Bearer ${secrets['token 1']}`
   const change = async (title: string, until: (state: { status: string }) => boolean) => {
@@ -200,7 +208,7 @@ async function deliverNotices(url: string): Promise<void> {
       const { accounting } = JSON.parse((await send(url, 'GET', '/orders/1', authorization)).text)
       if (until(accounting)) return
     }
-    throw new Error(`The notice of '${title}' was not dealt with.\n${output.slice(-2_000)}`)
+    throw new Error(`The event of '${title}' was not handled.\n${output.slice(-2_000)}`)
   }
   await change('first', ({ status }) => status === 'synced')
   await collectTokens(scope)
@@ -208,11 +216,11 @@ async function deliverNotices(url: string): Promise<void> {
   await change('second', ({ status }) => status === 'synced')
   await collectTokens(scope)
 
-  // It can tell what it was ever told: the client's secret and every token.
-  const told = Object.entries(secrets).filter(
+  // It can return everything it ever received: the client's secret and every token.
+  const received = Object.entries(secrets).filter(
     ([name]) => name === 'client secret' || /accounting|refresh token$/.test(name),
   )
-  for (const [name, secret] of told) {
+  for (const [name, secret] of received) {
     const Message = `No ${secret} ${encodeURIComponent(secret)} ${Buffer.from(`id:${secret}`).toString('base64')} here`
     const body = JSON.stringify({ Fault: { Error: [{ Message, code: '6240' }], type: 'ValidationFault' } })
     await spoil(scope, { match: 'POST .*invoice', status: 400, body })
@@ -220,7 +228,7 @@ async function deliverNotices(url: string): Promise<void> {
   }
 }
 
-/** Everything that the simulator gave out or was shown. */
+/** Adds every token that the simulator issued or received to the secrets. */
 async function collectTokens(scope: string): Promise<void> {
   const { calls, state: known } = await look<{ grants: Record<string, string>; accessTokens: object }>(scope)
   const shown = calls.flatMap(({ headers, body }) => [
@@ -258,11 +266,11 @@ describe('the search for secrets', () => {
     console.log(`${names.length} secrets in ${names.flatMap((name) => formsOf(secrets[name] ?? '')).length} forms`)
   })
 
-  it('saw what was done: answers, the log, the database, the cache and the objects', () => {
-    expect(answers.length).toBeGreaterThan(100)
+  it('covers what was done: responses, the log, the database, the cache and the objects', () => {
+    expect(responses.length).toBeGreaterThan(100)
     for (const status of [200, 400, 401, 404, 405, 502]) {
       expect(
-        answers.some(({ place }) => place.startsWith(`answer ${status} `)),
+        responses.some(({ place }) => place.startsWith(`response ${status} `)),
         String(status),
       ).toBe(true)
     }
@@ -278,10 +286,10 @@ describe('the search for secrets', () => {
   })
 })
 
-describe('no secret stands', () => {
-  it('in an answer', () => expect(findSecrets(secrets, answers)).toEqual([]))
+describe('no secret appears', () => {
+  it('in a response', () => expect(findSecrets(secrets, responses)).toEqual([]))
   it('in the log', () => expect(findSecrets(secrets, [textOf('log', output)])).toEqual([]))
-  it('in what the commands say', () => expect(findSecrets(secrets, [textOf('commands', commands)])).toEqual([]))
+  it('in the output of the commands', () => expect(findSecrets(secrets, [textOf('commands', commands)])).toEqual([]))
   it('in the database, the cache, the objects or any other file', () =>
     expect(findSecrets(secrets, readFolder(state))).toEqual([]))
 })

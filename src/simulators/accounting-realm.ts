@@ -11,12 +11,12 @@ export interface StoredCustomer extends Fields {
   Id: string
   SyncToken: string
   DisplayName: string
-  /** False: it can be neither found nor billed, and keeps its name. */
+  /** False: it can be neither found nor billed, but its name stays taken. */
   Active: boolean
 }
 
-/** The books of one company. Plain JSON, so that tests can compare it. */
-export interface Books {
+/** What the accounting system stores for one company. Plain JSON, so that tests can compare it. */
+export interface Realm {
   invoices: Record<string, StoredInvoice>
   /** Ids of invoices that were voided (still there) and that were deleted (gone). */
   voided: string[]
@@ -27,15 +27,15 @@ export interface Books {
   taxes: TaxSettings
   closedUntil: string
   nextId: number
-  /** The first answer to each request id, and a digest of what was asked. */
-  answers: Record<string, { digest: string; status: number; body: string }>
+  /** The first response to each request id, and a digest of its request. */
+  responses: Record<string, { digest: string; status: number; body: string }>
   /** Every change that was carried out, in order. */
   changes: { operation: 'create' | 'update' | 'void' | 'delete' | 'customer'; id: string; requestId: string | null }[]
-  /** Request ids that came again with another content: a fault of the client. */
+  /** Request ids that were reused with another content: an error of the client. */
   misused: string[]
 }
 
-export function openBooks(): Books {
+export function makeRealm(): Realm {
   return {
     invoices: {},
     voided: [],
@@ -45,7 +45,7 @@ export function openBooks(): Books {
     taxes: { codes: {}, automatedRate: null },
     closedUntil: '',
     nextId: 1,
-    answers: {},
+    responses: {},
     changes: [],
     misused: [],
   }
@@ -55,65 +55,65 @@ export function digest(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 16)
 }
 
-export function createInvoice(books: Books, fields: Fields): StoredInvoice {
+export function createInvoice(realm: Realm, fields: Fields): StoredInvoice {
   const { sparse: _sparse, Id: _id, SyncToken: _token, ...own } = fields
-  const invoice: StoredInvoice = { ...own, Id: String(books.nextId), SyncToken: '0' }
-  const checked = checkInvoice(books, invoice)
-  books.nextId += 1
-  books.invoices[checked.Id] = checked
+  const invoice: StoredInvoice = { ...own, Id: String(realm.nextId), SyncToken: '0' }
+  const checked = checkInvoice(realm, invoice)
+  realm.nextId += 1
+  realm.invoices[checked.Id] = checked
   return checked
 }
 
 /** Without `sparse: true` every field that is left out becomes null, as the true system does. */
-export function updateInvoice(books: Books, fields: Fields): StoredInvoice {
-  const stored = findCurrent(books, fields)
-  if (books.voided.includes(stored.Id)) throw new Refusal('6000', 'A voided invoice cannot be changed')
+export function updateInvoice(realm: Realm, fields: Fields): StoredInvoice {
+  const stored = findCurrent(realm, fields)
+  if (realm.voided.includes(stored.Id)) throw new Refusal('6000', 'A voided invoice cannot be changed')
   const { sparse, ...sent } = fields
-  const kept = sparse === true ? stored : Object.fromEntries(Object.keys(stored).map((name) => [name, null]))
-  return replace(books, checkInvoice(books, { ...kept, ...sent, Id: stored.Id, SyncToken: rise(stored) }))
+  const base = sparse === true ? stored : Object.fromEntries(Object.keys(stored).map((name) => [name, null]))
+  return replace(realm, checkInvoice(realm, { ...base, ...sent, Id: stored.Id, SyncToken: rise(stored) }))
 }
 
-export function voidInvoice(books: Books, fields: Fields): StoredInvoice {
-  const stored = findCurrent(books, fields)
+export function voidInvoice(realm: Realm, fields: Fields): StoredInvoice {
+  const stored = findCurrent(realm, fields)
   const lines = readList(stored.Line).map((line) => ({ ...line, Amount: 0 }))
-  if (!books.voided.includes(stored.Id)) books.voided.push(stored.Id)
+  if (!realm.voided.includes(stored.Id)) realm.voided.push(stored.Id)
   const emptied = { TotalAmt: 0, Balance: 0, TxnTaxDetail: { TotalTax: 0 }, Line: lines, PrivateNote: 'Voided' }
-  return replace(books, { ...stored, ...emptied, SyncToken: rise(stored) })
+  return replace(realm, { ...stored, ...emptied, SyncToken: rise(stored) })
 }
 
-export function deleteInvoice(books: Books, fields: Fields): { Id: string; status: string } {
-  const { Id } = findCurrent(books, fields)
-  removeInvoice(books, Id)
+export function deleteInvoice(realm: Realm, fields: Fields): { Id: string; status: string } {
+  const { Id } = findCurrent(realm, fields)
+  removeInvoice(realm, Id)
   return { Id, status: 'Deleted' }
 }
 
-export function removeInvoice(books: Books, id: string): void {
-  delete books.invoices[id]
-  books.deleted.push(id)
+export function removeInvoice(realm: Realm, id: string): void {
+  delete realm.invoices[id]
+  realm.deleted.push(id)
 }
 
-export function editByHand(books: Books, id: string, fields: Fields): void {
-  const stored = books.invoices[id]
-  if (stored) books.invoices[id] = { ...stored, ...fields, Id: id, SyncToken: rise(stored) }
+export function editByHand(realm: Realm, id: string, fields: Fields): void {
+  const stored = realm.invoices[id]
+  if (stored) realm.invoices[id] = { ...stored, ...fields, Id: id, SyncToken: rise(stored) }
 }
 
-export function readInvoice(books: Books, id: string): StoredInvoice {
-  const invoice = books.invoices[id]
+export function readInvoice(realm: Realm, id: string): StoredInvoice {
+  const invoice = realm.invoices[id]
   if (!invoice) throw new Refusal('610', 'Object Not Found')
   return invoice
 }
 
-export function createCustomer(books: Books, fields: Fields): StoredCustomer {
+export function createCustomer(realm: Realm, fields: Fields): StoredCustomer {
   checkTexts(fields)
   const { PrimaryEmailAddr: email } = fields
   const name = checkName(fields.DisplayName)
   if (String(readFields(email).Address ?? '').length > 100) throw new Refusal('2050', 'Address is too long')
-  const names = [...Object.values(books.customers).map((each) => each.DisplayName), ...books.otherNames]
+  const names = [...Object.values(realm.customers).map((each) => each.DisplayName), ...realm.otherNames]
   if (names.some((each) => each.toLowerCase() === name.toLowerCase())) {
     throw new Refusal('6240', 'Another customer, vendor or employee is already using this name')
   }
-  const Id = String(books.nextId)
-  books.nextId += 1
+  const Id = String(realm.nextId)
+  realm.nextId += 1
   const customer = {
     Id,
     SyncToken: '0',
@@ -121,7 +121,7 @@ export function createCustomer(books: Books, fields: Fields): StoredCustomer {
     Active: true,
     ...(email ? { PrimaryEmailAddr: email } : {}),
   }
-  books.customers[Id] = customer
+  realm.customers[Id] = customer
   return customer
 }
 
@@ -129,33 +129,33 @@ export function createCustomer(books: Books, fields: Fields): StoredCustomer {
  * Runs `select * from Entity where Field = 'text'`, the only query there is. Text is compared without case; inactive
  * customers are not found.
  */
-export function runQuery(books: Books, query: string): Record<string, unknown> {
+export function runQuery(realm: Realm, query: string): Record<string, unknown> {
   const parts = /^\s*select\s+\*\s+from\s+(\w+)\s+where\s+(\w+)\s*=\s*'((?:[^'\\]|\\.)*)'\s*$/is.exec(query)
   if (!parts) throw new Refusal('4000', 'Error parsing query')
   const [, entity = '', field = '', literal = ''] = parts
   const wanted = literal.replace(/\\(.)/gs, '$1').toLowerCase()
   const rows: Fields[] =
-    entity === 'Invoice' ? Object.values(books.invoices) : entity === 'Customer' ? listActive(books) : []
+    entity === 'Invoice' ? Object.values(realm.invoices) : entity === 'Customer' ? listActive(realm) : []
   const found = rows.filter((row) => String(row[field] ?? '').toLowerCase() === wanted)
   return found.length > 0 ? { [entity]: found, startPosition: 1, maxResults: found.length } : {}
 }
 
-function listActive(books: Books): StoredCustomer[] {
-  return Object.values(books.customers).filter((customer) => customer.Active)
+function listActive(realm: Realm): StoredCustomer[] {
+  return Object.values(realm.customers).filter((customer) => customer.Active)
 }
 
-function findCurrent(books: Books, fields: Fields): StoredInvoice {
+function findCurrent(realm: Realm, fields: Fields): StoredInvoice {
   const { Id, SyncToken } = fields
   if (typeof Id !== 'string' || Id === '') throw new Refusal('2020', 'Required param missing: Id')
   if (typeof SyncToken !== 'string') throw new Refusal('2020', 'Required param missing: SyncToken')
-  const stored = readInvoice(books, Id)
+  const stored = readInvoice(realm, Id)
   if (stored.SyncToken !== SyncToken) throw new Refusal('5010', 'Stale Object Error')
-  checkPeriod(books, stored)
+  checkPeriod(realm, stored)
   return stored
 }
 
-function replace(books: Books, invoice: StoredInvoice): StoredInvoice {
-  books.invoices[invoice.Id] = invoice
+function replace(realm: Realm, invoice: StoredInvoice): StoredInvoice {
+  realm.invoices[invoice.Id] = invoice
   return invoice
 }
 
@@ -163,24 +163,24 @@ function rise(invoice: StoredInvoice): string {
   return String(Number(invoice.SyncToken) + 1)
 }
 
-function checkPeriod(books: Books, invoice: Fields): void {
-  if (String(invoice.TxnDate ?? '9999') <= books.closedUntil) throw new Refusal('6210', 'The period is closed')
+function checkPeriod(realm: Realm, invoice: Fields): void {
+  if (String(invoice.TxnDate ?? '9999') <= realm.closedUntil) throw new Refusal('6210', 'The period is closed')
 }
 
-function checkInvoice(books: Books, invoice: StoredInvoice): StoredInvoice {
+function checkInvoice(realm: Realm, invoice: StoredInvoice): StoredInvoice {
   const { DocNumber, PrivateNote, CustomerRef, TxnDate, DueDate } = invoice
   checkTexts(invoice)
   const customerId = readFields(CustomerRef).value
   if (typeof customerId !== 'string') throw new Refusal('2020', 'Required param missing: CustomerRef')
-  if (!books.customers[customerId]?.Active) throw new Refusal('2500', 'Invalid Reference Id: CustomerRef')
+  if (!realm.customers[customerId]?.Active) throw new Refusal('2500', 'Invalid Reference Id: CustomerRef')
   if (String(DocNumber ?? '').length > 21) throw new Refusal('2050', 'DocNumber is too long')
   if (String(PrivateNote ?? '').length > 4_000) throw new Refusal('2050', 'PrivateNote is too long')
   for (const date of [TxnDate, DueDate]) if (date != null && !isDate(date)) throw new Refusal('6000', 'Invalid date')
-  checkPeriod(books, invoice)
-  const same = Object.values(books.invoices).some((each) => each.DocNumber === DocNumber && each.Id !== invoice.Id)
+  checkPeriod(realm, invoice)
+  const same = Object.values(realm.invoices).some((each) => each.DocNumber === DocNumber && each.Id !== invoice.Id)
   if (DocNumber != null && same) throw new Refusal('6140', 'Duplicate Document Number Error')
 
-  const { tax, total } = computeTotals(invoice, books.taxes)
+  const { tax, total } = computeTotals(invoice, realm.taxes)
   const TxnTaxDetail = { ...readFields(invoice.TxnTaxDetail), TotalTax: Number(tax) / 100 }
   return { ...invoice, TxnTaxDetail, TotalAmt: Number(total) / 100, Balance: Number(total) / 100 }
 }

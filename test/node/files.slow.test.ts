@@ -26,11 +26,11 @@ beforeAll(async () => {
 
 afterAll(() => dev?.stop(), 30_000)
 
-/** Answers as these tests expect them; the published description is checked elsewhere. */
+/** Sends a request that must succeed; its shape is checked elsewhere. */
 async function api<T>(path: string, body?: object, { url = dev.url, token = dev.token } = {}): Promise<T> {
-  const answer = await ask({ url, token }, body ? 'POST' : 'GET', path, body)
-  expect(answer.status).toBe(200)
-  return answer.body
+  const response = await ask({ url, token }, body ? 'POST' : 'GET', path, body)
+  expect(response.status).toBe(200)
+  return response.body
 }
 
 interface Presigned {
@@ -56,8 +56,8 @@ async function list(thread: string, to: { token?: string } = {}, orderId = order
 const put = (url: string, body: NonNullable<RequestInit['body']>, contentType: string, headers = {}) =>
   fetch(url, { method: 'PUT', body, headers: { 'content-type': contentType, ...headers } })
 
-async function statusOf(answer: Promise<Response>): Promise<number> {
-  const response = await answer
+async function statusOf(sent: Promise<Response>): Promise<number> {
+  const response = await sent
   await response.text()
   return response.status
 }
@@ -144,7 +144,7 @@ describe('uploads in development', () => {
     expect(await list('empty')).toMatchObject([{ length: 0 }])
   })
 
-  it('refuse a body that does not tell its length', async () => {
+  it('refuse a body without a length', async () => {
     const { uploadUrl } = await presign({ fileName: 'chunked', size: 1 })
     const body = new Blob(['x']).stream()
     const init = {
@@ -191,7 +191,7 @@ describe('uploads in development', () => {
     expect(await statusOf(fetch(uploadUrl, { method: 'DELETE' }))).toBe(404)
   })
 
-  it('may have 150 MiB, which are never held', async () => {
+  it('may have 150 MiB, which are never held in memory', async () => {
     const send = async () => {
       const file = { fileName: 'large.bin', size: MAX_FILE_BYTES, legacyThreadId: 'large' }
       const { uploadUrl } = await presign(file)

@@ -58,26 +58,26 @@ export interface ThreadRow {
   updated_at: number
 }
 
-export interface NoticeRow {
+export interface EventRow {
   order_id: number
   operation: string
   created_at: number
 }
 
-/** What the tables of one company hold. */
-export interface Books {
+/** The rows of one company, as its tables hold them or as they should. */
+export interface CompanyState {
   clients: Map<number, ClientRow>
   orders: Map<number, OrderRow>
   /** By order. */
   invoices: Map<number, InvoiceRow>
   /** By {@link nameOf}. */
   threads: Map<string, ThreadRow>
-  notices: NoticeRow[]
+  events: EventRow[]
   last: { clients: number; orders: number; invoices: number; number: number }
   defaultStatusId: number
 }
 
-/** What the audit tells of a write. */
+/** The audit entry of a write. */
 export interface AuditRow {
   request_id: string
   action: string
@@ -85,52 +85,57 @@ export interface AuditRow {
   at: number
 }
 
-/** Carries out a write that the audit tells of: all that it changes, at once, under the ids that follow. */
-export function apply(books: Books, action: Action, { request_id, entity_id, at }: AuditRow): void {
+/** Applies an audited write to a state: all of its changes at once, with the next ids. */
+export function apply(state: CompanyState, action: Action, { request_id, entity_id, at }: AuditRow): void {
   switch (action.kind) {
     case 'client.create':
-      createClient(books, action.fields, at)
+      createClient(state, action.fields, at)
       break
     case 'client.update':
-      Object.assign(books.clients.get(action.id) ?? {}, clientColumns(action.fields), { updated_at: at })
+      Object.assign(state.clients.get(action.id) ?? {}, clientColumns(action.fields), { updated_at: at })
       break
     case 'order.create':
-      createOrder(books, action.fields, at)
+      createOrder(state, action.fields, at)
       break
     case 'order.update':
-      Object.assign(books.orders.get(action.id) ?? {}, orderColumns(action.fields), { updated_at: at })
-      changeInvoice(books, action.id, invoiceColumns(action.fields), at)
-      tell(books, action.id, 'update', action.fields, at)
+      Object.assign(state.orders.get(action.id) ?? {}, orderColumns(action.fields), { updated_at: at })
+      changeInvoice(state, action.id, invoiceColumns(action.fields), at)
+      recordEvent(state, action.id, 'update', action.fields, at)
       break
     case 'order.delete':
-      Object.assign(books.orders.get(action.id) ?? {}, { deleted: 1, updated_at: at })
-      Object.assign(books.invoices.get(action.id) ?? {}, { deleted: 1, updated_at: at })
-      tell(books, action.id, 'delete', {}, at)
+      Object.assign(state.orders.get(action.id) ?? {}, { deleted: 1, updated_at: at })
+      Object.assign(state.invoices.get(action.id) ?? {}, { deleted: 1, updated_at: at })
+      recordEvent(state, action.id, 'delete', {}, at)
       break
     case 'email_thread.write': {
       const name = nameOf(action.thread)
-      const revision = (books.threads.get(name)?.revision ?? 0) + 1
-      books.threads.set(name, { id: entity_id, mark: request_id, bytes: action.bytes, revision, updated_at: at })
+      const revision = (state.threads.get(name)?.revision ?? 0) + 1
+      state.threads.set(name, { id: entity_id, mark: request_id, bytes: action.bytes, revision, updated_at: at })
     }
   }
 }
 
-/** The id of what a write made or changed, as the audit must have it; a new thread's is only known there. */
-export function entityOf(books: Books, action: Action): string | undefined {
-  if (action.kind === 'client.create') return String(books.last.clients)
-  if (action.kind === 'order.create') return String(books.last.orders)
-  if (action.kind === 'email_thread.write') return books.threads.get(nameOf(action.thread))?.id
+/** The id that the audit entry of a write must have; a new thread's id is known only from the audit. */
+export function entityOf(state: CompanyState, action: Action): string | undefined {
+  if (action.kind === 'client.create') return String(state.last.clients)
+  if (action.kind === 'order.create') return String(state.last.orders)
+  if (action.kind === 'email_thread.write') return state.threads.get(nameOf(action.thread))?.id
   return String(action.id)
 }
 
-/** An invoice is touched only where something of its own is sent. */
-function changeInvoice(books: Books, orderId: number, columns: ReturnType<typeof invoiceColumns>, at: number): void {
-  if (Object.keys(columns).length > 0) Object.assign(books.invoices.get(orderId) ?? {}, columns, { updated_at: at })
+/** An invoice changes only when the request has a field of it. */
+function changeInvoice(
+  state: CompanyState,
+  orderId: number,
+  columns: ReturnType<typeof invoiceColumns>,
+  at: number,
+): void {
+  if (Object.keys(columns).length > 0) Object.assign(state.invoices.get(orderId) ?? {}, columns, { updated_at: at })
 }
 
-function createClient(books: Books, fields: ClientFields & { company_name: string }, at: number): void {
-  const id = ++books.last.clients
-  books.clients.set(id, {
+function createClient(state: CompanyState, fields: ClientFields & { company_name: string }, at: number): void {
+  const id = ++state.last.clients
+  state.clients.set(id, {
     id,
     company_name: fields.company_name,
     first_name: null,
@@ -148,17 +153,21 @@ function createClient(books: Books, fields: ClientFields & { company_name: strin
   })
 }
 
-function createOrder(books: Books, fields: OrderFields & { title: string; client_id: number }, at: number): void {
-  const id = ++books.last.orders
-  const client = books.clients.get(fields.client_id)
-  books.orders.set(id, {
+function createOrder(
+  state: CompanyState,
+  fields: OrderFields & { title: string; client_id: number },
+  at: number,
+): void {
+  const id = ++state.last.orders
+  const client = state.clients.get(fields.client_id)
+  state.orders.set(id, {
     id,
     title: fields.title,
     client_id: fields.client_id,
     description: null,
     start_date: null,
     deadline: null,
-    order_status_id: books.defaultStatusId,
+    order_status_id: state.defaultStatusId,
     client_notes: null,
     ...orderColumns(fields),
     created_date: isoDate(at),
@@ -166,10 +175,10 @@ function createOrder(books: Books, fields: OrderFields & { title: string; client
     updated_at: at,
     deleted: 0,
   })
-  books.invoices.set(id, {
-    id: ++books.last.invoices,
+  state.invoices.set(id, {
+    id: ++state.last.invoices,
     project_id: id,
-    number: String(++books.last.number),
+    number: String(++state.last.number),
     due_date: null,
     tax_id: null,
     tax_exempt: client?.tax_exempt ?? 0,
@@ -182,12 +191,12 @@ function createOrder(books: Books, fields: OrderFields & { title: string; client
     created_at: at,
     updated_at: at,
   })
-  tell(books, id, 'create', fields, at)
+  recordEvent(state, id, 'create', fields, at)
 }
 
-/** The company has accounting switched on; a request can say otherwise. */
-function tell(books: Books, orderId: number, operation: string, fields: OrderFields, at: number): void {
-  if (fields.accounting_sync_enabled ?? true) books.notices.push({ order_id: orderId, operation, created_at: at })
+/** The company has accounting enabled; a request can override it. */
+function recordEvent(state: CompanyState, orderId: number, operation: string, fields: OrderFields, at: number): void {
+  if (fields.accounting_sync_enabled ?? true) state.events.push({ order_id: orderId, operation, created_at: at })
 }
 
 function clientColumns({ deleted, ...fields }: ClientFields) {
@@ -214,7 +223,7 @@ function given(fields: object): object {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
-/** A client as the API gives it. */
+/** A client as the API returns it. */
 export function toClient(row: ClientRow) {
   return {
     ...row,
@@ -226,7 +235,7 @@ export function toClient(row: ClientRow) {
   }
 }
 
-/** A project as the API gives it. */
+/** A project as the API returns it. */
 export function toProject(row: OrderRow) {
   return {
     ...row,
@@ -236,7 +245,7 @@ export function toProject(row: OrderRow) {
   }
 }
 
-/** An invoice as the API gives it, without what is computed. */
+/** An invoice as the API returns it, without its computed fields. */
 export function toInvoice({ project_id, discount_hundredths, created_at: _, updated_at: __, ...row }: InvoiceRow) {
   return {
     ...row,

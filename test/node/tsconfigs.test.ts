@@ -1,0 +1,26 @@
+import { execFile } from 'node:child_process'
+import { join, relative } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, it } from 'vitest'
+
+const ROOT = join(import.meta.dirname, '../..')
+const run = promisify(execFile)
+
+/** The type-check runs of `npm run check:types`, one for each environment: worker, browser, Node, tests in workerd. */
+const PROJECTS = ['.', 'src/client', 'src/cli', 'test']
+
+async function listFiles(project: string): Promise<string[]> {
+  const { stdout } = await run('npx', ['tsc', '-p', project, '--listFilesOnly'], { cwd: ROOT })
+  return stdout.trim().split('\n')
+}
+
+it('type-checks every committed TypeScript file, but for the workspace with a compiler of its own', async () => {
+  const { stdout } = await run('git', ['ls-files', '*.ts', ':!test/contract'], { cwd: ROOT })
+  const checked = new Set((await Promise.all(PROJECTS.map(listFiles))).flat().map((file) => relative(ROOT, file)))
+  expect(
+    stdout
+      .trim()
+      .split('\n')
+      .filter((file) => !checked.has(file)),
+  ).toEqual([])
+})
