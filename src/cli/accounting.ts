@@ -24,11 +24,11 @@ const PREFIX = 'npm run accounting --'
 const USAGE = {
   list: `${PREFIX} list [--state ${STATES.join('|')}] [--company ID] ${PLACE_USAGE}`,
   retry: `${PREFIX} retry ID | --dead [--company ID] ${PLACE_USAGE}`,
-  link: `${PREFIX} link-customer CLIENT_ID CUSTOMER_ID [--company ID] ${PLACE_USAGE}`,
+  'link-customer': `${PREFIX} link-customer CLIENT_ID CUSTOMER_ID [--company ID] ${PLACE_USAGE}`,
 }
 const HELP = `${USAGE.list}
 ${USAGE.retry}
-${USAGE.link}
+${USAGE['link-customer']}
 
 Lists and retries undelivered accounting events: 'pending' ones are retried automatically, 'parked' ones wait for a
 person or an edit of the order, 'dead' ones were rejected or have failed too often. 'retry' sends one of them again, or
@@ -42,7 +42,7 @@ there is only one.
 both. A directory of such a name is written with a path: ./dead.
 A running 'dev' on the data sends the events at once, a deployed service within 5 minutes.`
 
-const OPTIONS = { state: { type: 'string', multiple: true }, remote: FLAG, company: TEXT } as const
+const OPTIONS = { state: { type: 'string', multiple: true }, remote: FLAG, company: TEXT, dead: FLAG } as const
 const HEADINGS = ['ID', 'COMPANY', 'ORDER', 'CHANGE', 'STATE', 'TRIES', 'NEXT TRY', 'LAST ERROR']
 const LIST_LIMIT = 500
 
@@ -54,9 +54,7 @@ await runCommand(async (args) => {
 
 /** Prints the undelivered events, oldest first, at most 500, and which companies are stopped or paused. */
 async function list(args: string[]): Promise<void> {
-  const { values } = readCommandLine(args, USAGE.list, OPTIONS)
-  const { place, state } = readState(values)
-  const companyId = readCompany(values)
+  const { place, state, companyId } = readAction('list', args)
   const now = Date.now()
   const isListed = and(
     sql`state <> 'done'`,
@@ -127,12 +125,9 @@ function formatTime(ms: number): string {
 
 /** Sends one undelivered event, or all dead ones, again. */
 async function retry(args: string[]): Promise<void> {
-  const options = { ...OPTIONS, dead: FLAG }
-  const { values, positionals } = readCommandLine(args, USAGE.retry, options, { min: 0, max: 1 })
-  const place = readPlaceOnly(values, USAGE.retry)
+  const { place, companyId, dead, positionals } = readAction('retry', args, { min: 0, max: 1 })
   const [word] = positionals
-  const companyId = readCompany(values)
-  if ((word === undefined) !== (values.dead === true) || (word !== undefined && companyId !== null)) {
+  if (dead === (word !== undefined) || (word !== undefined && companyId !== null)) {
     throw new CommandError(`Usage: ${USAGE.retry}`)
   }
   if (word === undefined) {
@@ -154,8 +149,7 @@ async function retry(args: string[]): Promise<void> {
 
 /** Links a client to a customer of the accounting system and sends the client's parked and dead events again. */
 async function linkCustomer(args: string[]): Promise<void> {
-  const { values, positionals } = readCommandLine(args, USAGE.link, OPTIONS, { min: 2, max: 2 })
-  const place = readPlaceOnly(values, USAGE.link)
+  const { place, companyId: given, positionals } = readAction('link-customer', args, { min: 2, max: 2 })
   const [client = '', customer = ''] = positionals
   const clientId = readId(client, 'CLIENT_ID')
   const customerId = accountingId.safeParse(customer)
@@ -163,7 +157,7 @@ async function linkCustomer(args: string[]): Promise<void> {
     throw new CommandError(`CUSTOMER_ID ${customerId.error.issues[0]?.message}, not '${customer}'.`)
   }
   const { linked, count } = await withDatabase(place, async (database) => {
-    const companyId = await findCompany(database.orm, readCompany(values))
+    const companyId = await findCompany(database.orm, given)
     const isClient = and(eq(clients.company_id, companyId), eq(clients.id, clientId))
     const [row] = await database.orm.select({ name: clients.company_name }).from(clients).where(isClient)
     if (!row) throw new CommandError(`Company ${companyId} has no client ${clientId}.`)
@@ -227,28 +221,23 @@ async function deliver(place: Place): Promise<string> {
   return response?.ok ? 'at once.' : 'with the next change of an order.'
 }
 
-interface Values {
-  state?: string[] | undefined
-  remote?: boolean | undefined
-  company?: string | undefined
-}
-
-function readCompany({ company }: Values): number | null {
-  return company === undefined ? null : readId(company, '--company')
-}
-
-/** `--state` is a state of events, or else a directory, which must exist: a word that is neither is a mistake. */
-function readState({ state: given = [], remote }: Values) {
+/**
+ * Reads what the actions have in common. `--state` is a state of events, for `list` only, or else a directory, which must
+ * exist: a word that is neither is a mistake.
+ */
+function readAction(action: keyof typeof USAGE, args: string[], positionals?: { min: number; max: number }) {
+  const usage = USAGE[action]
+  const line = readCommandLine(args, usage, OPTIONS, positionals)
+  const { state: given = [], remote, company, dead = false } = line.values
   const state = STATES.findLast((each) => given.includes(each))
+  if (state !== undefined && action !== 'list') {
+    throw new CommandError(`Option '--state ${state}' is only one of list. Usage: ${usage}`)
+  }
+  if (dead && action !== 'retry') throw new CommandError(`Option '--dead' is only one of retry. Usage: ${usage}`)
   const directory = given.findLast((text) => !STATES.some((each) => each === text))
   if (directory !== undefined && !existsSync(resolvePath(directory))) {
     throw new CommandError(`--state '${directory}' is none of ${STATES.join(', ')}, and no directory.`)
   }
-  return { place: readPlace({ state: directory, remote }), state }
-}
-
-function readPlaceOnly(values: Values, usage: string): Place {
-  const { place, state } = readState(values)
-  if (state !== undefined) throw new CommandError(`Option '--state ${state}' is only one of list. Usage: ${usage}`)
-  return place
+  const companyId = company === undefined ? null : readId(company, '--company')
+  return { place: readPlace({ state: directory, remote }), state, companyId, dead, positionals: line.positionals }
 }

@@ -14,6 +14,7 @@ import {
   readDatabaseId,
   runWrangler,
   type Statement,
+  statement,
   type Transport,
 } from './wrangler.ts'
 
@@ -75,18 +76,12 @@ export function wrapTransport(transport: Transport): CommandDatabase {
       return { rows: method === 'get' ? (rows[0] ?? []) : rows }
     }),
     async write(queries) {
-      if (queries.length > 0) await transport.write(queries.map(toStatement))
+      const statements = queries.map((query) => statement.parse(query.toSQL()))
+      if (statements.length > 0) await transport.write(statements)
     },
     close: transport.close,
   }
 }
-
-function toStatement(query: Query): Statement {
-  const { sql, params } = query.toSQL()
-  return { sql, params: z.array(parameter).parse(params) }
-}
-
-const parameter = z.nullable(z.union([z.string(), z.number()]))
 
 async function openTransport(place: Place): Promise<Transport> {
   if (place === 'remote') return openWranglerTransport(['--remote'])

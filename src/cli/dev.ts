@@ -1,12 +1,11 @@
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CommandError, print, readCommandLine, runCommand, TEXT } from './command.ts'
 import { connectToDev, readPlace } from './database.ts'
 import { prepareSample, type Sample, startSimulators } from './sample-company.ts'
-import { devRecordFile, readDevRecord } from './start-dev.ts'
+import { devRecordFile, findFreePort, isRunning, readDevRecord } from './start-dev.ts'
 import { spawnWrangler } from './wrangler.ts'
 
 const USAGE = 'npm run dev [-- --port N] [--state DIR]'
@@ -23,7 +22,10 @@ await runCommand(async (args) => {
   const place = readPlace(values)
   if (place === 'remote') return
   const url = `http://${HOST}:${port}`
-  await assertPortIsFree(port)
+  await findFreePort(port).catch(({ code }: NodeJS.ErrnoException) => {
+    const problem = code === 'EADDRINUSE' ? 'is in use' : `cannot be used (${code})`
+    throw new CommandError(`Port ${port} ${problem}: choose another with --port N.`)
+  })
   await assertStateIsUnused(place.state)
 
   const stopRequested = waitForStopRequest()
@@ -125,33 +127,10 @@ function onNpmEnd(callback: () => void): void {
   }, PARENT_CHECK_MS).unref()
 }
 
-function isRunning(pid: number): boolean {
-  try {
-    // Signal 0 only tests for the process.
-    return process.kill(pid, 0)
-  } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM'
-  }
-}
-
 function readPort(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 0
   if (port < 1 || port > 65_535) throw new CommandError(`--port must be a whole number from 1 to 65535, not '${text}'.`)
   return port
-}
-
-async function assertPortIsFree(port: number): Promise<void> {
-  const server = createServer()
-  try {
-    server.listen(port, HOST)
-    await once(server, 'listening')
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : ''
-    const problem = code === 'EADDRINUSE' ? 'is in use' : `cannot be used (${code})`
-    throw new CommandError(`Port ${port} ${problem}: choose another with --port N.`)
-  } finally {
-    server.close()
-  }
 }
 
 /** Two servers on one state directory would lock each other's files. */

@@ -13,6 +13,7 @@ const QUANTITY_MAX = 1_000_000
 const JSON_MAX_BYTES = 500_000
 /** SQLite reads no deeper JSON. */
 const JSON_MAX_DEPTH = 500
+/** Of stored email threads. */
 const DEFAULT_MAIL_QUOTA_BYTES = 2_147_483_648
 
 /** A field that is null when it is left out. */
@@ -33,7 +34,8 @@ function decimals(places: number, min: number, max: number) {
 const idMaximum = z.maximum(ID_MAX, `must be at most ${ID_MAX}`)
 const id = anyId.check(idMaximum)
 const flag = z._default(z.boolean(), false)
-const line = orNull(trimmed(255))
+const title = trimmed(255)
+const line = orNull(title)
 const reason = orNull(trimmed(1000))
 const prose = orNull(text(0, 10_000))
 const day = orNull(date)
@@ -56,26 +58,18 @@ const paidAt = z.union(
 
 const company = z.strictObject({
   id,
-  name: trimmed(255),
+  name: title,
   accounting_sync_enabled: flag,
   suspended: flag,
-  /** For the stored email threads. */
   mail_quota_bytes: z._default(z.int().check(z.positive()), DEFAULT_MAIL_QUOTA_BYTES),
 })
 
-const orderStatus = z.strictObject({
-  id,
-  title: trimmed(255),
-  color: line,
-  workflow_key: line,
-  position,
-  is_default: flag,
-  deleted: flag,
-})
+const statusFields = { id, title, color: line, workflow_key: line, position, is_default: flag, deleted: flag }
+const orderStatus = z.strictObject(statusFields)
 
 const tax = z.strictObject({
   id,
-  name: trimmed(255),
+  name: title,
   rate: decimals(4, 0, 100),
   tax_code_id: orNull(accountingId),
   deleted: flag,
@@ -83,7 +77,7 @@ const tax = z.strictObject({
 
 const client = z.strictObject({
   id,
-  company_name: trimmed(255),
+  company_name: title,
   first_name: line,
   last_name: line,
   email: orNull(email),
@@ -100,7 +94,7 @@ const client = z.strictObject({
 
 const item = z.strictObject({
   id,
-  title: trimmed(255),
+  title,
   description: prose,
   quantity: decimals(4, 0, QUANTITY_MAX),
   unit_price: money,
@@ -140,7 +134,7 @@ const invoice = z
 
 const artwork = z.strictObject({
   id,
-  name: trimmed(255),
+  name: title,
   print_method: line,
   placements: listOf(z.json()),
   colors: listOf(z.json()),
@@ -150,7 +144,7 @@ const artwork = z.strictObject({
 
 const order = z.strictObject({
   id,
-  title: trimmed(255),
+  title,
   client_id: id,
   order_status_id: orNull(id),
   description: prose,
@@ -165,13 +159,8 @@ const order = z.strictObject({
   artworks: listOf(artwork),
 })
 
-const catalogItem = z.strictObject({
-  id,
-  title: trimmed(255),
-  description: prose,
-  price: orNull(decimals(2, 0, MONEY_MAX)),
-  deleted: flag,
-})
+const price = orNull(decimals(2, 0, MONEY_MAX))
+const catalogItem = z.strictObject({ id, title, description: prose, price, deleted: flag })
 
 /** Stored as JSON text. */
 const json = z.optional(

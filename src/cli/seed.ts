@@ -2,6 +2,7 @@ import { and, eq, inArray, ne, type SQL, sql } from 'drizzle-orm'
 import * as schema from '../db/schema.ts'
 import { digitsOf, fold, searchText } from '../db/search.ts'
 import { isoDate } from '../http/contract.ts'
+import { toHundredths } from '../orders/totals.ts'
 import { CommandError, countOf, FLAG, print, readCommandLine, resolvePath, runCommand } from './command.ts'
 import {
   type CommandDatabase,
@@ -17,7 +18,7 @@ import {
 import { describeIssues, readSeedFile, type SeedFile } from './seed-file.ts'
 import { checkStorage, listIntegrationRows, readCredentialsKey } from './seed-integrations.ts'
 
-const { companies, invoices, orderStatuses } = schema
+const { catalogItems, companies, invoices, orderStatuses, threadContexts } = schema
 
 /**
  * The tables in the order in which they are filled. Rows that only a file can change are replaced; of the others only the
@@ -32,13 +33,8 @@ export const TABLES = {
   items: { table: schema.invoiceItems, key: schema.invoiceItems.id, replaces: false, noun: 'line' },
   payments: { table: schema.payments, key: schema.payments.id, replaces: false, noun: 'payment' },
   artworks: { table: schema.artworks, key: schema.artworks.id, replaces: false, noun: 'artwork' },
-  catalog_items: { table: schema.catalogItems, key: schema.catalogItems.id, replaces: true, noun: 'catalogue item' },
-  thread_contexts: {
-    table: schema.threadContexts,
-    key: schema.threadContexts.thread_id,
-    replaces: true,
-    noun: 'thread context',
-  },
+  catalog_items: { table: catalogItems, key: catalogItems.id, replaces: true, noun: 'catalogue item' },
+  thread_contexts: { table: threadContexts, key: threadContexts.thread_id, replaces: true, noun: 'thread context' },
   integrations: { table: schema.integrations, key: schema.integrations.kind, replaces: true, noun: 'integration' },
 } as const
 
@@ -167,10 +163,6 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
   return { order_statuses, taxes, clients, ...ofOrders, catalog_items, thread_contexts, integrations: [] }
 }
 
-function toHundredths(value: number): number {
-  return Math.round(value * 100)
-}
-
 function foldOrNull(value: string | null): string | null {
   return value === null ? null : fold(value)
 }
@@ -200,19 +192,15 @@ async function findBadReferences(orm: Orm, companyId: number, rows: Rows): Promi
   const issues: string[] = []
   for (const { from, field, to } of REFERENCES) {
     const { table, noun } = TABLES[to]
-    const references = rows[from].map((row) => ({
-      id: row.id,
-      target: (row as Record<string, unknown>)[field] ?? null,
-    }))
+    const references = rows[from].map((row) => ({ id: row.id, target: Reflect.get(row, field) ?? null }))
     const known = new Set<unknown>([null, ...rows[to].map(({ id }) => id)])
     for (const chunk of chunkJson(new Set(references.map(({ target }) => target)).difference(known))) {
       const isListed = and(eq(table.company_id, companyId), inArray(table.id, listOf(chunk)))
       for (const { id } of await orm.select({ id: table.id }).from(table).where(isListed)) known.add(id)
     }
     for (const { id, target } of references.filter((each) => !known.has(each.target))) {
-      issues.push(
-        `\`${field}\` of ${TABLES[from].noun} ${id}: there is no ${noun} ${target}, in the file or in the database`,
-      )
+      const source = `\`${field}\` of ${TABLES[from].noun} ${id}`
+      issues.push(`${source}: there is no ${noun} ${target}, in the file or in the database`)
     }
   }
   const orderOf = new Map(rows.invoices.map((invoice) => [invoice.id, invoice.project_id]))

@@ -25,12 +25,20 @@ export function devRecordFile(state: string): string {
   return join(state, 'dev.json')
 }
 
+export function isRunning(pid: number): boolean {
+  try {
+    // Signal 0 only tests for the process.
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
 /** The `dev` that serves a state directory, or null when there is none or its process has ended. */
 export function readDevRecord(state: string): DevRecord | null {
   try {
     const record = devRecord.parse(JSON.parse(readFileSync(devRecordFile(state), 'utf8')))
-    process.kill(record.pid, 0)
-    return record
+    return isRunning(record.pid) ? record : null
   } catch {
     return null
   }
@@ -99,9 +107,9 @@ export async function startDev(options: DevOptions = {}): Promise<RunningDev> {
   return { url, token, state, pid: child.pid ?? 0, output, ended, stop }
 }
 
-/** A port of this machine that was free a moment ago. */
-export async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
+/** A port of this machine that was free a moment ago: the given one, else any. @throws the error of another */
+export async function findFreePort(port = 0): Promise<number> {
+  const server = createServer().listen(port, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()
   server.close()

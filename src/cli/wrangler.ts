@@ -68,27 +68,16 @@ export async function runWrangler(args: string[]): Promise<string> {
   child.once('error', reject).once('close', resolve)
   const output = collectOutput(child)
   if ((await promise) === 0) return output.stdout
-  const message = findErrorLine(output.stderr) ?? findErrorLine(output.stdout) ?? 'failed.'
-  throw new CommandError(`wrangler ${args.slice(0, 3).join(' ')}: ${message}`)
+  const lines = `${output.stdout}\n${output.stderr}`.trim().split('\n')
+  const message = lines.find((line) => line.includes('[ERROR]')) ?? lines.at(-1) ?? ''
+  throw new CommandError(`wrangler ${args.slice(0, 3).join(' ')}: ${message.replace(/^.*\[ERROR\]\s*/, '')}`)
 }
 
-/** The first line that is marked as an error, else the last line. */
-function findErrorLine(output: string): string | undefined {
-  const lines = output
-    .split('\n')
-    .map((line) => line.trim())
-    .filter(Boolean)
-  const marked = lines.find((line) => line.includes('[ERROR]'))
-  return marked?.replace(/^.*\[ERROR\]\s*/, '') ?? lines.at(-1)
-}
-
-type Parameter = string | number | null
+const parameter = z.nullable(z.union([z.string(), z.number()]))
 
 /** SQL with its parameters in the order of the question marks. */
-export interface Statement {
-  sql: string
-  params: Parameter[]
-}
+export const statement = z.object({ sql: z.string(), params: z.array(parameter) })
+export type Statement = z.output<typeof statement>
 
 /** A connection to a database. */
 export interface Transport {
@@ -149,13 +138,13 @@ export function bindTextOnly(statement: Statement): { sql: string; params: strin
   return { sql, params: statement.params.filter((value) => typeof value === 'string') }
 }
 
-function fillIn({ sql, params }: Statement, render: (value: Parameter) => string): string {
+function fillIn({ sql, params }: Statement, render: (value: z.output<typeof parameter>) => string): string {
   const [first = '', ...rest] = sql.split('?')
   if (rest.length !== params.length) throw new Error('A statement must have as many parameters as question marks.')
   return rest.reduce((text, part, index) => text + render(params[index] ?? null) + part, first)
 }
 
-function renderParameter(value: Parameter): string {
+function renderParameter(value: z.output<typeof parameter>): string {
   if (value === null) return 'NULL'
   if (typeof value === 'string') {
     if (PLAIN.test(value) && !KEYWORD.test(value)) return `'${value}'`
