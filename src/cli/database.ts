@@ -1,8 +1,8 @@
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { getTableColumns, sql } from 'drizzle-orm'
-import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core'
+import { getTableColumns, getTableName } from 'drizzle-orm'
+import type { SQLiteTable } from 'drizzle-orm/sqlite-core'
 import { drizzle, type SqliteRemoteDatabase } from 'drizzle-orm/sqlite-proxy'
 import * as z from 'zod/mini'
 import { CommandError, FLAG, resolvePath, TEXT } from './command.ts'
@@ -234,44 +234,39 @@ export function chunkJson(values: Iterable<unknown>): string[] {
   return chunks.map((chunk) => `[${chunk.join(',')}]`)
 }
 
-/** How rows of a company are loaded: `key` and the company make the key; stored rows are replaced or left as they are. */
-export interface Loading {
-  table: SQLiteTable & { company_id: SQLiteColumn }
-  key: SQLiteColumn
-  replaces: boolean
-}
-
 /**
  * Statements that insert the absent rows of a table, and replace those that differ where `replaces` says so. Each takes
- * hundreds of rows as one JSON parameter. A time of `now` was left out by the user: it makes no difference by itself.
+ * hundreds of rows as one JSON parameter. A time of `now` was left out of the file: it makes no difference by itself.
+ *
+ * @param key the column that, with the company, identifies a row
  */
-export function loadRows(orm: Orm, { table, key, replaces }: Loading, rows: Record<string, unknown>[], now: number) {
-  const target = [table.company_id, key]
-  const columns = Object.entries<SQLiteColumn>(getTableColumns(table)).filter(([, column]) => !column.generated)
+export function loadRows(
+  { table, key, replaces }: { table: SQLiteTable; key: string; replaces: boolean },
+  rows: object[],
+  now: number,
+): Query[] {
+  const columns = Object.values(getTableColumns(table)).filter((column) => !column.generated)
   const values = rows.map((row) =>
-    columns.map(([field, column]) => {
-      const value = row[field] ?? column.default ?? null
+    columns.map((column) => {
+      const value = Reflect.get(row, column.name) ?? column.default ?? null
       return value === null ? null : column.mapToDriverValue(value)
     }),
   )
-  const changing = columns.filter(([, column]) => !target.includes(column))
-  const set = changing.map(([field, column]) => {
-    const given = sql.raw(`excluded.${field}`)
-    return [field, field === 'fetched_at' ? sql`iif(${given} = ${now}, ${column}, ${given})` : given]
+  const target = getTableName(table)
+  const names = columns.map(({ name }) => name)
+  const changing = names.filter((name) => name !== 'company_id' && name !== key)
+  const set = changing.map((name) => {
+    if (name !== 'fetched_at') return `${name} = excluded.${name}`
+    return `${name} = iif(excluded.${name} = ${now}, ${target}.${name}, excluded.${name})`
   })
-  const differences = changing.map(([field, column]) => {
-    const given = sql.raw(`excluded.${field}`)
-    return field.endsWith('ed_at') ? sql`${given} NOT IN (${now}, ${column})` : sql`${given} IS NOT ${column}`
+  const differences = changing.map((name) => {
+    const isTime = name === 'fetched_at' || name === 'updated_at'
+    return `excluded.${name} ${isTime ? `NOT IN (${now}, ${target}.${name})` : `IS NOT ${target}.${name}`}`
   })
-  const fields = sql.raw(columns.map((_, index) => `value ->> ${index}`).join(', '))
-  return chunkJson(values).map((chunk): Query => {
-    // The condition keeps SQLite from reading ON CONFLICT as part of a join.
-    const query = orm.insert(table).select(sql`SELECT ${fields} FROM json_each(${chunk}) WHERE true`)
-    if (!replaces) return query.onConflictDoNothing({ target })
-    return query.onConflictDoUpdate({
-      target,
-      set: Object.fromEntries(set),
-      setWhere: sql.join(differences, sql` OR `),
-    })
-  })
+  const action = replaces ? `UPDATE SET ${set.join(', ')} WHERE ${differences.join(' OR ')}` : 'NOTHING'
+  // WHERE true keeps SQLite from reading ON CONFLICT as part of a join.
+  const sql = `INSERT INTO ${target} (${names.join(', ')})
+    SELECT ${names.map((_, index) => `value ->> ${index}`).join(', ')} FROM json_each(?) WHERE true
+    ON CONFLICT (company_id, ${key}) DO ${action}`
+  return chunkJson(values).map((chunk) => ({ toSQL: () => ({ sql, params: [chunk] }) }))
 }

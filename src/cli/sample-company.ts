@@ -38,14 +38,14 @@ export function readSampleCompany(now: number): SeedFile {
   return checkSeed(JSON.parse(moved), 'The sample company')
 }
 
-export interface Simulators {
-  /** The integrations of a company that uses the simulators. */
-  integrations: IntegrationsFile
-  close: () => Promise<void>
-}
+export type Simulators = Awaited<ReturnType<typeof startSimulators>>
 
-/** Starts simulators of the suppliers and the accounting system on free ports of this machine. */
-export async function startSimulators(): Promise<Simulators> {
+/**
+ * Starts simulators of the suppliers and the accounting system on free ports of this machine.
+ *
+ * @returns the integrations of a company that uses them
+ */
+export async function startSimulators() {
   const [supplierA, supplierB, accounting] = await Promise.all([startSupplierA(), startSupplierB(), startAccounting()])
   return {
     integrations: integrationsFile.parse({
@@ -59,16 +59,13 @@ export async function startSimulators(): Promise<Simulators> {
   }
 }
 
-export interface Sample {
-  company: { id: number; name: string }
-  token: string
-}
+export type Sample = Awaited<ReturnType<typeof prepareSample>>
 
 /**
  * Loads the sample company into a database without companies, and creates a token for the first company. The sample
  * company gets the integrations.
  */
-export function prepareSample(place: Place, integrations: IntegrationsFile): Promise<Sample> {
+export function prepareSample(place: Place, integrations: IntegrationsFile) {
   return withDatabase(place, async (database) => {
     const now = Date.now()
     const file = readSampleCompany(now)
@@ -80,7 +77,7 @@ export function prepareSample(place: Place, integrations: IntegrationsFile): Pro
     const company = stored ?? file.company
     if (company.id === file.company.id && company.name === file.company.name) {
       const rows = await listIntegrationRows(database.orm, company.id, integrations, key, now)
-      await database.write(loadRows(database.orm, TABLES.integrations, rows, now))
+      await database.write(loadRows(TABLES.integrations, rows, now))
     }
     await removeTokens(database, TOKEN_NAME, now - TOKEN_RETENTION_MS)
     const newToken = { companyId: company.id, name: TOKEN_NAME, permissions: [...PERMISSIONS], expiresAt: null }

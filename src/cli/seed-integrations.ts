@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { isDeepStrictEqual, parseEnv } from 'node:util'
 import { eq } from 'drizzle-orm'
 import * as z from 'zod/mini'
@@ -126,17 +126,11 @@ export type IntegrationsFile = z.output<typeof integrationsFile>
  * @throws CommandError when there is none
  */
 export function readCredentialsKey(place: Place): string {
-  const key = (place !== 'remote' && readDevelopmentKey()) || process.env.CREDENTIALS_KEY
+  const file = `${PROJECT_ROOT}.dev.vars`
+  const isLocal = place !== 'remote' && existsSync(file)
+  const key = (isLocal && parseEnv(readFileSync(file, 'utf8')).CREDENTIALS_KEY) || process.env.CREDENTIALS_KEY
   if (key) return key
   throw new CommandError('CREDENTIALS_KEY must be set in the environment: integrations have credentials.')
-}
-
-function readDevelopmentKey(): string | undefined {
-  try {
-    return parseEnv(readFileSync(`${PROJECT_ROOT}.dev.vars`, 'utf8')).CREDENTIALS_KEY
-  } catch {
-    return undefined
-  }
 }
 
 /** The rows of integrations. Credentials that are stored already keep their encrypted form. */

@@ -25,17 +25,17 @@ const { catalogItems, companies, invoices, orderStatuses, threadContexts } = sch
  * absent ones are inserted, so that no change by the API is undone.
  */
 export const TABLES = {
-  order_statuses: { table: orderStatuses, key: orderStatuses.id, replaces: true, noun: 'status' },
-  taxes: { table: schema.taxes, key: schema.taxes.id, replaces: true, noun: 'tax' },
-  clients: { table: schema.clients, key: schema.clients.id, replaces: false, noun: 'client' },
-  orders: { table: schema.orders, key: schema.orders.id, replaces: false, noun: 'order' },
-  invoices: { table: invoices, key: invoices.id, replaces: false, noun: 'invoice' },
-  items: { table: schema.invoiceItems, key: schema.invoiceItems.id, replaces: false, noun: 'line' },
-  payments: { table: schema.payments, key: schema.payments.id, replaces: false, noun: 'payment' },
-  artworks: { table: schema.artworks, key: schema.artworks.id, replaces: false, noun: 'artwork' },
-  catalog_items: { table: catalogItems, key: catalogItems.id, replaces: true, noun: 'catalogue item' },
-  thread_contexts: { table: threadContexts, key: threadContexts.thread_id, replaces: true, noun: 'thread context' },
-  integrations: { table: schema.integrations, key: schema.integrations.kind, replaces: true, noun: 'integration' },
+  order_statuses: { table: orderStatuses, key: 'id', replaces: true, noun: 'status' },
+  taxes: { table: schema.taxes, key: 'id', replaces: true, noun: 'tax' },
+  clients: { table: schema.clients, key: 'id', replaces: false, noun: 'client' },
+  orders: { table: schema.orders, key: 'id', replaces: false, noun: 'order' },
+  invoices: { table: invoices, key: 'id', replaces: false, noun: 'invoice' },
+  items: { table: schema.invoiceItems, key: 'id', replaces: false, noun: 'line' },
+  payments: { table: schema.payments, key: 'id', replaces: false, noun: 'payment' },
+  artworks: { table: schema.artworks, key: 'id', replaces: false, noun: 'artwork' },
+  catalog_items: { table: catalogItems, key: 'id', replaces: true, noun: 'catalogue item' },
+  thread_contexts: { table: threadContexts, key: 'thread_id', replaces: true, noun: 'thread context' },
+  integrations: { table: schema.integrations, key: 'kind', replaces: true, noun: 'integration' },
 } as const
 
 type Name = keyof typeof TABLES
@@ -80,7 +80,7 @@ export async function loadSeed(
   if (issues.length === 0) issues.push(...(await findBadReferences(orm, company.id, rows)))
   if (issues.length > 0) throw new CommandError(describeIssues(name, issues))
 
-  const tables = NAMES.flatMap((each) => loadRows(orm, TABLES[each], rows[each], now))
+  const tables = NAMES.flatMap((each) => loadRows(TABLES[each], rows[each], now))
   await write([...saveCompany(orm, file, now), ...tables]).catch((error: unknown) => {
     const message = error instanceof Error ? error.message : ''
     const [, conflict] = Object.entries(CONFLICTS).find(([constraint]) => message.includes(constraint)) ?? []
@@ -174,7 +174,7 @@ function toJson(value: unknown): string | null {
 /** Keys and invoice numbers that occur twice, and a second default status. */
 export function findDuplicates(rows: Rows): string[] {
   const issues: string[] = []
-  const unique = NAMES.map((name) => ({ name, field: TABLES[name].key.name }))
+  const unique = NAMES.map((name) => ({ name, field: TABLES[name].key as string }))
   for (const { name, field } of [...unique, { name: 'invoices' as const, field: 'number' }]) {
     const seen = new Set<unknown>()
     for (const { [field]: value } of rows[name] as Record<string, unknown>[]) {

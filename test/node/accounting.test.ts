@@ -16,26 +16,26 @@ interface RemoteAccount {
 async function openShop() {
   const accounting = await startAccounting()
   onTestFinished(accounting.close)
-  const books = `${accounting.url}/t/books`
+  const remote = `${accounting.url}/t/books`
   const shop = smallShop()
   const path = await writeSeed({
     ...shop,
     company: { id: 1, name: 'Shop', accounting_sync_enabled: true },
-    integrations: { accounting_sync: { base_url: books, credentials: { ...credentialsFor(REALM) } } },
+    integrations: { accounting_sync: { base_url: remote, credentials: { ...credentialsFor(REALM) } } },
   })
   const state = await freshState()
   expect(await runCommand('seed', path, '--state', state)).toMatchObject({ code: 0, stderr: '' })
   const waitForCall = async (pattern: RegExp) => {
-    const { length } = (await look(books)).calls
+    const { length } = (await look(remote)).calls
     return async () => {
       for (const end = Date.now() + 30_000; Date.now() < end; await sleep(50)) {
-        const { calls } = await look(books)
+        const { calls } = await look(remote)
         if (calls.slice(length).some((call) => pattern.test(call.path))) return
       }
       throw new Error('The call did not come.')
     }
   }
-  return { state, books, waitForCall }
+  return { state, remote, waitForCall }
 }
 
 /** Runs the scheduled handler, which `dev` runs every minute, all the time. */
@@ -58,12 +58,12 @@ async function waitUntilSynced(dev: DevServer, orderId: number): Promise<void> {
 
 describe('accounting events of a service that is killed', () => {
   it('are delivered after the restart, once', { timeout: 300_000 }, async () => {
-    const { state, books, waitForCall } = await openShop()
+    const { state, remote, waitForCall } = await openShop()
     const port = await findFreePort()
     let dev = await serveState(state, port)
 
     // Killed after the commit, while the first call, for a token, hangs.
-    await spoil(books, { match: '^POST /oauth2', delayMs: 5_000 })
+    await spoil(remote, { match: '^POST /oauth2', delayMs: 5_000 })
     let called = await waitForCall(/oauth2/)
     expect((await ask(dev, 'PATCH', '/orders/1', { description: 'first' })).status).toBe(200)
     await called()
@@ -71,7 +71,7 @@ describe('accounting events of a service that is killed', () => {
     await waitUntilSynced(dev, 1)
 
     // Killed during the delivery, which is applied while its response is lost.
-    await spoil(books, { match: '^POST .*invoice', apply: true, delayMs: 1_000, destroy: true })
+    await spoil(remote, { match: '^POST .*invoice', apply: true, delayMs: 1_000, destroy: true })
     called = await waitForCall(/invoice\?/)
     expect((await ask(dev, 'PATCH', '/orders/1', { description: 'second' })).status).toBe(200)
     await called()
@@ -79,7 +79,7 @@ describe('accounting events of a service that is killed', () => {
     await waitUntilSynced(dev, 1)
 
     // All processes killed at once, and a new start.
-    await spoil(books, { match: '^POST .*invoice', delayMs: 60_000 })
+    await spoil(remote, { match: '^POST .*invoice', delayMs: 60_000 })
     called = await waitForCall(/invoice\?/)
     expect((await ask(dev, 'PATCH', '/orders/1', { description: 'third' })).status).toBe(200)
     await called()
@@ -87,7 +87,7 @@ describe('accounting events of a service that is killed', () => {
     dev = await serveState(state, port)
     await waitUntilSynced(dev, 1)
 
-    const { invoices, changes, misused } = (await look<RemoteAccount>(books)).state.realms[REALM] ?? {}
+    const { invoices, changes, misused } = (await look<RemoteAccount>(remote)).state.realms[REALM] ?? {}
     expect(Object.values(invoices ?? {})).toMatchObject([{ DocNumber: '1001', PrivateNote: 'third', TotalAmt: 109.87 }])
     expect(changes?.map((change) => change.operation)).toEqual(['customer', 'create', 'update', 'update'])
     expect(misused).toEqual([])
@@ -97,14 +97,14 @@ describe('accounting events of a service that is killed', () => {
 
 describe('npm run accounting', () => {
   it('lists undelivered events and retries them', { timeout: 180_000 }, async () => {
-    const { state, books } = await openShop()
+    const { state, remote } = await openShop()
     const dev = await serveState(state)
     const fault = (code: string) => ({
       status: 400,
       body: JSON.stringify({ Fault: { Error: [{ code, Message: 'No' }] } }),
     })
     await spoil(
-      books,
+      remote,
       { match: '^POST .*invoice', ...fault('6000') },
       { match: '^POST .*invoice', times: -1, ...fault('6210') },
     )
@@ -129,7 +129,7 @@ describe('npm run accounting', () => {
     expect((await runCommand('accounting', 'list', '--state=pending', '--state', state)).stdout).toBe('No events.\n')
     expect((await runCommand('accounting', 'list', '--company', '9', '--state', state)).stdout).toBe('No events.\n')
 
-    await spoil(books)
+    await spoil(remote)
     expect(await runCommand('accounting', 'retry', '--dead', '--state', state)).toEqual({
       code: 0,
       stderr: '',
@@ -139,7 +139,7 @@ describe('npm run accounting', () => {
     const again = await runCommand('accounting', 'retry', '2', '--state', state)
     expect(again.stdout).toBe(`Event 2 (order ${orderId} of company 1) is sent again at once.\n`)
     await expect.poll(statuses, { timeout: 20_000 }).toEqual(['synced', 'synced'])
-    expect(Object.keys((await look<RemoteAccount>(books)).state.realms[REALM]?.invoices ?? {})).toHaveLength(2)
+    expect(Object.keys((await look<RemoteAccount>(remote)).state.realms[REALM]?.invoices ?? {})).toHaveLength(2)
     expect(await runCommand('accounting', 'retry', '--dead', '--state', state)).toMatchObject({
       stdout: 'No dead events.\n',
     })
