@@ -105,7 +105,7 @@ describe('npm run seed', () => {
     expect(secret).toEqual({ account_number: '7', api_key: 'new' })
   })
 
-  it('rejects an invalid command or file with a one-line error and changes nothing', async () => {
+  it('rejects an invalid command or file with a one-line error and changes nothing', { timeout: 180_000 }, async () => {
     const state = await freshState()
     const good = await writeSeed(smallShop())
     await runCommand('seed', good, '--state', state)
@@ -154,7 +154,7 @@ describe('npm run seed', () => {
 })
 
 describe('the transport for a deployed database', () => {
-  it('writes the same rows as the local one, whatever the file holds', async () => {
+  it('writes the same rows as the local one, whatever the file holds', { timeout: 120_000 }, async () => {
     const [here, there] = [await freshState(), await freshState()]
     const file = checkSeed({ ...smallShop(), integrations: {} }, 'shop.json')
     const wrangler = openWranglerTransport(['--local', '--persist-to', there])

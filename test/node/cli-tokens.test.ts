@@ -50,7 +50,7 @@ describe('npm run tokens', () => {
     expect((await runCommand('tokens', 'list', '--state', state)).stdout).toMatch(/revoked/)
   })
 
-  it('rejects an invalid command with a one-line error and changes nothing', async () => {
+  it('rejects an invalid command with a one-line error and changes nothing', { timeout: 180_000 }, async () => {
     const state = await stateWithShop()
     const create = ['create', '--company', '7', '--name', 'x']
     const cases: [args: string[], message: string][] = [
