@@ -1,12 +1,4 @@
-import {
-  type ApiClient,
-  ApiError,
-  createClient,
-  type EmailThreadBody,
-  type Message,
-  type SyncProgress,
-  syncAttachments,
-} from '../client/index.ts'
+import { type ApiClient, ApiError, createClient, type SyncProgress, syncAttachments } from '../client/index.ts'
 import { CommandError, print, readCommandLine, runCommand, TEXT } from './command.ts'
 import { readSampleCompany } from './sample-company.ts'
 import { startDev } from './start-dev.ts'
@@ -103,9 +95,9 @@ const THREAD = {
     message('m2', '2026-03-02T15:05:00Z', SHOP, `Re: ${SUBJECT}`, 'Thank you. One question on the sleeves…'),
     message('m3', '2026-03-03T08:12:00Z', CUSTOMER, `Re: ${SUBJECT}`, 'Please see what is attached.'),
   ],
-} satisfies Omit<EmailThreadBody, 'account_email'>
+}
 
-function message(id: string, sentAt: string, from: typeof SHOP, subject: string, text: string): Message {
+function message(id: string, sentAt: string, from: typeof SHOP, subject: string, text: string) {
   return {
     id,
     sent_at: sentAt,
