@@ -225,8 +225,7 @@ CREATE TABLE `integrations` (
 	`credentials` text NOT NULL,
 	`updated_at` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `kind`),
-	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
-	CONSTRAINT "integrations_kind" CHECK("integrations"."kind" IN ('supplier_a', 'supplier_b', 'accounting_sync', 'storage'))
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 ) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `integrations_accounting` ON `integrations` (`company_id`,`updated_at`) WHERE "integrations"."kind" = 'accounting_sync' AND "integrations"."enabled" = 1;--> statement-breakpoint

@@ -1,4 +1,4 @@
-import type { MiddlewareHandler } from 'hono'
+import type { MiddlewareHandler, NotFoundHandler } from 'hono'
 import { Hono } from 'hono/tiny'
 import { authenticate } from './auth/authenticate.ts'
 import { routes as clients } from './clients/routes.ts'
@@ -10,25 +10,51 @@ import { RELAY, relayUpload } from './files/relay.ts'
 import { routes as files } from './files/routes.ts'
 import type { Contract } from './http/contract.ts'
 import { BUDGET_MS, DeadlineError, withDeadline } from './http/deadline.ts'
-import { honoPath } from './http/endpoint.ts'
+import { honoPath, type Route } from './http/endpoint.ts'
 import { ApiError, errorResponse, notFound } from './http/errors.ts'
 import { log } from './http/log.ts'
-import { routes as threadContext } from './mail/context/routes.ts'
-import { routes as emailThreads } from './mail/threads/routes.ts'
+import { routes as mail } from './mail/routes.ts'
 import { routes as orders } from './orders/routes.ts'
 import { routes as products } from './products/routes.ts'
 import { rateLimit } from './rate-limit/middleware.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
-export const app = new Hono<AppEnv>({ strict: false })
-
 /** The response headers that pages of other origins may read. */
 const EXPOSED_HEADERS =
   'X-Request-Id,Retry-After,RateLimit-Policy,RateLimit,Accept-Encoding,ETag,Server-Timing,X-Bookmark'
 
-app.use(async (c, next) => {
-  const startedAt = Date.now()
+type Middleware = MiddlewareHandler<AppEnv>
+
+/** The application: the middleware in its order around the routes of the contracts. */
+export function createApp(contracts: readonly Contract[], routes: readonly Route[]): Hono<AppEnv> {
+  const app = new Hono<AppEnv>({ strict: false })
+  app.use(addHeaders, respondToPreflight, catchErrors)
+  // Hono passes Errors to its own handler before the middleware sees them.
+  app.onError((error, c) => toResponse(error, c.get('requestId')))
+  app.notFound(serveAsset)
+
+  const api = new Hono<AppEnv>({ strict: false })
+  // The published description is a static asset; it needs no token.
+  api.get('/openapi.json', async (c) => {
+    c.set('operation', 'openapi')
+    return fetchAsset(c.env, new Request(new URL('/openapi.json', c.req.url), c.req.raw))
+  })
+  api.all('/openapi.json', refuseMethod(['GET', 'HEAD']))
+  // Errors are caught again behind the limit, so that their responses have the limit's headers too.
+  api.use(authenticate, openContext, rateLimit, catchErrors, refuseSuspended)
+  for (const mount of routes) mount(api)
+  for (const [path, methods] of methodsByPath(contracts)) api.all(path, refuseMethod(methods))
+
+  app.route('/api/v1', api)
+  app.put(`${RELAY}*`, relayUpload)
+  return app
+}
+
+/** Adds the headers that every response has, and logs the request. */
+const addHeaders: Middleware = async (c, next) => {
+  const receivedAt = Date.now()
+  c.set('receivedAt', receivedAt)
   const given = c.req.header('x-request-id')
   const requestId = given && REQUEST_ID.test(given) ? given : crypto.randomUUID()
   c.set('requestId', requestId)
@@ -44,30 +70,28 @@ app.use(async (c, next) => {
     method: c.req.method,
     operation: c.get('operation'),
     status,
-    duration_ms: Date.now() - startedAt,
+    duration_ms: Date.now() - receivedAt,
     company_id: token?.companyId,
     token_id: token?.id,
   })
-})
+}
 
-/** Every origin may send every request: what protects is the token, which no browser sends by itself. */
-const preflight = async (requestedHeaders: string) =>
-  new Response(null, {
+/** CORS: every origin may send every request. What protects is the token, which no browser sends by itself. */
+const respondToPreflight: Middleware = async (c, next) => {
+  if (c.req.method !== 'OPTIONS') return next()
+  return new Response(null, {
     status: 204,
     headers: {
       'Access-Control-Allow-Methods': 'GET,HEAD,POST,PATCH,PUT,DELETE',
-      'Access-Control-Allow-Headers': requestedHeaders,
+      'Access-Control-Allow-Headers': c.req.header('access-control-request-headers') ?? '',
       'Access-Control-Max-Age': '86400',
       Vary: 'Access-Control-Request-Headers',
     },
   })
+}
 
-app.use((c, next) =>
-  c.req.method === 'OPTIONS' ? preflight(c.req.header('access-control-request-headers') ?? '') : next(),
-)
-
-// Hono passes only Errors to onError; anything else that is thrown must not become a bare 500.
-const catchAnything: MiddlewareHandler<AppEnv> = async (c, next) => {
+/** Hono handles only Errors; anything else that is thrown must not become a bare 500. */
+const catchErrors: Middleware = async (c, next) => {
   try {
     await next()
   } catch (thrown) {
@@ -75,41 +99,17 @@ const catchAnything: MiddlewareHandler<AppEnv> = async (c, next) => {
   }
 }
 
-app.use(catchAnything)
-
-app.onError((error, c) => toResponse(error, c.get('requestId')))
-
-/** The reference page and its files are static assets, which come through here so that every response has its headers. */
-app.notFound(async (c) => {
-  const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !c.req.path.startsWith('/api/')
-  const asset = mayBeAsset ? await fetchAsset(c.env, c.req.raw) : null
-  return asset && asset.status !== 404 ? asset : errorResponse(notFound('Path'))
-})
-
-const api = new Hono<AppEnv>({ strict: false })
-
-/** The published description is a static asset; it needs no token. */
-api.get('/openapi.json', async (c) => {
-  c.set('operation', 'openapi')
-  return fetchAsset(c.env, new Request(new URL('/openapi.json', c.req.url), c.req.raw))
-})
-api.all('/openapi.json', allow(['GET', 'HEAD']))
-
-api.use(authenticate, openContext)
-
-// Errors are caught again behind the limit, so that their responses have the limit's headers too.
-api.use(rateLimit, catchAnything, async (c, next) => {
+const refuseSuspended: Middleware = async (c, next) => {
   if (c.get('context').token.suspended) throw new ApiError('forbidden', { message: 'The company is suspended' })
   await next()
-})
+}
 
-for (const mount of [...clients, ...orders, ...products, ...threadContext, ...emailThreads, ...files]) mount(api)
-
-for (const [path, methods] of methodsByPath(contracts)) api.all(path, allow(methods))
-
-app.route('/api/v1', api)
-
-app.put(`${RELAY}*`, relayUpload)
+/** The reference page and its files are static assets, served through the Worker so that they have its headers. */
+const serveAsset: NotFoundHandler<AppEnv> = async (c) => {
+  const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !c.req.path.startsWith('/api/')
+  const asset = mayBeAsset ? await fetchAsset(c.env, c.req.raw) : null
+  return asset && asset.status !== 404 ? asset : errorResponse(notFound('Route'))
+}
 
 async function fetchAsset({ ASSETS }: Env, request: Request): Promise<Response> {
   const asset = await withDeadline(ASSETS.fetch(request), BUDGET_MS.assets)
@@ -117,13 +117,9 @@ async function fetchAsset({ ASSETS }: Env, request: Request): Promise<Response> 
   return new Response(asset.body, asset)
 }
 
-/** Refuses the methods of a path that no route has. */
-function allow(methods: readonly string[]): MiddlewareHandler<AppEnv> {
+function refuseMethod(allowed: readonly string[]): Middleware {
   return () => {
-    throw new ApiError('method_not_allowed', {
-      message: `Method not allowed: use ${methods.join(', ')}`,
-      headers: { Allow: methods.join(', ') },
-    })
+    throw new ApiError('method_not_allowed', { headers: { Allow: allowed.join(', ') } })
   }
 }
 
@@ -156,3 +152,7 @@ function describe(thrown: unknown): string {
   const frames = stack.split('\n').filter((line) => line.trimStart().startsWith('at '))
   return [thrown.name, isHarmless ? message : '', ...frames.slice(0, 6)].filter(Boolean).join(' | ')
 }
+
+export const routes = [...clients, ...orders, ...products, ...mail, ...files]
+
+export const app = createApp(contracts, routes)

@@ -3,10 +3,9 @@ import { startDelivery } from './accounting/delivery.ts'
 import type { Token } from './auth/tokens.ts'
 import { type CompanyContext, databaseFor } from './db/client.ts'
 import type { Env } from './env.ts'
-import { deploymentStorage } from './files/r2-storage.ts'
-import type { FileStorage } from './files/storage.ts'
+import { deploymentStorage, type FileStorage } from './files/storage.ts'
 import type { Lease } from './http/memory.ts'
-import type { RequestUsage } from './rate-limit/usage.ts'
+import type { RequestUsage } from './rate-limit/middleware.ts'
 import type { Verdict } from './rate-limit/window.ts'
 
 /** What a handler knows of its request. The company is the token's; there is no other. */
@@ -34,6 +33,8 @@ export interface AppEnv {
   Bindings: Env
   Variables: {
     requestId: string
+    /** When the request arrived, in milliseconds since the epoch. */
+    receivedAt: number
     token?: Token
     context: RequestContext
     usage: RequestUsage
@@ -53,7 +54,7 @@ export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
   const token = c.get('token')
   if (!token) throw new Error('The request is not authenticated.')
   const { env } = c
-  const now = Date.now()
+  const now = c.get('receivedAt')
   const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
   const meter = c.get('usage')
   const db = databaseFor(env.DB, token.companyId, { bookmark: c.req.header('x-bookmark'), meter })

@@ -1,17 +1,9 @@
 import { endpoints as clients } from './clients/contract.ts'
 import { endpoints as files } from './files/contract.ts'
 import type { Contract } from './http/contract.ts'
-import { endpoints as threadContext } from './mail/context/contract.ts'
-import { endpoints as emailThreads } from './mail/threads/contract.ts'
+import { endpoints as mail } from './mail/contract.ts'
 import { endpoints as orders } from './orders/contract.ts'
 import { endpoints as products } from './products/contract.ts'
 
 /** Every endpoint of the API. */
-export const contracts: readonly Contract[] = [
-  ...clients,
-  ...orders,
-  ...products,
-  ...threadContext,
-  ...emailThreads,
-  ...files,
-]
+export const contracts: readonly Contract[] = [...clients, ...orders, ...products, ...mail, ...files]

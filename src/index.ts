@@ -1,4 +1,4 @@
-import { sweep } from './accounting/sweep.ts'
+import { sweep } from './accounting/delivery.ts'
 import { app } from './app.ts'
 import type { Env } from './env.ts'
 

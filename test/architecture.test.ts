@@ -5,150 +5,304 @@ import { contracts } from '../src/contracts.ts'
 import { honoPath } from '../src/http/endpoint.ts'
 
 /*
- * The rules of the architecture that no compiler knows. A rule is broken by a file, so that a failure names it.
+ * The rules of the README's "How it is built" that no compiler checks. Each rule is a function of source files that
+ * returns its violations; it must find none in `src`, and the planted one in a made-up file.
  */
-const sources = import.meta.glob<string>('../src/**/*.ts', { query: '?raw', import: 'default', eager: true })
-
-/** What runs in the Worker: not the commands, not the description's maker, not the integrators' client. */
-const worker = Object.entries(sources)
-  .map(([path, text]) => ({
-    path: path.replace('../src/', ''),
-    text,
-    imports: importsOf(path.replace('../src/', ''), text),
-  }))
-  .filter(({ path }) => !/^(cli|docs|client)\//.test(path))
-
-/** Where a file imports from: packages as written, own files from `src/`. */
-function importsOf(path: string, text: string): string[] {
-  return Array.from(text.matchAll(/(?:import|export)\s[^'"`;]*?from\s+'([^']+)'|import\s+'([^']+)'/g), (match) => {
-    const from = match[1] ?? match[2] ?? ''
-    return from.startsWith('.') ? new URL(from, `https://x.example/${path}`).pathname.slice(1) : from
-  })
+interface SourceFile {
+  /** Below `src/`. */
+  path: string
+  text: string
+  /** Packages as written, own files as paths below `src/`. */
+  imports: string[]
 }
 
-function importers(ofPackage: RegExp): string[] {
-  return worker.filter(({ imports }) => imports.some((from) => ofPackage.test(from))).map(({ path }) => path)
+type Rule = (files: SourceFile[]) => string[]
+
+const GENERATED = ['client/schema.d.ts', 'openapi/openapi.json']
+const SLICES = ['accounting', 'clients', 'files', 'mail', 'orders', 'products']
+const IN_SLICE = new RegExp(`^(${SLICES.join('|')})/`)
+/** What does not run in the Worker. */
+const NOT_WORKER = /^(cli|openapi|client|simulators)\//
+
+const texts = import.meta.glob<string>('../src/**/*', { query: '?raw', import: 'default', eager: true })
+const all = Object.entries(texts)
+  .map(([path, text]) => toSource(path.replace('../src/', ''), text))
+  .filter(({ path }) => !GENERATED.includes(path))
+
+function toSource(path: string, text: string): SourceFile {
+  const imports = Array.from(
+    text.matchAll(/^(?:import|export)\s[^'"`;]*?from\s+'([^']+)'|^import\s+'([^']+)'/gm),
+    (match) => {
+      const from = match[1] ?? match[2] ?? ''
+      return from.startsWith('.') ? new URL(from, `https://src.example/${path}`).pathname.slice(1) : from
+    },
+  )
+  return { path, text, imports: path.endsWith('.ts') ? imports : [] }
 }
 
-/** `clients`, `mail/threads`: the folder that owns a file. */
-function sliceOf(path: string): string {
-  return path.split('/').slice(0, -1).join('/')
+const lineCount = ({ text }: SourceFile) => text.split('\n').length - 1
+const worker = (files: SourceFile[]) => files.filter(({ path }) => path.endsWith('.ts') && !NOT_WORKER.test(path))
+
+/** The places where a pattern occurs in the Worker's files. */
+function occurrences(pattern: RegExp, allowed: RegExp = /^$/): Rule {
+  return (files) =>
+    worker(files)
+      .filter(({ path }) => !allowed.test(path))
+      .flatMap(({ path, text }) => Array.from(text.matchAll(pattern), ([found]) => `${path}: ${found.trim()}`))
 }
 
-describe('the test', () => {
-  it('sees the sources and their imports', () => {
-    expect(worker.length).toBeGreaterThan(40)
-    const routes = worker.find(({ path }) => path === 'clients/routes.ts')
-    expect(routes?.imports).toEqual(
-      expect.arrayContaining(['hono', 'http/contract.ts', 'clients/contract.ts', 'clients/queries.ts']),
+/** The imports of some files that are not allowed. */
+function imports(of: RegExp, unless: (path: string, from: string) => boolean): Rule {
+  return (files) =>
+    worker(files).flatMap(({ path, imports }) =>
+      imports.filter((from) => of.test(from) && !unless(path, from)).map((from) => `${path} → ${from}`),
     )
-  })
-})
+}
 
-describe('who imports what', () => {
-  it('Hono: the application, http/, the middleware and the routes', () => {
-    const allowed = /^(app|routes|http\/\w+|auth\/authenticate|rate-limit\/middleware|.+\/routes)\.ts$/
-    expect(importers(/^(hono|@hono)(\/|$)/).filter((path) => !allowed.test(path))).toEqual([])
-  })
+const allowed = (paths: RegExp) => (path: string) => paths.test(path)
+const folderOf = (path: string) => path.split('/')[0] ?? ''
 
-  it('Drizzle: db/, the tokens and the queries', () => {
-    const allowed = /^(db\/\w+|auth\/tokens|.+\/(\w+-)?queries)\.ts$/
-    expect(importers(/^drizzle-orm(\/|$)/).filter((path) => !allowed.test(path))).toEqual([])
-  })
+function findCycles(files: SourceFile[]): string[] {
+  const graph = new Map(files.map(({ path, imports }) => [path, imports]))
+  const done = new Set<string>()
+  const cycles: string[] = []
+  const visit = (path: string, trail: string[]) => {
+    if (trail.includes(path)) cycles.push([...trail.slice(trail.indexOf(path)), path].join(' → '))
+    if (trail.includes(path) || done.has(path)) return
+    for (const next of graph.get(path) ?? []) if (graph.has(next)) visit(next, [...trail, path])
+    done.add(path)
+  }
+  for (const path of graph.keys()) visit(path, [])
+  return cycles
+}
 
-  it('queries: their own slice only', () => {
-    const reaching = worker.flatMap(({ path, imports }) =>
-      imports
-        .filter((from) => from.endsWith('queries.ts') && sliceOf(from) !== sliceOf(path))
-        .map((from) => `${path} → ${from}`),
+/** Query functions whose first parameter is no context. */
+function findQueriesWithoutContext(files: SourceFile[]): string[] {
+  return worker(files)
+    .filter(({ path }) => /queries\.ts$/.test(path))
+    .flatMap(({ path, text }) =>
+      Array.from(text.matchAll(/^export (?:async )?function (\w+)(?:<[^>]*>)?\(\s*([^)]*)/gm)).flatMap(
+        ([, name, parameters = '']) =>
+          /^(\w+|\{[^}]*\}): (Company|Request)Context\b|^(p|\{[^}]*\}): \w*(Placeholders|Which|Key)/.test(
+            parameters.replaceAll(/\s+/g, ' '),
+          )
+            ? []
+            : [`${path} ${name}`],
+      ),
     )
-    expect(reaching).toEqual([])
-  })
+}
 
-  it('the runtime’s bindings: Durable Objects, and no slice by itself', () => {
-    expect(importers(/^cloudflare:workers$/).sort()).toEqual(['accounting/delivery.ts', 'rate-limit/limiter.ts'])
-    const files = worker.filter(({ path }) => /(routes|queries|present|contract)\.ts$/.test(path))
-    // The relay of uploads in development is mounted for the whole application, not for a company.
-    const reading = files.filter(({ text }) => /\benv\.[A-Z]/.test(text)).map(({ path }) => path)
-    expect(reading.filter((path) => path !== 'files/routes.ts')).toEqual([])
-  })
+/** Small files that belong into their only importer, unless a test of their own shows them to be pure. */
+function findSmallFiles(files: SourceFile[]): string[] {
+  const tests = Object.keys(import.meta.glob('./**/*.test.ts')).map((path) => path.split('/').at(-1))
+  return worker(files)
+    .filter((file) => lineCount(file) < 40)
+    .filter(({ path }) => files.filter((other) => other.imports.includes(path)).length === 1)
+    .filter(({ path }) => !/^(index|app|env|context|contracts)\.ts$|\/(contract|routes|documentation)\.ts$/.test(path))
+    .filter(({ path }) => !tests.includes(`${path.split('/').at(-1)?.replace('.ts', '')}.test.ts`))
+    .map(({ path }) => path)
+}
 
-  it('nothing of the commands, the description’s maker, the client or the tests', () => {
-    expect(importers(/^(cli|docs|client)\/|\.\.\/test|vitest/)).toEqual([])
-    // What the runtime has of its own.
-    expect(importers(/^node:(?!buffer$|crypto$|zlib$)/)).toEqual([])
-  })
+function findOversize(files: SourceFile[]): string[] {
+  const own = files.filter(({ path }) => !path.startsWith('simulators/'))
+  const lines = own.map(lineCount).sort((a, b) => a - b)
+  const total = lines.reduce((sum, count) => sum + count, 0)
+  const median = lines[Math.floor(lines.length / 2)] ?? 0
+  const inFolder = (folder: string) => own.filter(({ path }) => path.startsWith(`${folder}/`)).length
+  return [
+    ...own
+      .filter((file) => lineCount(file) > 300 && file.path !== 'db/schema.ts' && file.path.endsWith('.ts'))
+      .map((file) => `${file.path}: ${lineCount(file)} lines`),
+    ...(own.length > 110 ? [`${own.length} files`] : []),
+    ...(total > 12_500 ? [`${total} lines`] : []),
+    ...(median >= 120 ? [`a median of ${median} lines`] : []),
+    ...(inFolder('accounting') > 8 ? ['accounting has more than 8 files'] : []),
+    ...(inFolder('mail') > 12 ? ['mail has more than 12 files'] : []),
+  ]
+}
 
-  it('Zod whole, not in braces: braces bring every language of its messages', () => {
-    for (const { path, text } of worker) expect(text, path).not.toMatch(/import\s*\{[^}]*\}\s*from\s*'zod'/)
-  })
-})
+/** Slices whose contracts, routes and documentation are not complete. */
+function findIncompleteSlices(files: SourceFile[]): string[] {
+  return files
+    .filter(({ path, text }) => path.endsWith('/contract.ts') && text.includes('defineContract({'))
+    .flatMap(({ path, text }) => {
+      const beside = (name: string) => files.find((file) => file.path === path.replace('contract.ts', name))?.text ?? ''
+      const names = Array.from(text.matchAll(/export const (\w+) = defineContract\(/g), ([, name = '']) => name)
+      const endpoints: string[] = /export const endpoints = \[([^\]]*)\]/.exec(text)?.[1]?.match(/\w+/g) ?? []
+      return names.flatMap((name) => [
+        ...(endpoints.includes(name) ? [] : [`${path}: ${name} is not in endpoints`]),
+        ...(beside('routes.ts').includes(`contract.${name}`) ? [] : [`${path}: ${name} has no route`]),
+        ...(beside('documentation.ts').includes(`${name}: {`) ? [] : [`${path}: ${name} has no documentation`]),
+      ])
+    })
+}
 
-describe('the database', () => {
-  it('is opened in db/client.ts, and by the tokens that are looked up before a company is known', () => {
-    const openers = worker
-      .filter(({ text }) => /\bdrizzle\(|\.withSession\(|\.prepare\(/.test(text))
-      .map(({ path }) => path)
-    expect(openers.filter((path) => !/^(db\/(client|sweep)|auth\/tokens)\.ts$/.test(path))).toEqual([])
-  })
-
-  it('is asked by functions that take the company first', () => {
-    const functions = worker
-      .filter(({ path }) => path.endsWith('queries.ts'))
-      .flatMap(({ path, text }) =>
-        Array.from(text.matchAll(/export (?:async )?function (\w+)\(\s*([^)]*)/g), ([, name, parameters = '']) => ({
-          name: `${path} ${name}`,
-          parameters: parameters.replaceAll(/\s+/g, ' '),
-        })),
-      )
-    expect(functions.length).toBeGreaterThan(15)
-    const others = functions.filter(
-      ({ parameters }) =>
-        !/^(db: Database, (companyId: number|company: Company|\{ companyId)|context: RequestContext|\{[^}]*\bcompanyId\b[^}]*\}: \w+)/.test(
-          parameters,
+const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
+  [
+    '1: columns have the names of the wire, which Drizzle takes from their keys',
+    (files) =>
+      files
+        .filter(({ path }) => path === 'db/schema.ts')
+        .flatMap(
+          ({ text }) =>
+            text.match(/^ {2,4}(\w*[A-Z]\w*: (text|integer|real|bool|flag)\(|\w+: (text|integer|real)\(').*/gm) ?? [],
         ),
+    { 'db/schema.ts': "    taxExempt: flag('tax_exempt')," },
+  ],
+  [
+    '1: presenters do not map names',
+    occurrences(/(\n\s+(\w+): \w+\.\2,){4,}/g, /documentation\.ts$/),
+    { 'clients/present.ts': '\n  a: row.a,\n  b: row.b,\n  c: row.c,\n  d: row.d,' },
+  ],
+  [
+    '2: every contract is among the endpoints of its slice, with a route and documentation beside it',
+    findIncompleteSlices,
+    { 'clients/contract.ts': 'export const readBadge = defineContract({})' },
+  ],
+  [
+    '2: routes are mounted from contracts, nowhere by hand',
+    occurrences(/\b(app|api)\.(get|post|put|patch|delete|all|on)\(/g, /^(app|http\/endpoint)\.ts$/),
+    { 'clients/routes.ts': "app.get('/badges', handle)" },
+  ],
+  [
+    '3: query functions take the context first',
+    findQueriesWithoutContext,
+    {
+      'clients/queries.ts': 'export async function findBadge(db: Database, companyId: number) {}',
+    },
+  ],
+  [
+    '3: only db/client.ts opens the database, the sweep and the tokens apart',
+    occurrences(/\bdrizzle\(|\.withSession\(|\.prepare\((?!\))/g, /^(db\/(client|sweep)|auth\/tokens)\.ts$/),
+    { 'clients/queries.ts': 'const db = drizzle(env.DB)' },
+  ],
+  [
+    '3: Drizzle is imported by the database, the tokens and the queries only',
+    imports(/^drizzle-orm(\/|$)/, allowed(/^(db\/\w+|auth\/tokens|.+\/(\w+-)?queries)\.ts$/)),
+    { 'clients/routes.ts': "import { sql } from 'drizzle-orm'" },
+  ],
+  [
+    '3: no INSERT … SELECT goes without its column list',
+    occurrences(/INSERT INTO \S+\s+SELECT|\.insert\([^)]*\)\s*\.select\(/gi, /^db\/columns\.ts$/),
+    { 'mail/thread-queries.ts': 'orm.insert(segments).select(sql`SELECT 1`)' },
+  ],
+  [
+    '4: outbound calls go through http/outbound',
+    occurrences(/(?<![.\w])fetch\(/g, /^(http\/outbound|files\/relay)\.ts$/),
+    { 'products/supplier-a.ts': 'const response = await fetch(url)' },
+  ],
+  [
+    '4: caches of an isolate go through http/cache',
+    occurrences(/^(export )?(const|let) \w+(: (?!Readonly)[^=]+)? = new (Weak)?(Map|Set)\b.*/gm),
+    { 'products/search.ts': 'const found = new Map<string, string>()' },
+  ],
+  [
+    '5: a small file with one importer is merged',
+    findSmallFiles,
+    {
+      'clients/badge.ts': 'export const a = 1\n',
+      'clients/queries.ts': "import { a } from './badge.ts'",
+    },
+  ],
+  ['5 and 7: files and folders stay small', findOversize, { 'clients/queries.ts': '\n'.repeat(301) }],
+  [
+    '8: there are no cycles, not even of types',
+    findCycles,
+    {
+      'http/a.ts': "import type { B } from './b.ts'",
+      'http/b.ts': "import type { A } from './a.ts'",
+    },
+  ],
+  [
+    '8: the kernel knows no slice',
+    imports(IN_SLICE, (path) => IN_SLICE.test(path) || /^(app|context|contracts|index)\.ts$/.test(path)),
+    { 'auth/tokens.ts': "import { start } from '../accounting/delivery.ts'" },
+  ],
+  [
+    '8: a slice uses the queries and routes of no other',
+    imports(
+      /^\w+\/.*(queries|routes)\.ts$/,
+      (path, from) => folderOf(path) === folderOf(from) || /^(app|contracts)\.ts$/.test(path),
+    ),
+    { 'orders/queries.ts': "import { findClient } from '../clients/queries.ts'" },
+  ],
+  [
+    '8: the Worker imports nothing of the commands, the description, the client, the simulators or the tests',
+    imports(/^(cli|openapi|client|simulators)\/|^test\/|vitest|^node:(?!buffer$|crypto$|zlib$)/, () => false),
+    { 'clients/queries.ts': "import { open } from 'node:fs'" },
+  ],
+  [
+    '8: nothing in src imports from test',
+    (files) => files.flatMap(({ path, text }) => (/from '(\.\.\/)+test\//.test(text) ? [path] : [])),
+    { 'cli/dev.ts': "import { a } from '../../test/support/app.ts'" },
+  ],
+  [
+    'Hono is imported by the application, http, the middleware and development’s relay only',
+    imports(
+      /^(hono|@hono)(\/|$)/,
+      allowed(/^(app|context|http\/\w+|auth\/authenticate|rate-limit\/middleware|files\/relay)\.ts$/),
+    ),
+    { 'clients/routes.ts': "import { Hono } from 'hono'" },
+  ],
+  [
+    'the runtime is imported by Durable Objects only',
+    imports(/^cloudflare:workers$/, allowed(/^(accounting\/delivery|rate-limit\/limiter)\.ts$/)),
+    { 'clients/queries.ts': "import { env } from 'cloudflare:workers'" },
+  ],
+  [
+    'the slices get what the bindings are for, not the bindings',
+    occurrences(
+      /\benv\.[A-Z]\w+/g,
+      /^(app|context|index|auth\/authenticate|rate-limit\/[\w-]+|accounting\/delivery|files\/(storage|relay))\.ts$/,
+    ),
+    { 'clients/queries.ts': 'await env.DB.batch([])' },
+  ],
+  [
+    'Zod is imported whole: named imports bundle every language of its messages',
+    occurrences(/import\s*\{[^}]*\}\s*from\s*'zod[^']*'/g),
+    { 'clients/contract.ts': "import { string } from 'zod'" },
+  ],
+  [
+    'the log is written in one place',
+    occurrences(/\bconsole[.[]/g, /^http\/log\.ts$/),
+    { 'clients/queries.ts': "console.log('a')" },
+  ],
+  [
+    'the core is pure: no clock, no chance, no network',
+    (files) =>
+      occurrences(/Date\.now\(|new Date\(\)|Math\.random|crypto\.|\bfetch\(/g)(
+        files.filter(({ path }) =>
+          /^(orders\/totals|rate-limit\/window|db\/search|files\/keys|products\/style-token|accounting\/(decisions|invoice-payload)|http\/(errors|contract))\.ts$/.test(
+            path,
+          ),
+        ),
+      ),
+    { 'orders/totals.ts': 'const now = Date.now()' },
+  ],
+]
+
+describe('the architecture', () => {
+  it('is read from the sources and their imports', () => {
+    expect(worker(all).length).toBeGreaterThan(40)
+    expect(all.find(({ path }) => path === 'clients/routes.ts')?.imports).toEqual(
+      expect.arrayContaining(['http/contract.ts', 'clients/contract.ts', 'clients/queries.ts']),
     )
-    expect(others.map(({ name }) => name)).toEqual([])
+  })
+
+  it.each(RULES)('%s', (_, rule, planted) => {
+    expect(rule(all)).toEqual([])
+    const breached = Object.entries(planted).map(([path, text]) => toSource(path, text))
+    const others = all.filter(({ path }) => !(path in planted))
+    expect(rule([...others, ...breached])).not.toEqual([])
   })
 })
 
 describe('the routes', () => {
-  const PUBLIC = ['GET /api/v1/openapi.json']
-
-  it('under the API are those of the contracts and of the list of public ones', () => {
+  it('are those of the contracts and the public description', () => {
     const mounted = app.routes
       .filter(({ path, method }) => path.startsWith('/api/') && method !== 'ALL')
       .map(({ path, method }) => `${method} ${path}`)
     const contracted = contracts.map((contract) => `${contract.method} /api/v1${honoPath(contract)}`)
-    expect([...new Set(mounted)].sort()).toEqual([...contracted, ...PUBLIC].sort())
-  })
-
-  it('are mounted from contracts, nowhere by hand', () => {
-    const byHand = worker
-      .filter(({ text }) => /\b(app|api)\.(get|post|put|patch|delete|all|on|use)\(/.test(text))
-      .map(({ path }) => path)
-    expect(byHand.filter((path) => !['app.ts', 'http/endpoint.ts', 'files/routes.ts'].includes(path))).toEqual([])
-  })
-
-  it('have handlers of a few lines', () => {
-    for (const { path, text } of worker.filter((file) => file.path.endsWith('/routes.ts'))) {
-      expect(text.split('\n').length, path).toBeLessThan(100)
-    }
-  })
-})
-
-describe('the core', () => {
-  it('is pure: no clock, no chance, no network', () => {
-    const pure =
-      /^(orders\/(totals|present)|rate-limit\/window|db\/search|files\/keys|products\/style-token|accounting\/(decisions|collapse|invoice-payload)|clients\/present|http\/(errors|contract|pagination))\.ts$/
-    const files = worker.filter(({ path }) => pure.test(path))
-    expect(files).toHaveLength(13)
-    for (const { path, text } of files)
-      expect(text, path).not.toMatch(/Date\.now\(|new Date\(\)|Math\.random|crypto\.|\bfetch\(/)
-  })
-
-  it('writes to the log in one place', () => {
-    const writers = worker.filter(({ text }) => /\bconsole[.[]/.test(text)).map(({ path }) => path)
-    expect(writers).toEqual(['http/log.ts'])
+    expect([...new Set(mounted)].sort()).toEqual([...contracted, 'GET /api/v1/openapi.json'].sort())
   })
 })

@@ -1,18 +1,20 @@
 import * as z from 'zod/mini'
 import { classify } from './decisions.ts'
-import type { InvoiceCall, InvoiceKey } from './invoice-payload.ts'
-import { type AccountingTokens, createTokenKeeper, getDefaultTokenUrl } from './tokens.ts'
-import { AccountingError, makeNoAnswer, sendRequest, TIMEOUT_MS } from './transport.ts'
-import { formatEmail, listDisplayNames } from './wire-text.ts'
+import {
+  formatEmail,
+  type InvoiceAmounts,
+  type InvoiceCall,
+  type InvoiceKey,
+  listDisplayNames,
+} from './invoice-payload.ts'
+import { AccountingError, sendRequest } from './transport.ts'
 
 const MINOR_VERSION = '75'
-const LONGEST_REQUEST_ID = 50
-const LONGEST_NAME_SHOWN = 100
-const NAMES_TAKEN =
-  'Every name tried for the customer "NAME" belongs to a vendor, an employee or an inactive customer: link the client to a customer with npm run accounting -- link-customer.'
+const MAX_REQUEST_ID = 50
+const MAX_NAME_SHOWN = 100
 
 export interface AccountingSettings {
-  /** What stands before `/v3/…`. */
+  /** The address before `/v3/…`. */
   baseUrl: string
   /** Null: the one that belongs to `baseUrl`. */
   tokenUrl: string | null
@@ -21,58 +23,20 @@ export interface AccountingSettings {
   clientSecret: string
 }
 
-export interface AdapterOptions {
-  settings: AccountingSettings
-  tokens: AccountingTokens
-  /** Stores rotated tokens for good. Awaited before the new access token is used. */
-  saveTokens: (tokens: AccountingTokens) => Promise<void>
-  nowMs: () => number
-  timeoutMs?: number
-}
-
-/** An invoice as the accounting system has it; what is not listed is there too. */
-export type Invoice = z.infer<typeof invoiceSchema>
-
-export interface Customer {
-  /** As the accounting system takes it: see `toDisplayName`. */
-  displayName: string
-  email: string | null
-}
-
-/** What the accounting system holds after a change. */
-export interface SentInvoice extends InvoiceKey {
-  /** Total and tax as it computed them, in the company's currency; null where they are missing. */
-  total: number | null
-  tax: number | null
-}
-
-/** Talks to the accounting system for one company. Every method throws {@link AccountingError}. */
-export interface AccountingAdapter {
-  /**
-   * Carries out one change. Repeated with the same id and body it is applied once.
-   *
-   * @param requestId 1–50 characters, never used for another body
-   * @returns the invoice's id, its new `SyncToken` and its amounts
-   */
-  sendInvoice: (call: InvoiceCall, requestId: string) => Promise<SentInvoice>
-  readInvoice: (id: string) => Promise<Invoice>
-  /** All invoices of a number: the system may allow several. */
-  findInvoices: (docNumber: string) => Promise<Invoice[]>
-  /**
-   * Gives the id of the customer of that name, made when there is none. Where the name belongs to something else, a
-   * vendor say, the next of `NAME (customer)`, `NAME (customer 2)` … is used.
-   *
-   * @param requestId 1–47 characters, a new one for every call
-   */
-  findOrCreateCustomer: (customer: Customer, requestId: string) => Promise<string>
-}
+/** As they are stored, encrypted. `access_good_until`: some time before it expires, so that it does not on the way. */
+export const tokensSchema = z.object({
+  refresh_token: z.string(),
+  access_token: z.nullable(z.string()),
+  access_good_until: z.number(),
+})
+export type Tokens = z.infer<typeof tokensSchema>
 
 const id = z.pipe(z.union([z.string().check(z.minLength(1), z.maxLength(64)), z.number()]), z.transform(String))
 const syncToken = z.pipe(z.union([z.string().check(z.maxLength(64)), z.number()]), z.transform(String))
 const text = z.catch(z.optional(z.string()), undefined)
 const amount = z.catch(z._default(z.nullable(z.number()), null), null)
 
-const invoiceSchema = z.looseObject({
+const invoice = z.looseObject({
   Id: id,
   SyncToken: syncToken,
   DocNumber: text,
@@ -81,131 +45,126 @@ const invoiceSchema = z.looseObject({
   TotalAmt: amount,
   TxnTaxDetail: z.catch(z.optional(z.object({ TotalTax: amount })), undefined),
 })
-const invoiceAnswer = z.object({ Invoice: invoiceSchema })
-const deletedAnswer = z.object({ Invoice: z.object({ Id: id }) })
-const customerAnswer = z.object({ Customer: z.object({ Id: id }) })
-const invoicesAnswer = z.object({ QueryResponse: z.object({ Invoice: z._default(z.array(invoiceSchema), []) }) })
-const customersAnswer = z.object({
+const invoiceResponse = z.object({ Invoice: invoice })
+const deletedResponse = z.object({ Invoice: z.object({ Id: id }) })
+const customerResponse = z.object({ Customer: z.object({ Id: id }) })
+const invoicesResponse = z.object({ QueryResponse: z.object({ Invoice: z._default(z.array(invoice), []) }) })
+const customersResponse = z.object({
   QueryResponse: z.object({ Customer: z._default(z.array(z.object({ Id: id })), []) }),
 })
 
-/** Makes the client of one company. Keep it for as long as its tokens are: it refreshes them single flight. */
-export function createAccountingAdapter(options: AdapterOptions): AccountingAdapter {
-  const { settings, nowMs, timeoutMs = TIMEOUT_MS } = options
-  const baseUrl = settings.baseUrl.replace(/(?<!\/)\/+$/, '')
-  const companyUrl = `${baseUrl}/v3/company/${encodeURIComponent(settings.realmId)}`
-  const tokenSettings = {
-    tokenUrl: settings.tokenUrl ?? getDefaultTokenUrl(baseUrl),
-    clientId: settings.clientId,
-    clientSecret: settings.clientSecret,
-  }
-  const keeper = createTokenKeeper(tokenSettings, options.tokens, options.saveTokens, nowMs, timeoutMs)
+/** An invoice of the accounting system, with all of its fields. */
+type Invoice = z.infer<typeof invoice>
 
-  async function call<T>(
-    answer: z.ZodMiniType<T>,
-    path: string,
-    query: Record<string, string>,
-    body?: object,
-  ): Promise<T> {
-    const search = Object.entries({ ...query, minorversion: MINOR_VERSION })
-      .map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
-      .join('&')
-    const url = `${companyUrl}/${path}?${search}`
-    const json = await sendAuthorized(url, body && JSON.stringify(body))
-    const parsed = answer.safeParse(json)
-    if (!parsed.success) throw makeNoAnswer('malformed')
-    return parsed.data
+/**
+ * The client of one company's accounting system. Reuse it, since it refreshes its tokens single-flight. Every method
+ * throws {@link AccountingError}, or what `saveTokens` throws.
+ */
+export class AccountingAdapter {
+  readonly #companyUrl: string
+  readonly #session: ReturnType<typeof createOAuthSession>
+
+  /** @param saveTokens stores rotated tokens durably; awaited before the new access token is used */
+  constructor(settings: AccountingSettings, tokens: Tokens, saveTokens: (tokens: Tokens) => Promise<void>) {
+    const baseUrl = settings.baseUrl.replace(/(?<!\/)\/+$/, '')
+    this.#companyUrl = `${baseUrl}/v3/company/${encodeURIComponent(settings.realmId)}`
+    const tokenUrl = settings.tokenUrl ?? getDefaultTokenUrl(baseUrl)
+    this.#session = createOAuthSession(tokenUrl, settings, tokens, saveTokens)
   }
 
-  /** A refused token is renewed within the call, once. */
-  async function sendAuthorized(url: string, body: string | undefined): Promise<unknown> {
-    const accessToken = await keeper.getAccessToken()
-    try {
-      return await sendWith(accessToken, url, body)
-    } catch (error) {
-      if (!(error instanceof AccountingError) || classify(error.failure) !== 'token') throw error
+  /**
+   * Makes one change. Repeated with the same id and body it is applied once.
+   *
+   * @param requestId 1–50 characters, never used for another body
+   */
+  async sendInvoice(change: InvoiceCall, requestId: string): Promise<InvoiceKey & InvoiceAmounts> {
+    const query = { requestid: checkRequestId(requestId) }
+    if (change.operation === 'delete') {
+      const { Invoice } = await this.#call(deletedResponse, 'invoice', { operation: 'delete', ...query }, change.body)
+      return { Id: Invoice.Id, SyncToken: change.body.SyncToken, total: null, tax: null }
     }
-    return sendWith(await keeper.getAccessToken(accessToken), url, body)
+    const operation = change.operation === 'void' ? { operation: 'void' } : {}
+    const { Invoice } = await this.#call(invoiceResponse, 'invoice', { ...operation, ...query }, change.body)
+    const { Id, SyncToken, TotalAmt, TxnTaxDetail } = Invoice
+    return { Id, SyncToken, total: TotalAmt, tax: TxnTaxDetail?.TotalTax ?? null }
   }
 
-  function sendWith(accessToken: string, url: string, body: string | undefined): Promise<unknown> {
-    return sendRequest({
-      endpoint: 'api',
-      method: body === undefined ? 'GET' : 'POST',
-      url,
-      headers: {
-        authorization: `Bearer ${accessToken}`,
-        accept: 'application/json',
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      },
-      ...(body === undefined ? {} : { body }),
-      timeoutMs,
-      secrets: keeper.listSecrets(),
-    })
+  async readInvoice(invoiceId: string): Promise<Invoice> {
+    return (await this.#call(invoiceResponse, `invoice/${encodeURIComponent(invoiceId)}`, {})).Invoice
   }
 
-  async function findCustomer(displayName: string): Promise<string | undefined> {
+  /** All invoices of a number: the system may allow several. */
+  async findInvoices(docNumber: string): Promise<Invoice[]> {
+    const query = `select * from Invoice where DocNumber = ${quote(docNumber)}`
+    return (await this.#call(invoicesResponse, 'query', { query })).QueryResponse.Invoice
+  }
+
+  /**
+   * Finds or creates the customer of that name. Where the name belongs to something else, such as a vendor, the next of
+   * `NAME (customer)`, `NAME (customer 2)` … is used.
+   *
+   * @param displayName see `toDisplayName`
+   * @param requestId 1–47 characters, a new one for every call
+   * @returns the customer's id
+   */
+  async findOrCreateCustomer(displayName: string, email: string | null, requestId: string): Promise<string> {
+    for (const [index, name] of listDisplayNames(displayName).entries()) {
+      const requestid = checkRequestId(index === 0 ? requestId : `${requestId}-${index}`)
+      const customerId = (await this.#findCustomer(name)) ?? (await this.#createCustomer(name, email, requestid))
+      if (customerId) return customerId
+    }
+    const message =
+      `Every name tried for the customer "${displayName.slice(0, MAX_NAME_SHOWN)}" belongs to a vendor, an employee or ` +
+      'an inactive customer: link the client to a customer with npm run accounting -- link-customer.'
+    throw new AccountingError({ kind: 'names_taken' }, message)
+  }
+
+  async #findCustomer(displayName: string): Promise<string | undefined> {
     const query = `select * from Customer where DisplayName = ${quote(displayName)}`
-    const answer = await call(customersAnswer, 'query', { query })
-    return answer.QueryResponse.Customer[0]?.Id
+    return (await this.#call(customersResponse, 'query', { query })).QueryResponse.Customer[0]?.Id
   }
 
   /** Undefined when the name belongs to something that is no active customer. */
-  async function createCustomer(name: string, email: string | null, requestid: string): Promise<string | undefined> {
+  async #createCustomer(name: string, email: string | null, requestid: string): Promise<string | undefined> {
     const address = formatEmail(email)
     const body = { DisplayName: name, ...(address ? { PrimaryEmailAddr: { Address: address } } : {}) }
     try {
-      return (await call(customerAnswer, 'customer', { requestid }, body)).Customer.Id
+      return (await this.#call(customerResponse, 'customer', { requestid }, body)).Customer.Id
     } catch (error) {
-      if (!(error instanceof AccountingError) || !isNameTaken(error)) throw error
-      return findCustomer(name)
+      if (!(error instanceof AccountingError) || !error.hasCode('6240')) throw error
+      return this.#findCustomer(name)
     }
   }
 
-  return {
-    async sendInvoice(change, requestId) {
-      const query = { requestid: checkRequestId(requestId) }
-      if (change.operation === 'delete') {
-        const { Invoice } = await call(deletedAnswer, 'invoice', { operation: 'delete', ...query }, change.body)
-        return { Id: Invoice.Id, SyncToken: change.body.SyncToken, total: null, tax: null }
-      }
-      const operation = change.operation === 'void' ? { operation: 'void' } : {}
-      const { Invoice } = await call(invoiceAnswer, 'invoice', { ...operation, ...query }, change.body)
-      const { Id, SyncToken, TotalAmt, TxnTaxDetail } = Invoice
-      return { Id, SyncToken, total: TotalAmt, tax: TxnTaxDetail?.TotalTax ?? null }
-    },
+  /** A POST where there is a body, else a GET. A refused access token is renewed within the call, once. */
+  async #call<T>(schema: z.ZodMiniType<T>, path: string, query: Record<string, string>, body?: object): Promise<T> {
+    const search = Object.entries({ ...query, minorversion: MINOR_VERSION })
+      .map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
+      .join('&')
+    const headers = { accept: 'application/json', ...(body ? { 'content-type': 'application/json' } : {}) }
+    const send = (accessToken: string) =>
+      sendRequest(schema, {
+        endpoint: 'api',
+        method: body ? 'POST' : 'GET',
+        url: `${this.#companyUrl}/${path}?${search}`,
+        headers: { authorization: `Bearer ${accessToken}`, ...headers },
+        ...(body ? { body: JSON.stringify(body) } : {}),
+        secrets: this.#session.listSecrets(),
+      })
 
-    async readInvoice(invoiceId) {
-      return (await call(invoiceAnswer, `invoice/${encodeURIComponent(invoiceId)}`, {})).Invoice
-    },
-
-    async findInvoices(docNumber) {
-      const query = `select * from Invoice where DocNumber = ${quote(docNumber)}`
-      return (await call(invoicesAnswer, 'query', { query })).QueryResponse.Invoice
-    },
-
-    async findOrCreateCustomer({ displayName, email }, requestId) {
-      for (const [index, name] of listDisplayNames(displayName).entries()) {
-        const requestid = checkRequestId(index === 0 ? requestId : `${requestId}-${index}`)
-        const customerId = (await findCustomer(name)) ?? (await createCustomer(name, email, requestid))
-        if (customerId) return customerId
-      }
-      const name = displayName.slice(0, LONGEST_NAME_SHOWN)
-      throw new AccountingError(
-        { kind: 'names_taken' },
-        NAMES_TAKEN.replace('NAME', () => name),
-      )
-    },
+    const accessToken = await this.#session.getAccessToken()
+    try {
+      return await send(accessToken)
+    } catch (error) {
+      if (!(error instanceof AccountingError) || classify(error.failure) !== 'token') throw error
+    }
+    return send(await this.#session.getAccessToken(accessToken))
   }
 }
 
-function isNameTaken({ failure }: AccountingError): boolean {
-  return failure.kind === 'answered' && failure.codes.includes('6240')
-}
-
 function checkRequestId(requestId: string): string {
-  if (requestId.length < 1 || requestId.length > LONGEST_REQUEST_ID) {
-    throw new RangeError(`A request id has 1 to ${LONGEST_REQUEST_ID} characters`)
+  if (requestId.length < 1 || requestId.length > MAX_REQUEST_ID) {
+    throw new RangeError(`A request id has 1 to ${MAX_REQUEST_ID} characters`)
   }
   return requestId
 }
@@ -213,4 +172,96 @@ function checkRequestId(requestId: string): string {
 /** A literal of the query language: quotes and backslashes are escaped by a backslash. */
 function quote(value: string): string {
   return `'${value.replace(/[\\']/g, '\\$&')}'`
+}
+
+/**
+ * The documented token addresses of API hosts without a token endpoint: production and sandbox share one. The one place
+ * with real host names, since no company could connect without them.
+ */
+const TOKEN_URLS: ReadonlyMap<string, string> = new Map([
+  ['quickbooks.api.intuit.com', 'https://oauth.platform.intuit.com/oauth2/v1/tokens/bearer'],
+  ['sandbox-quickbooks.api.intuit.com', 'https://oauth.platform.intuit.com/oauth2/v1/tokens/bearer'],
+])
+
+/** The token endpoint unless the integration names another. @param baseUrl without a slash at its end */
+export function getDefaultTokenUrl(baseUrl: string): string {
+  return TOKEN_URLS.get(new URL(baseUrl).hostname) ?? `${baseUrl}/oauth2/v1/tokens/bearer`
+}
+
+const MAX_MARGIN_MS = 60_000
+const DEFAULT_LIFETIME_S = 3_600
+
+const tokenResponse = z.object({
+  access_token: z.string().check(z.minLength(1), z.maxLength(8_192)),
+  refresh_token: z.optional(z.string().check(z.minLength(1), z.maxLength(8_192))),
+  expires_in: z.catch(z.coerce.number().check(z.positive(), z.maximum(86_400)), DEFAULT_LIFETIME_S),
+})
+
+/**
+ * Manages the access token of one company (RFC 6749, section 6).
+ *
+ * The refresh token rotates: the old one is void once the new one is issued, so the new one is stored before anything
+ * else. When storing fails, the new pair stays in memory and is stored at the next call, never renewed again. Concurrent
+ * calls share one refresh.
+ */
+function createOAuthSession(
+  tokenUrl: string,
+  { clientId, clientSecret }: AccountingSettings,
+  initial: Tokens,
+  saveTokens: (tokens: Tokens) => Promise<void>,
+) {
+  const basic = btoa(String.fromCharCode(...new TextEncoder().encode(`${clientId}:${clientSecret}`)))
+  let tokens = initial
+  let unsaved: Tokens | null = null
+  let renewal: Promise<void> | null = null
+
+  /** Everything secret, to be redacted in messages. */
+  function listSecrets(): string[] {
+    return [clientSecret, basic, tokens.refresh_token, tokens.access_token ?? '']
+  }
+
+  async function requestTokens(): Promise<Tokens> {
+    const { refresh_token } = tokens
+    const start = Date.now()
+    const issued = await sendRequest(tokenResponse, {
+      endpoint: 'token',
+      method: 'POST',
+      url: tokenUrl,
+      headers: {
+        authorization: `Basic ${basic}`,
+        accept: 'application/json',
+        'content-type': 'application/x-www-form-urlencoded',
+      },
+      body: new URLSearchParams({ grant_type: 'refresh_token', refresh_token }).toString(),
+      secrets: listSecrets(),
+    })
+    const lifetimeMs = issued.expires_in * 1_000
+    return {
+      refresh_token: issued.refresh_token ?? refresh_token,
+      access_token: issued.access_token,
+      access_good_until: start + lifetimeMs - Math.min(MAX_MARGIN_MS, lifetimeMs / 10),
+    }
+  }
+
+  async function renew(): Promise<void> {
+    unsaved ??= await requestTokens()
+    await saveTokens(unsaved)
+    tokens = unsaved
+    unsaved = null
+  }
+
+  /** Returns an access token that is good by our clock and is not `refused`. */
+  async function getAccessToken(refused?: string): Promise<string> {
+    const { access_token: accessToken, access_good_until: goodUntil } = tokens
+    const isGood = !unsaved && accessToken !== null && accessToken !== refused && Date.now() < goodUntil
+    if (!isGood) {
+      renewal ??= renew().finally(() => {
+        renewal = null
+      })
+      await renewal
+    }
+    return tokens.access_token ?? ''
+  }
+
+  return { getAccessToken, listSecrets }
 }

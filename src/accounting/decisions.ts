@@ -1,38 +1,83 @@
-/** What an order change asks of the accounting system. */
+import type { OutboundFailure } from '../http/outbound.ts'
+
+/** What an order's change requires of the accounting system. */
 export type Operation = 'create' | 'update' | 'delete'
 
-/** How one call went wrong. Built by the adapter; holds nothing secret. */
+/** One outbox row of an order that is not done. */
+export interface OpenEvent {
+  id: number
+  /** What the change requires; of a `sent` row, what its body does. */
+  operation: Operation
+  /**
+   * - `pending`: never sent with its present body.
+   * - `sent`: sent at least once, and unknown whether it was applied. Its body and request id are fixed.
+   * - `parked`, `dead`: not delivered until the order is edited, or somebody retries it (which makes it `pending`).
+   */
+  state: 'pending' | 'sent' | 'parked' | 'dead'
+}
+
+/**
+ * What we know of the order's invoice at the accounting system: `linked` (its id is stored), `absent` (nothing was ever
+ * applied) or `unknown` (a create may have been applied, its id is not stored).
+ */
+export type Remote = 'linked' | 'absent' | 'unknown'
+
+export interface OrderPlan {
+  /** The one call to make now, or null when there is none. */
+  next: {
+    id: number
+    /** Not always the row's: an edit of an order that has no invoice there creates it. */
+    operation: Operation
+    /** Look for the invoice by `DocNumber` first, and adopt it when it is ours. */
+    findFirst: boolean
+  } | null
+  /** Rows that another row covers, or that have nothing left to deliver. They end without a call. */
+  dropped: number[]
+}
+
+/**
+ * Plans the next call of one order from its open rows, oldest first. Plan again after every outcome and every new row.
+ *
+ * The body is built from the order's state when a row is first sent, so one row covers all that was not sent: updates
+ * collapse into one, or into the create before them, and a delete cancels the rest. A row under way goes first and
+ * unchanged. Parked and dead rows wait until there is a pending one, which then covers them.
+ */
+export function planOrder(rows: readonly OpenEvent[], remote: Remote): OrderPlan {
+  const sent = rows.find((row) => row.state === 'sent')
+  const unsent = rows.filter((row) => row.state !== 'sent')
+  const pending = unsent.find((row) => row.state === 'pending')
+  const removal = pending && unsent.find((row) => row.operation === 'delete')
+  const chosen = removal ?? pending
+  const dropped = chosen ? unsent.filter((row) => row !== chosen).map((row) => row.id) : []
+
+  if (sent) return { next: { id: sent.id, operation: sent.operation, findFirst: false }, dropped }
+  if (!chosen) return { next: null, dropped }
+  if (removal && remote === 'absent') return { next: null, dropped: [...dropped, removal.id] }
+  const operation = removal ? 'delete' : remote === 'linked' ? 'update' : 'create'
+  return { next: { id: chosen.id, operation, findFirst: remote === 'unknown' }, dropped }
+}
+
+export type NoResponseReason = OutboundFailure | 'malformed'
+
+/** How one call failed; holds nothing secret. */
 export type Failure =
-  | { kind: 'no_answer'; reason: 'timeout' | 'network' | 'cut' | 'too_large' | 'malformed' }
+  | { kind: 'no_response'; reason: NoResponseReason }
   | {
-      kind: 'answered'
+      kind: 'response'
       endpoint: 'api' | 'token'
       status: number
-      /** Fault codes in the order of the answer, without leading zeros. */
+      /** Fault codes in the order of the response, without leading zeros. */
       codes: string[]
-      /** `error` of an OAuth answer, such as `invalid_grant`. */
+      /** `error` of an OAuth response, such as `invalid_grant`. */
       oauthError: string | null
     }
-  /** What is at the token address gives no tokens. */
+  /** The token address is not a token endpoint. */
   | { kind: 'no_token_endpoint' }
   /** Every name that a customer could have is taken by something else. */
   | { kind: 'names_taken' }
 
-export type FailureClass =
-  | 'transient'
-  | 'throttle'
-  | 'token'
-  | 'grant_lost'
-  | 'stale'
-  | 'gone'
-  | 'duplicate'
-  | 'data'
-  | 'closed_period'
-  | 'no_token_endpoint'
-  | 'names_taken'
-
-/** The classes by fault code, the one that decides first where an answer carries several. */
-const CLASS_BY_CODE: readonly (readonly [FailureClass, readonly string[]])[] = [
+/** The classes by fault code; of a response with several, the first listed decides. */
+const CLASS_BY_CODE = [
   ['throttle', ['3001']],
   ['grant_lost', ['3100']],
   ['token', ['3200']],
@@ -42,25 +87,27 @@ const CLASS_BY_CODE: readonly (readonly [FailureClass, readonly string[]])[] = [
   ['closed_period', ['6190', '6210', '6540']],
   ['data', ['2020', '2040', '2050', '2500', '6000', '6070', '6090', '6240']],
   ['transient', ['10000']],
-]
+] as const
 
-/** Statuses that say by themselves that the content of the call was refused. */
+export type FailureClass = (typeof CLASS_BY_CODE)[number][0] | 'no_token_endpoint' | 'names_taken'
+
+/** Statuses that by themselves mean that the content of the call was refused. */
 const REFUSED_CONTENT: readonly number[] = [400, 409, 413, 415, 422]
 
 /**
  * Names the class of a failed call.
  *
- * A known fault code wins over the HTTP status, since faults come with 200 and throttling with 403 as well. An unknown
- * code is a matter of the data, because sending the same again cannot help; an answer that is no fault of the protocol
- * (a proxy's page, a redirect) may be gone in a minute.
+ * A known fault code overrides the HTTP status, since faults come with 200 and throttling with 403 as well. An unknown
+ * code concerns the data, because sending the same again cannot help; a response that is no fault of the protocol (a
+ * proxy's page, a redirect) may be temporary.
  */
 export function classify(failure: Failure): FailureClass {
-  if (failure.kind === 'no_answer') return 'transient'
-  if (failure.kind !== 'answered') return failure.kind
+  if (failure.kind === 'no_response') return 'transient'
+  if (failure.kind !== 'response') return failure.kind
   const { status, codes } = failure
 
-  const [known] = CLASS_BY_CODE.find(([, listed]) => codes.some((code) => listed.includes(code))) ?? []
-  // Where tokens are given there is no older consent to fall back on.
+  const [known] = CLASS_BY_CODE.find(([, listed]) => listed.some((code) => codes.includes(code))) ?? []
+  // A token endpoint that refuses the refresh token leaves no other way to a token.
   if (known) return known === 'token' && failure.endpoint === 'token' ? 'grant_lost' : known
   if (status === 429) return 'throttle'
   if (failure.endpoint === 'token') {
@@ -77,40 +124,32 @@ export function classify(failure: Failure): FailureClass {
 const PAUSE_MS = 60_000
 export const MAX_ATTEMPTS = 16
 export const MAX_STALE_ATTEMPTS = 5
-const BACKOFF_FIRST_MS = 1_000
-const BACKOFF_LONGEST_MS = 3_600_000
+const MIN_BACKOFF_MS = 1_000
+const MAX_BACKOFF_MS = 3_600_000
 
-/** What the outbox does with a notice. Times are milliseconds since the epoch. */
+/** What the outbox does with an event. Times are milliseconds since the epoch. */
 export type Decision =
-  /** There is nothing left to change. */
-  | { action: 'done' }
-  /** The same body under the same request id, not before `atMs`. The attempt counts. */
-  | { action: 'retry'; atMs: number }
-  /** No call of this company before `untilMs`; then as `retry`. The attempt does not count. */
-  | { action: 'pause_company'; untilMs: number }
-  /** No call of this company until its integration is changed. Every row stays. */
-  | { action: 'stop_company' }
-  /** Read the invoice, build the body anew on its `SyncToken`, send it under a new request id. The stale try counts. */
-  | { action: 'merge' }
-  /** Find by `DocNumber`; take over its id when {@link isOurInvoice}, else park. */
-  | { action: 'adopt' }
-  /** Out of the queue until a person looks at it or the order is edited again. */
-  | { action: 'park' }
-  /** As `park`, for what cannot succeed as it is. */
-  | { action: 'dead' }
+  | { action: 'done' } // There is nothing left to change.
+  | { action: 'retry'; atMs: number } // The same body under the same request id. The attempt counts.
+  | { action: 'pause_company'; untilMs: number } // No call of this company, then a retry. The attempt does not count.
+  | { action: 'stop_company' } // No call of this company until its integration is changed. Every row stays.
+  | { action: 'merge' } // Read the invoice, build the body anew on its `SyncToken`, send it under a new request id.
+  | { action: 'adopt' } // Find by `DocNumber`; take over its id when it is our invoice, else park.
+  | { action: 'park' } // Out of the queue until a person looks at it or the order is edited again.
+  | { action: 'dead' } // Dead-letter: as `park`, for what cannot succeed as it is.
 
 export interface Situation {
   operation: Operation
-  /** Counted tries of this request id so far, this one included. */
+  /** Counted attempts of this request id so far, this one included. */
   attempts: number
-  /** Tries that were answered as stale so far, this one included. */
+  /** Attempts that failed as stale so far, this one included. */
   staleAttempts: number
   nowMs: number
   /** 0 (inclusive) to 1 (exclusive). */
   random: number
 }
 
-/** Decides what the outbox does after a call that failed. A refused access token was renewed within the call. */
+/** Decides what the outbox does after a failed call. A refused access token was already renewed within the call. */
 export function decide(failure: FailureClass, situation: Situation): Decision {
   const { operation, attempts, staleAttempts, nowMs, random } = situation
   switch (failure) {
@@ -121,7 +160,8 @@ export function decide(failure: FailureClass, situation: Situation): Decision {
       return { action: 'stop_company' }
     case 'token':
     case 'transient':
-      return retryOrDie(attempts, nowMs, random)
+      if (attempts >= MAX_ATTEMPTS) return { action: 'dead' }
+      return { action: 'retry', atMs: nowMs + getBackoffMs(attempts, random) }
     case 'stale':
       return { action: staleAttempts < MAX_STALE_ATTEMPTS ? 'merge' : 'dead' }
     case 'gone':
@@ -136,30 +176,25 @@ export function decide(failure: FailureClass, situation: Situation): Decision {
   }
 }
 
-function retryOrDie(attempts: number, nowMs: number, random: number): Decision {
-  if (attempts >= MAX_ATTEMPTS) return { action: 'dead' }
-  return { action: 'retry', atMs: nowMs + getBackoffMs(attempts, random) }
-}
-
-/** 1 s, 2 s, 4 s … at most an hour, of which the second half is spread at random. Sixteen tries take 2 to 5 hours. */
+/** 1 s, 2 s, 4 s … at most an hour, the second half of each with full jitter. Sixteen attempts take 2 to 5 hours. */
 export function getBackoffMs(attempts: number, random: number): number {
-  const wholeMs = Math.min(BACKOFF_FIRST_MS * 2 ** Math.max(attempts - 1, 0), BACKOFF_LONGEST_MS)
+  const wholeMs = Math.min(MIN_BACKOFF_MS * 2 ** Math.max(attempts - 1, 0), MAX_BACKOFF_MS)
   return Math.round(wholeMs * (0.5 + random / 2))
 }
 
-interface Identity {
+export interface InvoiceIdentity {
   DocNumber?: string | undefined
   TxnDate?: string | undefined
   CustomerRef?: { value: string } | undefined
 }
 
 /**
- * Whether a found invoice is the one that we sent before without hearing the answer.
+ * Whether a found invoice is the one that we sent before and got no response for.
  *
  * The number alone does not prove it, since people make invoices by hand and may use the same number: customer and
  * date must be ours too.
  */
-export function isOurInvoice(found: Identity, sent: Identity): boolean {
+export function isOurInvoice(found: InvoiceIdentity, sent: InvoiceIdentity): boolean {
   return (
     found.DocNumber === sent.DocNumber &&
     found.CustomerRef?.value === sent.CustomerRef?.value &&

@@ -1,261 +1,199 @@
-import type { Database } from '../db/client.ts'
+import type { CompanyContext } from '../db/client.ts'
 import { log } from '../http/log.ts'
-import { type Notice, planOrder, type Remote } from './collapse.ts'
 import type { Connection } from './connection.ts'
-import { classify, decide, isOurInvoice, type Operation } from './decisions.ts'
+import {
+  classify,
+  decide,
+  type InvoiceIdentity,
+  isOurInvoice,
+  type Operation,
+  planOrder,
+  type Remote,
+} from './decisions.ts'
 import {
   buildCreateCall,
   buildRemoveCall,
   buildUpdateCall,
   describeDifference,
+  formatDocNumber,
+  type InvoiceBody,
   type InvoiceCall,
   type InvoiceKey,
+  type InvoiceSource,
+  toDisplayName,
 } from './invoice-payload.ts'
-import { toInvoiceSource } from './invoice-source.ts'
-import {
-  DONE,
-  dropNotices,
-  type Effects,
-  type InvoiceRows,
-  type LinkRow,
-  loadOrder,
-  type NoticeRow,
-  recordStep,
-} from './queries.ts'
+import { DONE, dropEvents, type EventRow, type LinkRow, loadOrder, recordStep, type StepChanges } from './queries.ts'
 import { AccountingError } from './transport.ts'
-import { formatDocNumber, toDisplayName } from './wire-text.ts'
 
-/** One order's delivery: where to, and the outside of what is decided. */
-export interface Delivery {
-  db: Database
-  companyId: number
-  connection: Connection
-  /** `updated_at` of the integration, for the case that it cannot go on. */
-  integrationVersion: number
-  nowMs: () => number
-  /** 0 (inclusive) to 1 (exclusive). */
-  random: () => number
-}
+/** The delivery of one company's events. */
+export type Delivery = CompanyContext & { connection: Connection }
 
-/** `again`: there may be more to tell of this order; `idle`: not now; `halt`: nothing of this company. */
+/** `again`: the order may have more to deliver; `idle`: not now; `halt`: nothing of this company can be delivered. */
 export type StepResult = 'again' | 'idle' | 'halt'
 
-const CLEARED = { request_id: null, request_body: null } as const
-const OWN_FAILURE = 'The delivery failed in this service.'
+/** One attempt to deliver one event. */
+interface Step {
+  delivery: Delivery
+  /** As it is stored now. */
+  event: EventRow
+  link: LinkRow | null
+  source: InvoiceSource | null
+  operation: Operation
+  /** Look for the invoice by its number first. */
+  findFirst: boolean
+}
+
+const NO_REQUEST = { request_id: null, request_body: null } as const
+/** Its call is built anew and sent under a new request id. */
+const UNSENT = { ...NO_REQUEST, state: 'pending', attempts: 0 } as const
+const INTERNAL_FAILURE = 'The delivery failed in this service.'
 
 /**
- * Makes the next call of an order, if one is due, and stores what came of it.
+ * Makes the next call of an order, if one is due, and stores its outcome.
  *
- * The call is stored before it is made, and everything that its answer changes is stored at once: whatever breaks in
+ * The call is stored before it is made, and everything that its response changes is stored at once: whatever fails in
  * between, the next step repeats the same call under the same request id.
  *
  * @throws when the database fails
  */
 export async function deliverNext(delivery: Delivery, orderId: number): Promise<StepResult> {
-  const { db, companyId, nowMs } = delivery
-  const { notices, link, rows } = await loadOrder(db, companyId, orderId, nowMs())
-  const { next, dropped } = planOrder(notices.flatMap(toNotice), getRemote(link))
-  if (dropped.length > 0) await dropNotices(db, companyId, dropped, nowMs())
-  const notice = notices.find((row) => row.id === next?.id)
-  if (!next || !notice || notice.next_attempt_at > nowMs()) return 'idle'
-  return new Step(delivery, notice, link, rows, next.operation).run()
+  const { events, link, source } = await loadOrder(delivery, orderId, Date.now())
+  const { next, dropped } = planOrder(events, getRemote(link))
+  if (dropped.length > 0) await dropEvents(delivery, dropped, Date.now())
+  const event = events.find((row) => row.id === next?.id)
+  if (!next || !event || event.next_attempt_at > Date.now()) return 'idle'
+  const step = { delivery, event, link, source, operation: next.operation, findFirst: next.findFirst }
+  try {
+    if (event.state === 'sent' || (await prepareCall(step))) await send(step)
+    return 'again'
+  } catch (error) {
+    return recover(step, error, step.operation)
+  }
 }
 
-/** One try of one notice. */
-class Step {
-  private readonly delivery: Delivery
-  /** As it is stored now. */
-  private notice: NoticeRow
-  private readonly link: LinkRow | null
-  private readonly rows: InvoiceRows | null
-  private operation: Operation
-
-  constructor(
-    delivery: Delivery,
-    notice: NoticeRow,
-    link: LinkRow | null,
-    rows: InvoiceRows | null,
-    operation: Operation,
-  ) {
-    this.delivery = delivery
-    this.notice = notice
-    this.link = link
-    this.rows = rows
-    this.operation = operation
+/** Stores the call that will be sent; false when there is nothing to deliver. */
+async function prepareCall(step: Step): Promise<boolean> {
+  const built = await buildCall(step)
+  if (!built) {
+    await record(step, { event: DONE })
+    return false
   }
+  const { call, ...changes } = built
+  step.operation = call.operation === 'void' ? 'delete' : call.operation
+  const event = {
+    state: 'sent',
+    operation: step.operation,
+    request_id: crypto.randomUUID(),
+    request_body: JSON.stringify(call),
+  } as const
+  await record(step, { ...changes, event })
+  step.event = { ...step.event, ...event }
+  return true
+}
 
-  async run(): Promise<StepResult> {
-    try {
-      if (this.notice.state !== 'sent' && !(await this.freeze())) return 'again'
-      await this.send()
+/** Builds the call from the order as it is now, with what is learned of its invoice and customer on the way. */
+async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { call: InvoiceCall }) | null> {
+  const { delivery, event, link, source, operation, findFirst } = step
+  const { adapter, itemId, taxCodeId, deleteMode } = delivery.connection
+  let key = getKey(link)
+  if (key && event.stale_attempts > 0) key = await adapter.readInvoice(key.Id)
+  if (key && operation === 'delete') return { call: buildRemoveCall(key, deleteMode) }
+  if (!source) return null
+
+  const { client } = source
+  const displayName = toDisplayName(client.company_name) || `Client ${client.id}`
+  const customerId =
+    client.accounting_customer_id ??
+    (await adapter.findOrCreateCustomer(displayName, client.email, crypto.randomUUID()))
+  const customer = client.accounting_customer_id === null ? { clientId: client.id, customerId } : undefined
+  if (findFirst) {
+    const DocNumber = formatDocNumber(source.invoice.number)
+    const CustomerRef = { value: link?.customer_id ?? customerId }
+    key = await findOurInvoice(step, { DocNumber, TxnDate: source.project.created_date, CustomerRef })
+    if (operation === 'delete') {
+      return key && { call: buildRemoveCall(key, deleteMode), customer, link: toLink(key) }
+    }
+  }
+  const references = { customerId, itemId, taxCodeId }
+  const call = key ? buildUpdateCall(source, references, key) : buildCreateCall(source, references)
+  const ids = key ? toLink(key) : { external_id: null, sync_token: null }
+  return { call, customer, link: { ...ids, customer_id: customerId } }
+}
+
+async function send(step: Step): Promise<void> {
+  const { delivery, event } = step
+  const call: InvoiceCall = JSON.parse(event.request_body ?? '')
+  const sent = await delivery.connection.adapter.sendInvoice(call, event.request_id ?? '')
+  if (!('expected' in call)) return record(step, { event: DONE, link: null })
+  const difference = describeDifference(sent, call.expected)
+  if (difference === null) return record(step, { event: DONE, link: { ...toLink(sent), synced_at: Date.now() } })
+  // The invoice exists: it is linked, so that the next change of the order corrects it.
+  const parked = { state: 'parked', attempts: event.attempts + 1, last_error: difference } as const
+  await record(step, { event: { ...NO_REQUEST, ...parked }, link: toLink(sent) })
+}
+
+/** Carries out what is decided for a call that failed. A failure of this service counts as a transient one. */
+async function recover(step: Step, error: unknown, operation: Operation): Promise<StepResult> {
+  const { event } = step
+  const { version } = step.delivery.connection
+  const accountingError = error instanceof AccountingError ? error : null
+  if (!accountingError) {
+    const { company_id, order_id, id: event_id } = event
+    log('accounting_failed', { company_id, order_id, event_id, error: nameOf(error) })
+  }
+  const failure = accountingError ? classify(accountingError.failure) : 'transient'
+  const last_error = accountingError?.message ?? INTERNAL_FAILURE
+  const attempts = event.attempts + 1
+  const stale_attempts = event.stale_attempts + Number(failure === 'stale')
+  const situation = { operation, attempts, staleAttempts: stale_attempts, nowMs: Date.now(), random: Math.random() }
+  const decision = decide(failure, situation)
+  switch (decision.action) {
+    case 'done':
+      await record(step, { event: DONE, link: null })
       return 'again'
-    } catch (error) {
-      return this.recover(error, this.operation)
-    }
-  }
-
-  /** Fixes what will be sent; false when there is nothing to tell. */
-  private async freeze(): Promise<boolean> {
-    const made = await this.makeCall(this.operation)
-    if (!made) {
-      await this.record({ notice: DONE })
-      return false
-    }
-    const { call, ...known } = made
-    this.operation = toOperation(call)
-    const notice = {
-      state: 'sent',
-      operation: this.operation,
-      request_id: crypto.randomUUID(),
-      request_body: JSON.stringify(call),
-    } as const
-    await this.record({ ...known, notice })
-    this.notice = { ...this.notice, ...notice }
-    return true
-  }
-
-  private async makeCall(operation: Operation): Promise<(Omit<Effects, 'notice'> & { call: InvoiceCall }) | null> {
-    const { adapter, itemId, taxCodeId, deleteMode } = this.delivery.connection
-    let key = toKey(this.link)
-    if (key && this.notice.stale_attempts > 0) {
-      const { Id, SyncToken } = await adapter.readInvoice(key.Id)
-      key = { Id, SyncToken }
-    }
-    if (key && operation === 'delete') return { call: buildRemoveCall(key, deleteMode) }
-    if (!this.rows) return null
-
-    const source = toInvoiceSource(this.rows)
-    const { id: clientId, accounting_customer_id: accountingCustomerId } = this.rows.client
-    const customerId = accountingCustomerId ?? (await this.findCustomer(this.rows))
-    const customer = accountingCustomerId === null ? { clientId, customerId } : undefined
-    if (!key && this.link) {
-      const wanted = { DocNumber: formatDocNumber(source.number), TxnDate: source.created_date }
-      key = await this.findOurs({ ...wanted, CustomerRef: { value: this.link.customer_id ?? customerId } })
-      if (key && operation === 'delete') return { call: buildRemoveCall(key, deleteMode), customer, link: toLink(key) }
-      if (!key && operation === 'delete') return null
-    }
-    const references = { customerId, itemId, taxCodeId }
-    if (key) {
-      const call = buildUpdateCall(source, references, key)
-      return { call, customer, link: { ...toLink(key), customer_id: customerId } }
-    }
-    const call = buildCreateCall(source, references)
-    return { call, customer, link: { external_id: null, sync_token: null, customer_id: customerId } }
-  }
-
-  private async send(): Promise<void> {
-    const call: InvoiceCall = JSON.parse(this.notice.request_body ?? '')
-    const sent = await this.delivery.connection.adapter.sendInvoice(call, this.notice.request_id ?? '')
-    if (!('expected' in call)) return this.record({ notice: DONE, link: null })
-    const lastError = describeDifference(sent, call.expected)
-    if (lastError === null) {
-      return this.record({ notice: DONE, link: { ...toLink(sent), synced_at: this.delivery.nowMs() } })
-    }
-    // The invoice is there: it is linked, so that the next change of the order corrects it.
-    const attempts = this.notice.attempts + 1
-    await this.record({ notice: { ...CLEARED, state: 'parked', attempts, last_error: lastError }, link: toLink(sent) })
-  }
-
-  /** Does what the table says for a call that failed. */
-  private async recover(error: unknown, operation: Operation): Promise<StepResult> {
-    const { delivery, notice } = this
-    if (!(error instanceof AccountingError)) return this.recoverFromOurs(error)
-    const failure = classify(error.failure)
-    const attempts = notice.attempts + 1
-    const staleAttempts = notice.stale_attempts + Number(failure === 'stale')
-    const lastError = error.message
-    const situation = { operation, attempts, staleAttempts }
-    const decision = decide(failure, { ...situation, nowMs: delivery.nowMs(), random: delivery.random() })
-    switch (decision.action) {
-      case 'done':
-        await this.record({ notice: DONE, link: null })
-        return 'again'
-      case 'retry':
-        await this.record({ notice: { attempts, next_attempt_at: decision.atMs, last_error: lastError } })
-        return 'idle'
-      case 'pause_company':
-        await this.record({
-          notice: { last_error: lastError },
-          connection: { paused_until: decision.untilMs, reason: lastError },
-        })
-        return 'halt'
-      case 'stop_company':
-        await this.record({
-          notice: { last_error: lastError },
-          connection: { stopped_for: delivery.integrationVersion, reason: lastError },
-        })
-        return 'halt'
-      case 'merge':
-        await this.record({
-          notice: { ...CLEARED, state: 'pending', attempts: 0, stale_attempts: staleAttempts, last_error: lastError },
-        })
-        return 'again'
-      case 'adopt':
-        return this.adopt(error)
-      case 'park':
-      case 'dead':
-        await this.giveUp(decision.action === 'park' ? 'parked' : 'dead', error)
-        return 'again'
-    }
-  }
-
-  /** The number is taken: by the invoice of a create whose answer never came, or by another. */
-  private async adopt(duplicate: AccountingError): Promise<StepResult> {
-    try {
-      const call: InvoiceCall = JSON.parse(this.notice.request_body ?? '')
-      const key = call.operation === 'create' ? await this.findOurs(call.body) : null
-      if (key) {
-        const notice = { ...CLEARED, state: 'pending', attempts: 0, last_error: duplicate.message } as const
-        await this.record({ notice, link: toLink(key) })
-      } else {
-        await this.giveUp('parked', duplicate)
+    case 'retry':
+      await record(step, { event: { attempts, next_attempt_at: decision.atMs, last_error } })
+      return 'idle'
+    case 'pause_company':
+      await record(step, { event: { last_error }, connection: { paused_until: decision.untilMs, reason: last_error } })
+      return 'halt'
+    case 'stop_company':
+      await record(step, { event: { last_error }, connection: { stopped_for: version, reason: last_error } })
+      return 'halt'
+    case 'merge':
+      await record(step, { event: { ...UNSENT, stale_attempts, last_error } })
+      return 'again'
+    case 'adopt':
+      try {
+        if (await adopt(step, last_error)) return 'again'
+      } catch (adoptError) {
+        // As an update: this failure cannot be another number that is taken.
+        return recover(step, adoptError, 'update')
       }
-      return 'again'
-    } catch (error) {
-      // As an update: whatever this answer is, it is not another number that is taken.
-      return this.recover(error, 'update')
-    }
   }
+  const state = decision.action === 'dead' ? 'dead' : 'parked'
+  // The customer may be gone there: it is looked up again at the next attempt.
+  const clientId = accountingError?.hasCode('2500') ? step.source?.client.id : undefined
+  const customer = clientId === undefined ? undefined : { clientId, customerId: null }
+  await record(step, { event: { ...NO_REQUEST, state, attempts, last_error }, customer })
+  return 'again'
+}
 
-  private async giveUp(state: 'parked' | 'dead', error: AccountingError): Promise<void> {
-    const attempts = this.notice.attempts + 1
-    const notice = { ...CLEARED, state, attempts, last_error: error.message }
-    // The customer may be gone there: it is looked for again when this is sent again.
-    const isUnknownReference = error.failure.kind === 'answered' && error.failure.codes.includes('2500')
-    const clientId = isUnknownReference ? this.rows?.client.id : undefined
-    await this.record({ notice, customer: clientId === undefined ? undefined : { clientId, customerId: null } })
-  }
+/** A taken number belongs to a create whose response was lost, which is linked then, or to another invoice: false. */
+async function adopt(step: Step, last_error: string): Promise<boolean> {
+  const { body }: { body: InvoiceBody } = JSON.parse(step.event.request_body ?? '')
+  const key = await findOurInvoice(step, body)
+  if (key) await record(step, { event: { ...UNSENT, last_error }, link: toLink(key) })
+  return key !== null
+}
 
-  /** A fault of ours must not be repeated for ever, nor keep the other orders waiting. */
-  private async recoverFromOurs(error: unknown): Promise<StepResult> {
-    const { companyId, nowMs, random } = this.delivery
-    const { order_id: orderId, id } = this.notice
-    log('accounting_failed', { company_id: companyId, order_id: orderId, notice_id: id, error: nameOf(error) })
-    const attempts = this.notice.attempts + 1
-    const situation = { operation: 'update', attempts, staleAttempts: 0 } as const
-    const decision = decide('transient', { ...situation, nowMs: nowMs(), random: random() })
-    const notice =
-      decision.action === 'retry' ? { next_attempt_at: decision.atMs } : { ...CLEARED, state: 'dead' as const }
-    await this.record({ notice: { ...notice, attempts, last_error: OWN_FAILURE } })
-    return 'idle'
-  }
+async function findOurInvoice({ delivery }: Step, wanted: InvoiceIdentity): Promise<InvoiceKey | null> {
+  const found = await delivery.connection.adapter.findInvoices(wanted.DocNumber ?? '')
+  return found.find((invoice) => isOurInvoice(invoice, wanted)) ?? null
+}
 
-  private findCustomer({ client }: InvoiceRows): Promise<string> {
-    const displayName = toDisplayName(client.company_name) || `Client ${client.id}`
-    const customer = { displayName, email: client.email }
-    return this.delivery.connection.adapter.findOrCreateCustomer(customer, crypto.randomUUID())
-  }
-
-  private async findOurs(wanted: Parameters<typeof isOurInvoice>[1]): Promise<InvoiceKey | null> {
-    const found = await this.delivery.connection.adapter.findInvoices(wanted.DocNumber ?? '')
-    const ours = found.find((invoice) => isOurInvoice(invoice, wanted))
-    return ours ? { Id: ours.Id, SyncToken: ours.SyncToken } : null
-  }
-
-  private record(effects: Effects): Promise<void> {
-    const { db, companyId, nowMs } = this.delivery
-    return recordStep(db, companyId, this.notice, effects, nowMs())
-  }
+function record({ delivery, event }: Step, changes: StepChanges): Promise<void> {
+  return recordStep(delivery, event, changes, Date.now())
 }
 
 function getRemote(link: LinkRow | null): Remote {
@@ -263,15 +201,7 @@ function getRemote(link: LinkRow | null): Remote {
   return link.external_id === null ? 'unknown' : 'linked'
 }
 
-function toNotice({ id, operation, state }: NoticeRow): Notice[] {
-  return state === 'done' ? [] : [{ id, operation, state }]
-}
-
-function toOperation({ operation }: InvoiceCall): Operation {
-  return operation === 'void' ? 'delete' : operation
-}
-
-function toKey(link: LinkRow | null): InvoiceKey | null {
+function getKey(link: LinkRow | null): InvoiceKey | null {
   return link?.external_id && link.sync_token !== null ? { Id: link.external_id, SyncToken: link.sync_token } : null
 }
 
@@ -279,6 +209,7 @@ function toLink({ Id, SyncToken }: InvoiceKey) {
   return { external_id: Id, sync_token: SyncToken }
 }
 
-function nameOf(error: unknown): string {
+/** What may be logged of an error: its message may hold values. */
+export function nameOf(error: unknown): string {
   return error instanceof Error ? error.name : typeof error
 }

@@ -1,42 +1,46 @@
 import { DurableObject } from 'cloudflare:workers'
-import { type Database, databaseFor } from '../db/client.ts'
+import { type CompanyContext, databaseFor } from '../db/client.ts'
+import { listDueCompanies, optimizeDaily, removeExpiredRows } from '../db/sweep.ts'
 import type { Env } from '../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log } from '../http/log.ts'
-import { type Connection, openConnection, versionOf } from './connection.ts'
-import { deliverNext } from './deliver-order.ts'
-import { type IntegrationRow, loadQueue, loadStanding, type Standing } from './queries.ts'
-import { getOpenTime, getRetryDelay } from './wake-time.ts'
+import { type Connection, openConnection } from './connection.ts'
+import { deliverNext, nameOf } from './deliver-order.ts'
+import { loadCompanyState, loadQueue } from './queries.ts'
 
-/** One run looks at so many orders and begins none after so long; then it goes on in a run of its own. */
+/** One run delivers at most so many orders and starts no step after so long; a run of its own continues. */
 const ORDERS_PER_RUN = 20
 const RUN_MS = 60_000
 
-/** More than the stale tries of one notice, and little enough that other orders come in between. */
+/** More than the stale attempts of one event, and few enough that other orders come in between. */
 const STEPS_PER_ORDER = 8
 
-/** Runs in a row that failed, and when the next may begin. */
+/** A failed run is repeated after 30 s, doubled for each failure in a row. */
+const FIRST_RETRY_MS = 30_000
+const MAX_RETRY_MS = 3_600_000
+
+/** Runs in a row that failed, and when the next may start. */
 interface Retry {
   failures: number
   at: number
 }
 
 /**
- * Tells the accounting system of one company what its orders became; the object's name is the company's id.
+ * Delivers one company's events to its accounting system; the object's name is the company's id.
  *
- * Being the only one is what keeps the order of an invoice's changes and refreshes tokens once. Everything that must
- * survive is in the company's database; the object has only its alarm, the company's id and how its last runs failed.
+ * Being the only one, it keeps the changes of an invoice in order and refreshes tokens once. Everything durable is in the
+ * company's database; the object stores only its alarm, the company's id and how its last runs failed.
  */
 export class AccountingDelivery extends DurableObject<Env> {
   private connection: Connection | null = null
 
-  /** Begins as soon as possible, after the run that is under way, but not before a failed run is to be repeated. */
+  /** Schedules a run as soon as possible: after the present one, and not before a failed run is to be repeated. */
   async start(companyId: number): Promise<void> {
     this.ctx.storage.kv.put('company', companyId)
-    await this.wakeAt(Math.max(Date.now(), this.ctx.storage.kv.get<Retry>('retry')?.at ?? 0))
+    await this.schedule(Math.max(Date.now(), this.ctx.storage.kv.get<Retry>('retry')?.at ?? 0))
   }
 
-  /** Never throws: a run that failed is followed by another, later after each that fails. */
+  /** Never throws: a failed run is repeated with a backoff. */
   override async alarm(): Promise<void> {
     const { kv } = this.ctx.storage
     const companyId = kv.get<number>('company')
@@ -44,38 +48,28 @@ export class AccountingDelivery extends DurableObject<Env> {
     const failures = kv.get<Retry>('retry')?.failures ?? 0
     let at: number | null
     try {
-      at = await this.run(companyId)
+      at = await this.run({ companyId, db: databaseFor(this.env.DB, companyId) })
       if (failures > 0) kv.delete('retry')
     } catch (error) {
-      log('accounting_failed', { company_id: companyId, error: error instanceof Error ? error.name : typeof error })
-      at = Date.now() + getRetryDelay(failures + 1)
+      log('accounting_failed', { company_id: companyId, error: nameOf(error) })
+      at = Date.now() + Math.min(FIRST_RETRY_MS * 2 ** failures, MAX_RETRY_MS)
       kv.put<Retry>('retry', { failures: failures + 1, at })
     }
-    if (at !== null) await this.wakeAt(at)
+    if (at !== null) await this.schedule(at)
   }
 
-  /** @returns when there is more to do; null when nothing is, as long as nobody calls */
-  private async run(companyId: number): Promise<number | null> {
+  /** @returns when to run again; null for not before {@link start} */
+  private async run(context: CompanyContext): Promise<number | null> {
     const endMs = Date.now() + RUN_MS
-    const db = databaseFor(this.env.DB, companyId)
-    const standing = await loadStanding(db, companyId)
-    const { integration } = standing
-    const openAt = getOpenTime(standing)
-    if (!integration || openAt === null) return null
-    if (openAt > Date.now()) return openAt
-    const { orderIds, nextAttemptAt } = await loadQueue(db, companyId, Date.now(), ORDERS_PER_RUN)
-    if (orderIds.length === 0) return nextAttemptAt
-
-    const connection = await this.open(integration, standing)
-    if (!connection) return null
-    const delivery = {
-      db,
-      companyId,
-      connection,
-      integrationVersion: integration.updated_at,
-      nowMs: () => Date.now(),
-      random: () => Math.random(),
+    const { integration, connectionRow, orderIds, at } = await findDue(context, ORDERS_PER_RUN)
+    if (!integration || orderIds.length === 0) return at
+    // Reused unless the integration was changed: it may hold tokens that are not stored yet.
+    if (this.connection?.version !== integration.updated_at) {
+      this.connection = await openConnection(context, this.env.CREDENTIALS_KEY, integration, connectionRow)
     }
+    if (!this.connection) return null
+
+    const delivery = { ...context, connection: this.connection }
     orders: for (const orderId of orderIds) {
       for (let step = 0; step < STEPS_PER_ORDER && Date.now() < endMs; step++) {
         const result = await deliverNext(delivery, orderId)
@@ -83,38 +77,42 @@ export class AccountingDelivery extends DurableObject<Env> {
         if (result === 'idle') break
       }
     }
-    return this.findNext(db, companyId)
+    return (await findDue(context, 1)).at
   }
 
-  private async findNext(db: Database, companyId: number): Promise<number | null> {
-    const openAt = getOpenTime(await loadStanding(db, companyId))
-    if (openAt === null || openAt > Date.now()) return openAt
-    const { orderIds, nextAttemptAt } = await loadQueue(db, companyId, Date.now(), 1)
-    return orderIds.length > 0 ? Date.now() : nextAttemptAt
-  }
-
-  /** The connection of before, unless the integration was changed: it may hold tokens that are not stored yet. */
-  private async open(integration: IntegrationRow, { connection }: Standing): Promise<Connection | null> {
-    if (this.connection?.version !== versionOf(integration)) {
-      const { DB, CREDENTIALS_KEY } = this.env
-      const db = databaseFor(DB, integration.company_id)
-      this.connection = await openConnection(db, CREDENTIALS_KEY, integration, connection)
-    }
-    return this.connection
-  }
-
-  private async wakeAt(at: number): Promise<void> {
+  private async schedule(at: number): Promise<void> {
     const planned = await this.ctx.storage.getAlarm()
     if (planned === null || at < planned) await this.ctx.storage.setAlarm(at)
   }
 }
 
-/** Has the company's notices delivered soon. A call that is lost is made up for by the sweep. */
+/** At most `limit` orders to deliver now, and when to look again (null: not before somebody changes the company). */
+async function findDue(context: CompanyContext, limit: number) {
+  const { isSuspended, integration, connectionRow } = await loadCompanyState(context)
+  const waiting = { integration, connectionRow, orderIds: [] }
+  if (isSuspended || !integration || connectionRow?.stopped_for === integration.updated_at) {
+    return { ...waiting, at: null }
+  }
+  if (connectionRow && connectionRow.paused_until > Date.now()) return { ...waiting, at: connectionRow.paused_until }
+  const { orderIds, nextAttemptAt } = await loadQueue(context, Date.now(), limit)
+  return { integration, connectionRow, orderIds, at: orderIds.length > 0 ? Date.now() : nextAttemptAt }
+}
+
+/** Starts the delivery of the company's events. A call that is lost is repeated by the sweep. */
 export async function startDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, companyId: number): Promise<void> {
   try {
     const { ACCOUNTING_DELIVERY: objects } = env
     await withDeadline(objects.get(objects.idFromName(String(companyId))).start(companyId), BUDGET_MS.afterwards)
   } catch (error) {
-    log('accounting_wake_failed', { company_id: companyId, error: error instanceof Error ? error.name : typeof error })
+    log('accounting_start_failed', { company_id: companyId, error: nameOf(error) })
   }
+}
+
+/** What the cron trigger runs: starts overdue deliveries, removes expired rows and renews statistics. */
+export async function sweep(env: Env, nowMs: number): Promise<void> {
+  const companyIds = await listDueCompanies(env.DB, nowMs)
+  await Promise.all(companyIds.map((companyId) => startDelivery(env, companyId)))
+  await removeExpiredRows(env.DB, nowMs)
+  await optimizeDaily(env.DB, nowMs)
+  log('sweep', { started: companyIds.length })
 }

@@ -1,71 +1,17 @@
-import { cleanLine, cleanProse, formatDocNumber } from './wire-text.ts'
+import type { clients, invoiceItems, invoices, orders, taxes } from '../db/schema.ts'
+import { computeTotals, fromCents, lineTotal, type Totals } from '../orders/totals.ts'
 
-/** An order with its default invoice, as the accounting system is to see it. Money is in integer cents. */
+/** The rows that an order's invoice is made from. */
 export interface InvoiceSource {
-  /** The invoice number, unique in the company. */
-  number: string
-  title: string
-  description: string | null
-  /** `YYYY-MM-DD` */
-  created_date: string
-  /** Stored as passed; only a date or a date-time is told. */
-  deadline: string | null
-  client: { company_name: string; email: string | null }
-  /** Null: nothing is taxed, since there is no tax, or the order is exempt. */
-  tax: {
-    /** The accounting system's tax code for it, where one is set. */
-    code_id: string | null
-  } | null
-  discount: {
-    /** Percent, or an amount in the company's currency (not cents). */
-    amount: number
-    amount_type: 'percentage' | 'fixed_amount'
-    type: 'before_tax' | 'after_tax'
-  } | null
+  project: Pick<typeof orders.$inferSelect, 'title' | 'description' | 'created_date' | 'deadline'>
+  invoice: Pick<
+    typeof invoices.$inferSelect,
+    'number' | 'due_date' | 'tax_exempt' | 'discount_hundredths' | 'discount_amount_type' | 'discount_type'
+  >
+  tax: Pick<typeof taxes.$inferSelect, 'rate' | 'accounting_tax_code_id'> | null
+  client: Pick<typeof clients.$inferSelect, 'id' | 'company_name' | 'email' | 'accounting_customer_id'>
   /** Lines that are not deleted, in their order. */
-  lines: InvoiceSourceLine[]
-  totals: { subtotal: number; discount_total: number; tax_total: number; total: number }
-}
-
-export interface InvoiceSourceLine {
-  title: string | null
-  description: string | null
-  /** May be a fraction. */
-  quantity: number
-  unit_price_cents: number
-  /** Quantity times price, rounded half up. */
-  total_cents: number
-  taxable: boolean
-}
-
-interface SalesLine {
-  DetailType: 'SalesItemLineDetail'
-  Amount: number
-  Description?: string
-  SalesItemLineDetail: {
-    ItemRef: { value: string }
-    Qty: number
-    UnitPrice: number
-    TaxCodeRef: { value: 'TAX' | 'NON' }
-  }
-}
-
-type DiscountLine =
-  | {
-      DetailType: 'DiscountLineDetail'
-      DiscountLineDetail: { PercentBased: true; DiscountPercent: number }
-    }
-  | { DetailType: 'DiscountLineDetail'; Amount: number; DiscountLineDetail: { PercentBased: false } }
-
-/** The fields that follow the order. A sparse update sends all of them, so that a value that was cleared is cleared. */
-interface ChangingFields {
-  CustomerRef: { value: string }
-  Line: (SalesLine | DiscountLine)[]
-  TxnTaxDetail: { TotalTax: number; TxnTaxCodeRef?: { value: string } }
-  /** Sent with a discount line: whether the tax is on what the discount leaves (true) or on the whole (false). */
-  ApplyTaxAfterDiscount?: boolean
-  PrivateNote?: string
-  DueDate?: string | null
+  items: Pick<typeof invoiceItems.$inferSelect, 'title' | 'description' | 'quantity' | 'unit_price_cents' | 'taxable'>[]
 }
 
 export interface InvoiceKey {
@@ -73,72 +19,67 @@ export interface InvoiceKey {
   SyncToken: string
 }
 
-export type InvoiceBody = ChangingFields & { DocNumber: string; TxnDate: string }
-export type InvoiceUpdate = ChangingFields & InvoiceKey & { sparse: true }
+type InvoiceFields = ReturnType<typeof buildFields>
+type Numbered = { DocNumber: string; TxnDate: string; PrivateNote?: string; DueDate?: string }
+export type InvoiceBody = Omit<InvoiceFields, 'PrivateNote' | 'DueDate'> & Numbered
+export type InvoiceUpdate = InvoiceFields & InvoiceKey & { sparse: true }
 
-/** What the accounting system must come to, in cents. */
-export interface ExpectedTotals {
-  total: number
-  tax: number
-}
-
-/** One change of an invoice. Plain JSON: the outbox stores it before the first try and repeats it unchanged. */
+/** One change of an invoice. Plain JSON: the outbox stores it before the first attempt and repeats it unchanged. */
 export type InvoiceCall =
   | { operation: 'create'; body: InvoiceBody; expected: ExpectedTotals }
   | { operation: 'update'; body: InvoiceUpdate; expected: ExpectedTotals }
   | { operation: 'void' | 'delete'; body: InvoiceKey }
 
+/** What the accounting system must compute, in cents. */
+type ExpectedTotals = Pick<Totals, 'total' | 'tax'>
+
+/** What it did compute, in currency units; null where its response has none. */
+export interface InvoiceAmounts {
+  total: number | null
+  tax: number | null
+}
+
 /** Ids at the accounting system. */
 export interface InvoiceReferences {
   customerId: string
-  /** The item that every line is booked on. */
+  /** The item of every line. */
   itemId: string
-  /** The tax code of taxes that have none of their own; null: none is sent for them. */
+  /** The tax code of taxes without one of their own; null: none is sent for them. */
   taxCodeId: string | null
 }
 
-/** The call that makes the order's invoice. */
-export function buildCreateCall(order: InvoiceSource, references: InvoiceReferences): InvoiceCall {
+/** The call that creates the order's invoice. */
+export function buildCreateCall(source: InvoiceSource, references: InvoiceReferences): InvoiceCall {
+  const totals = getTotals(source)
+  const { PrivateNote, DueDate, ...fields } = buildFields(source, totals, references)
   const body: InvoiceBody = {
-    DocNumber: formatDocNumber(order.number),
-    TxnDate: order.created_date,
-    ...buildAmounts(order, references),
+    DocNumber: formatDocNumber(source.invoice.number),
+    TxnDate: source.project.created_date,
+    ...fields,
+    ...(PrivateNote ? { PrivateNote } : {}),
+    ...(DueDate ? { DueDate } : {}),
   }
-  const dueDate = readDate(order.deadline)
-  if (order.description) body.PrivateNote = cleanProse(order.description)
-  if (dueDate) body.DueDate = dueDate
-  return { operation: 'create', body, expected: getExpectedTotals(order) }
+  return { operation: 'create', body, expected: { total: totals.total, tax: totals.tax } }
 }
 
-/** The call that makes an existing invoice follow the order, leaving alone every field that is not ours. */
-export function buildUpdateCall(order: InvoiceSource, references: InvoiceReferences, key: InvoiceKey): InvoiceCall {
-  return {
-    operation: 'update',
-    body: {
-      Id: key.Id,
-      SyncToken: key.SyncToken,
-      sparse: true,
-      ...buildAmounts(order, references),
-      PrivateNote: cleanProse(order.description ?? ''),
-      DueDate: readDate(order.deadline),
-    },
-    expected: getExpectedTotals(order),
-  }
+/** The call that makes an existing invoice follow the order and leaves every field that is not ours as it is. */
+export function buildUpdateCall(source: InvoiceSource, references: InvoiceReferences, key: InvoiceKey): InvoiceCall {
+  const totals = getTotals(source)
+  const { Id, SyncToken } = key
+  const body: InvoiceUpdate = { Id, SyncToken, sparse: true, ...buildFields(source, totals, references) }
+  return { operation: 'update', body, expected: { total: totals.total, tax: totals.tax } }
 }
 
-/** The call that takes the invoice out of the books: `void` keeps it for the audit trail, `delete` does not. */
+/** The call that removes the invoice: `void` leaves it in the audit trail, `delete` does not. */
 export function buildRemoveCall(key: InvoiceKey, mode: 'void' | 'delete'): InvoiceCall {
   return { operation: mode, body: { Id: key.Id, SyncToken: key.SyncToken } }
 }
 
 /**
- * What is wrong with the amounts that the accounting system came to; null where they are ours within a cent, which its
- * own rounding may differ by.
+ * Describes how the amounts that the accounting system computed differ from ours; null where they agree within a cent,
+ * the most that its own rounding may differ by.
  */
-export function describeDifference(
-  { total, tax }: { total: number | null; tax: number | null },
-  expected: ExpectedTotals,
-): string | null {
+export function describeDifference({ total, tax }: InvoiceAmounts, expected: ExpectedTotals): string | null {
   if (total === null) return `The accounting system gave no total, the order has ${formatCents(expected.total)}.`
   if (differs(total, expected.total)) {
     return `The accounting system says ${total.toFixed(2)}, the order ${formatCents(expected.total)}.`
@@ -152,109 +93,142 @@ function differs(amount: number, cents: number): boolean {
 }
 
 function formatCents(cents: number): string {
-  return toAmount(cents).toFixed(2)
+  return fromCents(cents).toFixed(2)
 }
 
-function getExpectedTotals({ totals }: InvoiceSource): ExpectedTotals {
-  return { total: totals.total, tax: totals.tax_total }
+function getTotals({ items, invoice, tax }: InvoiceSource): Totals {
+  return computeTotals(items, { ...invoice, taxRate: tax?.rate ?? null }, [])
 }
 
-function buildAmounts(order: InvoiceSource, references: InvoiceReferences) {
-  const { tax, totals, discount } = order
-  const lines = order.lines.map((line) => buildSalesLine(line, references.itemId, tax !== null))
+/** The fields that follow the order. A sparse update sends all of them, so that a cleared value is cleared there too. */
+function buildFields(source: InvoiceSource, totals: Totals, { customerId, itemId, taxCodeId }: InvoiceReferences) {
+  const { project, invoice, items } = source
+  const tax = source.tax && source.tax.rate > 0 && !invoice.tax_exempt ? source.tax : null
   // An invoice must have a line, and an order may have none yet.
-  if (lines.length === 0) lines.push(makeSalesLine(references.itemId, cleanLine(order.title), 1, 0, 0, 'NON'))
-  const discountLine = buildDiscountLine(order)
-  const taxCodeId = tax && (tax.code_id ?? references.taxCodeId)
+  const placeholder = { title: project.title, description: null, quantity: 1, unit_price_cents: 0, taxable: false }
+  const lines = items.length > 0 ? items : [placeholder]
+  const discountLine = buildDiscountLine(invoice, totals)
+  const taxCode = tax && (tax.accounting_tax_code_id ?? taxCodeId)
   return {
-    CustomerRef: { value: references.customerId },
-    Line: discountLine ? [...lines, discountLine] : lines,
+    CustomerRef: { value: customerId },
+    Line: [...lines.map((line) => buildSalesLine(line, itemId, tax !== null)), ...(discountLine ? [discountLine] : [])],
     TxnTaxDetail: {
-      TotalTax: toAmount(totals.tax_total),
-      ...(taxCodeId === null ? {} : { TxnTaxCodeRef: { value: taxCodeId } }),
+      TotalTax: fromCents(totals.tax),
+      ...(taxCode === null ? {} : { TxnTaxCodeRef: { value: taxCode } }),
     },
-    ...(discountLine && discount ? { ApplyTaxAfterDiscount: discount.type === 'before_tax' } : {}),
+    // True: the tax is on what the discount leaves; false: on the whole.
+    ...(discountLine ? { ApplyTaxAfterDiscount: invoice.discount_type === 'before_tax' } : {}),
+    PrivateNote: cleanProse(project.description ?? ''),
+    DueDate: readDate(project.deadline ?? invoice.due_date),
   }
 }
 
-function buildSalesLine(line: InvoiceSourceLine, itemId: string, isTaxed: boolean): SalesLine {
-  const taxCode = line.taxable && isTaxed ? 'TAX' : 'NON'
-  const { quantity, unit_price_cents: priceCents, total_cents: totalCents } = line
-  const text = [cleanLine(line.title ?? ''), line.description].filter(Boolean).join('\n')
-  if (isExactProduct(quantity, priceCents, totalCents)) {
-    return makeSalesLine(itemId, text, quantity, priceCents, totalCents, taxCode)
-  }
-  // The rounded total of a broken quantity is no exact product: the total becomes one unit, and the text tells the rest.
-  const counted = `${quantity} × ${(priceCents / 100).toFixed(2)}`
-  return makeSalesLine(itemId, text ? `${counted}\n${text}` : counted, 1, totalCents, totalCents, taxCode)
-}
-
-function makeSalesLine(
-  itemId: string,
-  description: string,
-  quantity: number,
-  priceCents: number,
-  totalCents: number,
-  taxCode: 'TAX' | 'NON',
-): SalesLine {
+function buildSalesLine(item: InvoiceSource['items'][number], itemId: string, isTaxed: boolean) {
+  const { title, description, quantity, unit_price_cents: priceCents } = item
+  const totalCents = lineTotal(item)
+  const texts = [cleanLine(title ?? ''), description]
+  // A rounded total is refused as a product: it becomes the price of one unit, and the text says how it was computed.
+  const isExact = isExactProduct(quantity, priceCents, totalCents)
+  if (!isExact) texts.unshift(`${quantity} × ${formatCents(priceCents)}`)
+  const text = texts.filter(Boolean).join('\n')
   return {
-    DetailType: 'SalesItemLineDetail',
-    Amount: toAmount(totalCents),
-    ...(description ? { Description: cleanProse(description) } : {}),
+    DetailType: 'SalesItemLineDetail' as const,
+    Amount: fromCents(totalCents),
+    ...(text ? { Description: cleanProse(text) } : {}),
     SalesItemLineDetail: {
       ItemRef: { value: itemId },
-      Qty: quantity,
-      UnitPrice: toAmount(priceCents),
-      TaxCodeRef: { value: taxCode },
+      Qty: isExact ? quantity : 1,
+      UnitPrice: fromCents(isExact ? priceCents : totalCents),
+      TaxCodeRef: { value: item.taxable && isTaxed ? 'TAX' : 'NON' },
     },
   }
+}
+
+/** Whether the product is the total to the last digit. Quantities count to 4 decimals, as in `lineTotal`. */
+function isExactProduct(quantity: number, priceCents: number, totalCents: number): boolean {
+  const scaled = Math.round(quantity * 10_000)
+  return scaled / 10_000 === quantity && BigInt(scaled) * BigInt(priceCents) === BigInt(totalCents) * 10_000n
 }
 
 /**
- * A percentage is told as such only where the other side, which takes it of the subtotal, comes to our amount. A
- * percentage after tax, or a discount cut to what there is to pay, is told as its amount.
+ * A percentage is sent as such only where the accounting system, which takes it of the subtotal, computes our amount. A
+ * percentage after tax, or a discount cut to the amount due, is sent as its amount.
  */
-function buildDiscountLine({ discount, totals }: InvoiceSource): DiscountLine | null {
-  if (!discount || totals.discount_total === 0) return null
-  const { amount, amount_type: kind } = discount
-  if (kind === 'percentage' && getPercentOf(amount, totals.subtotal) === totals.discount_total) {
-    return { DetailType: 'DiscountLineDetail', DiscountLineDetail: { PercentBased: true, DiscountPercent: amount } }
+function buildDiscountLine(invoice: InvoiceSource['invoice'], { subtotal, discount }: Totals) {
+  if (discount === 0) return null
+  const ofSubtotal = lineTotal({ quantity: invoice.discount_hundredths / 10_000, unit_price_cents: subtotal })
+  if (invoice.discount_amount_type === 'percentage' && ofSubtotal === discount) {
+    const DiscountPercent = fromCents(invoice.discount_hundredths)
+    return { DetailType: 'DiscountLineDetail', DiscountLineDetail: { PercentBased: true, DiscountPercent } } as const
   }
-  const cents = totals.discount_total
-  return { DetailType: 'DiscountLineDetail', Amount: toAmount(cents), DiscountLineDetail: { PercentBased: false } }
+  const Amount = fromCents(discount)
+  return { DetailType: 'DiscountLineDetail', Amount, DiscountLineDetail: { PercentBased: false } } as const
 }
 
-function toAmount(cents: number): number {
-  return cents / 100
-}
-
-/** A finite number as `digits / scale`, as it is written in decimal, so that 0.1 is a tenth. */
-function readDecimal(value: number): { digits: bigint; scale: bigint } {
-  const [, sign = '', whole = '0', fraction = '', exponent = '0'] =
-    /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(String(value)) ?? []
-  const places = fraction.length - Number(exponent)
-  const digits = BigInt(`${sign}${whole}${fraction}`) * 10n ** BigInt(Math.max(-places, 0))
-  return { digits, scale: 10n ** BigInt(Math.max(places, 0)) }
-}
-
-function isExactProduct(quantity: number, priceCents: number, totalCents: number): boolean {
-  const { digits, scale } = readDecimal(quantity)
-  return digits * BigInt(priceCents) === BigInt(totalCents) * scale
-}
-
-/** Cents, rounded half up. */
-function getPercentOf(percent: number, cents: number): number {
-  const { digits, scale } = readDecimal(percent)
-  const divisor = scale * 200n
-  const shifted = digits * BigInt(cents) * 2n + scale * 100n
-  const rest = ((shifted % divisor) + divisor) % divisor
-  return Number((shifted - rest) / divisor)
-}
-
-/** The date of a date or date-time that exists in the calendar, else null: anything else would be refused as a whole. */
+/** The date of a date or date-time that exists in the calendar, else null: a wrong date has the whole call refused. */
 function readDate(text: string | null): string | null {
   const date = /^(\d{4}-\d{2}-\d{2})(?:$|T)/.exec(text?.trim() ?? '')?.[1]
   if (!date) return null
   const time = new Date(`${date}T00:00:00Z`)
   return !Number.isNaN(time.getTime()) && time.toISOString().startsWith(date) ? date : null
+}
+
+/*
+ * Texts as the accounting system accepts them. Its reference gives these limits in characters; it refuses a colon, a
+ * tab and a line break in a display name (2040).
+ */
+const MAX_NAME = 500
+const MAX_NUMBER = 21
+const MAX_TEXT = 4_000
+const MAX_EMAIL = 100
+/** The names tried for one customer: the plain one, `(customer)`, `(customer 2)` and so on. */
+const NAMES_PER_CUSTOMER = 21
+
+/** Cuts to `max` UTF-16 code units, never through the middle of a surrogate pair. */
+function cut(text: string, max: number): string {
+  if (text.length <= max) return text
+  const start = text.slice(0, max)
+  return /[\uD800-\uDBFF]$/.test(start) ? start.slice(0, -1) : start
+}
+
+/** A text of one line: each run of white space and control characters becomes one space. */
+export function cleanLine(text: string): string {
+  return text
+    .toWellFormed()
+    .replaceAll(/[\p{Cc}\s]+/gu, ' ')
+    .trim()
+}
+
+/** A text of at most 4,000 characters: line breaks and tabs stay, other control characters become spaces. */
+export function cleanProse(text: string): string {
+  const lines = text.toWellFormed().replaceAll(/\r\n?/g, '\n')
+  return cut(lines.replaceAll(/[^\P{Cc}\n\t]/gu, ' '), MAX_TEXT)
+}
+
+/** At most 21 characters: the end of a longer number, where rising numbers differ. */
+export function formatDocNumber(number: string): string {
+  const end = cleanLine(number).slice(-MAX_NUMBER)
+  return /^[\uDC00-\uDFFF]/.test(end) ? end.slice(1) : end
+}
+
+/** Null for an address that the accounting system would refuse. */
+export function formatEmail(email: string | null): string | null {
+  return email !== null && email.length <= MAX_EMAIL && email === cleanLine(email) ? email : null
+}
+
+/** A client's name as a customer may have it; empty when nothing is left of it. */
+export function toDisplayName(name: string): string {
+  return cut(cleanLine(name.replaceAll(':', ' - ')), MAX_NAME).trim()
+}
+
+/**
+ * The names to try for a customer, in order: the plain one may belong to a vendor, an employee or an inactive customer,
+ * since all of them share one namespace.
+ */
+export function listDisplayNames(displayName: string): string[] {
+  return Array.from({ length: NAMES_PER_CUSTOMER }, (_, index) => {
+    if (index === 0) return displayName
+    const suffix = index === 1 ? ' (customer)' : ` (customer ${index})`
+    return `${cut(displayName, MAX_NAME - suffix.length).trimEnd()}${suffix}`
+  })
 }

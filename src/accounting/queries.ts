@@ -1,5 +1,5 @@
 import { and, asc, desc, eq, getTableColumns, isNotNull, type SQL, sql } from 'drizzle-orm'
-import { type Database, orm } from '../db/client.ts'
+import { type CompanyContext, orm } from '../db/client.ts'
 import { jsonRow } from '../db/columns.ts'
 import {
   accountingConnections,
@@ -13,8 +13,12 @@ import {
   orders,
   taxes,
 } from '../db/schema.ts'
+import type { OpenEvent } from './decisions.ts'
+import type { InvoiceSource } from './invoice-payload.ts'
 
-export type NoticeRow = typeof accountingOutbox.$inferSelect
+type OutboxRow = typeof accountingOutbox.$inferSelect
+/** A row of the outbox that is not done. */
+export type EventRow = OutboxRow & OpenEvent
 export type LinkRow = typeof accountingLinks.$inferSelect
 export type ConnectionRow = typeof accountingConnections.$inferSelect
 /** As stored: the credentials are encrypted. */
@@ -24,123 +28,79 @@ export type IntegrationRow = typeof integrations.$inferSelect
 const IS_OPEN = sql`state IN ('pending', 'sent')`
 const IS_NOT_DONE = sql`state <> 'done'`
 
-/** How a company stands with its accounting system. */
-export interface Standing {
-  isSuspended: boolean
-  /** Null where it is missing or switched off: the notices stay. */
-  integration: IntegrationRow | null
-  connection: ConnectionRow | null
-}
-
-export async function loadStanding(db: Database, companyId: number): Promise<Standing> {
-  const [[company], [integration], [connection]] = await db.read([
+/** Loads what decides whether a company's events may be delivered. Without an enabled integration the events stay. */
+export async function loadCompanyState({ companyId, db }: CompanyContext) {
+  const [[company], [integration = null], [connectionRow = null]] = await db.read([
     orm.select({ suspended: companies.suspended }).from(companies).where(eq(companies.id, companyId)),
     orm
       .select()
       .from(integrations)
       .where(
-        and(
-          eq(integrations.company_id, companyId),
-          eq(integrations.kind, 'accounting_sync'),
-          sql`${integrations.enabled} = 1`,
-        ),
+        sql`${integrations.company_id} = ${companyId} AND ${integrations.kind} = 'accounting_sync'
+          AND ${integrations.enabled} = 1`,
       ),
     orm.select().from(accountingConnections).where(eq(accountingConnections.company_id, companyId)),
   ])
-  return {
-    isSuspended: company?.suspended ?? true,
-    integration: integration ?? null,
-    connection: connection ?? null,
-  }
+  return { isSuspended: company?.suspended ?? true, integration, connectionRow }
 }
 
-/** Several notices of one order may be due: so many are read to find one order. */
-const NOTICES_PER_ORDER = 5
-
-export interface Queue {
-  /** Orders that may be delivered now, the one that waits longest first. */
-  orderIds: number[]
-  /** When the next notice becomes due; null when nothing else is open. */
-  nextAttemptAt: number | null
-}
+/** Rows read to find one order, since several events of one order may be due. */
+const EVENTS_PER_ORDER = 5
 
 /**
- * Reads from the index of open notices alone, and no more rows than it needs: a long queue costs what a short one does.
+ * Finds at most `limit` orders that may be delivered now, the one that waits longest first. Reads the index of open
+ * events only, and no more rows than it needs: a long queue costs as much as a short one.
  *
- * @param limit how many orders at most
+ * @returns with `nextAttemptAt`, when the next event becomes due; null when there is none
  */
-export async function loadQueue(db: Database, companyId: number, nowMs: number, limit: number): Promise<Queue> {
-  const isOfCompany = sql`company_id = ${companyId} AND ${IS_OPEN}`
-  const inTurn = sql`next_attempt_at, id`
+export async function loadQueue({ companyId, db }: CompanyContext, nowMs: number, limit: number) {
+  const openEvents = (isInTime: SQL) =>
+    orm
+      .select({ orderId: accountingOutbox.order_id, at: accountingOutbox.next_attempt_at })
+      .from(accountingOutbox)
+      .where(sql`company_id = ${companyId} AND ${IS_OPEN} AND ${isInTime}`)
+      .orderBy(sql`next_attempt_at, id`)
   const [due, [next]] = await db.read([
-    orm
-      .select({ orderId: accountingOutbox.order_id })
-      .from(accountingOutbox)
-      .where(sql`${isOfCompany} AND next_attempt_at <= ${nowMs}`)
-      .orderBy(inTurn)
-      .limit(limit * NOTICES_PER_ORDER),
-    orm
-      .select({ at: accountingOutbox.next_attempt_at })
-      .from(accountingOutbox)
-      .where(sql`${isOfCompany} AND next_attempt_at > ${nowMs}`)
-      .orderBy(inTurn)
-      .limit(1),
+    openEvents(sql`next_attempt_at <= ${nowMs}`).limit(limit * EVENTS_PER_ORDER),
+    openEvents(sql`next_attempt_at > ${nowMs}`).limit(1),
   ])
   const orderIds = [...new Set(due.map((row) => row.orderId))].slice(0, limit)
   return { orderIds, nextAttemptAt: next?.at ?? null }
 }
 
-/** The rows of an order's invoice as it is now. */
-export interface InvoiceRows {
-  project: typeof orders.$inferSelect
-  invoice: typeof invoices.$inferSelect
-  client: typeof clients.$inferSelect
-  tax: typeof taxes.$inferSelect | null
-  items: (typeof invoiceItems.$inferSelect)[]
-}
-
-export interface OrderToTell {
-  /** Those that are not done, oldest first. */
-  notices: NoticeRow[]
-  link: LinkRow | null
-  /** Null where the order has no invoice. */
-  rows: InvoiceRows | null
-}
-
-/** Updates of one order that one statement covers, and notices that are read of an order then. */
-const COVERED_AT_ONCE = 2_000
-const NOTICES_READ = 50
+/** Updates of one order that one statement covers, and events that are read of an order then. */
+const COVER_LIMIT = 2_000
+const EVENT_LIMIT = 50
 
 /**
- * All in one transaction, so that the order is at least as new as the notices. Before that, updates that were never sent
- * are covered by the first notice that was not, as in `planOrder`: an order that was changed thousands of times while
- * nothing could be delivered is read as any other.
+ * Loads the order's events that are not done, oldest first, its link and the rows of its invoice (null where it has
+ * none): in one transaction, so that the order is at least as new as the events.
+ *
+ * Before that, updates that were never sent are covered by the first unsent event, as in `planOrder`: an order that was
+ * changed thousands of times while nothing could be delivered is read as any other.
  */
-export async function loadOrder(db: Database, companyId: number, orderId: number, nowMs: number): Promise<OrderToTell> {
+export async function loadOrder(context: CompanyContext, orderId: number, nowMs: number) {
   for (;;) {
-    const { covered, ...order } = await coverAndLoad(db, companyId, orderId, nowMs)
-    if (covered < COVERED_AT_ONCE) return order
+    const { covered, ...order } = await coverAndLoad(context, orderId, nowMs)
+    if (covered < COVER_LIMIT) return order
   }
 }
 
-async function coverAndLoad(db: Database, companyId: number, orderId: number, nowMs: number) {
+async function coverAndLoad({ companyId, db }: CompanyContext, orderId: number, nowMs: number) {
   const isOfOrder = sql`company_id = ${companyId} AND order_id = ${orderId} AND ${IS_NOT_DONE}`
   const first = sql`SELECT min(id) FROM accounting_outbox WHERE ${isOfOrder} AND state = 'pending'`
-  const [covered, notices, [link], [core], items] = await db.writeIdempotent([
-    orm
-      .update(accountingOutbox)
-      .set({ ...DONE, updated_at: nowMs })
-      .where(
-        sql`id IN (SELECT id FROM accounting_outbox WHERE ${isOfOrder} AND state = 'pending' AND id > (${first})
-          AND operation = 'update' ORDER BY id LIMIT ${COVERED_AT_ONCE})`,
-      )
-      .returning({ id: accountingOutbox.id }),
+  const [covered, events, [link = null], [core], items] = await db.writeIdempotent([
+    updateEvents(
+      { ...DONE, updated_at: nowMs },
+      sql`id IN (SELECT id FROM accounting_outbox WHERE ${isOfOrder} AND state = 'pending' AND id > (${first})
+        AND operation = 'update' ORDER BY id LIMIT ${COVER_LIMIT})`,
+    ).returning({ id: accountingOutbox.id }),
     orm
       .select()
       .from(accountingOutbox)
       .where(isOfOrder)
       .orderBy(desc(accountingOutbox.state), desc(accountingOutbox.id))
-      .limit(NOTICES_READ),
+      .limit(EVENT_LIMIT),
     orm.select().from(accountingLinks).where(isLinkOf(companyId, orderId)),
     orm
       .select({
@@ -154,11 +114,8 @@ async function coverAndLoad(db: Database, companyId: number, orderId: number, no
       .innerJoin(invoices, and(eq(invoices.company_id, orders.company_id), eq(invoices.project_id, orders.id)))
       .leftJoin(taxes, and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id)))
       .where(
-        and(
-          eq(orders.company_id, companyId),
-          eq(orders.id, orderId),
-          sql`(${invoices.deleted} = 0 OR ${orders.deleted} = 1)`,
-        ),
+        sql`${orders.company_id} = ${companyId} AND ${orders.id} = ${orderId}
+          AND (${invoices.deleted} = 0 OR ${orders.deleted} = 1)`,
       ),
     orm
       .select()
@@ -169,102 +126,84 @@ async function coverAndLoad(db: Database, companyId: number, orderId: number, no
       )
       .orderBy(asc(invoiceItems.position), asc(invoiceItems.id)),
   ])
-  const rows = core ? { ...core, items } : null
-  return { covered: covered.length, notices: notices.sort((a, b) => a.id - b.id), link: link ?? null, rows }
+  const source: InvoiceSource | null = core ? { ...core, items } : null
+  return { covered: covered.length, events: events.filter(isNotDone).sort((a, b) => a.id - b.id), link, source }
 }
 
-/** Ends notices that another one stands for. */
-export async function dropNotices(db: Database, companyId: number, ids: number[], nowMs: number): Promise<void> {
+function isNotDone(row: OutboxRow): row is EventRow {
+  return row.state !== 'done'
+}
+
+/** Ends events that another one covers. */
+export async function dropEvents({ companyId, db }: CompanyContext, ids: number[], nowMs: number): Promise<void> {
   await db.write([
-    orm
-      .update(accountingOutbox)
-      .set({ ...DONE, updated_at: nowMs })
-      .where(
-        sql`company_id = ${companyId} AND id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND state <> 'sent'`,
-      ),
+    updateEvents(
+      { ...DONE, updated_at: nowMs },
+      sql`company_id = ${companyId} AND id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND state <> 'sent'`,
+    ),
   ])
 }
 
-/** What a delivered or covered notice keeps. */
+/** An event that was delivered or covered. */
 export const DONE = { state: 'done', request_id: null, request_body: null, last_error: null } as const
 
-/** Everything that one step of a delivery changes. */
-export interface Effects {
-  notice: Partial<NoticeRow>
+/** What one step of a delivery changes. */
+export interface StepChanges {
+  event: Partial<OutboxRow>
   /** Sets these of the order's link; null removes it. */
   link?: Partial<LinkRow> | null
-  /** The client's customer there; null when the one that was stored is not known there. One chosen by hand stays. */
+  /** The client's customer there; null when the stored one is unknown there. One chosen by hand stays. */
   customer?: { clientId: number; customerId: string | null } | undefined
   connection?: Partial<ConnectionRow>
 }
 
 /**
- * Stores a step of one notice's delivery, all of it or nothing. The notice is left alone when another step was stored
- * since it was read, known by its request id.
+ * Stores a step of one event's delivery, all of it or nothing. The event stays as it is when another step was stored
+ * since it was read, recognized by its request id.
  */
 export async function recordStep(
-  db: Database,
-  companyId: number,
-  { id, order_id: orderId, request_id: requestId }: NoticeRow,
-  { notice, link, customer, connection }: Effects,
+  { companyId, db }: CompanyContext,
+  { id, order_id: orderId, request_id: requestId }: EventRow,
+  { event, link, customer, connection }: StepChanges,
   nowMs: number,
 ): Promise<void> {
-  const nextAttemptAt = notice.next_attempt_at ?? nowMs
+  const nextAttemptAt = event.next_attempt_at ?? nowMs
   await db.write([
-    // What was written since waits for the same moment: a due notice is one that can be delivered.
-    orm
-      .update(accountingOutbox)
-      .set({ next_attempt_at: nextAttemptAt })
-      .where(
-        sql`company_id = ${companyId} AND order_id = ${orderId} AND ${IS_NOT_DONE} AND state = 'pending' AND id <> ${id}
-          AND next_attempt_at <> ${nextAttemptAt}`,
-      ),
-    orm
-      .update(accountingOutbox)
-      .set({ ...notice, updated_at: nowMs })
-      .where(sql`company_id = ${companyId} AND id = ${id} AND request_id IS ${requestId} AND ${IS_OPEN}`),
+    // Later events of the order become due with this one: a due event is one that can be delivered.
+    updateEvents(
+      { next_attempt_at: nextAttemptAt },
+      sql`company_id = ${companyId} AND order_id = ${orderId} AND ${IS_NOT_DONE} AND state = 'pending' AND id <> ${id}
+        AND next_attempt_at <> ${nextAttemptAt}`,
+    ),
+    updateEvents(
+      { ...event, updated_at: nowMs },
+      sql`company_id = ${companyId} AND id = ${id} AND request_id IS ${requestId} AND ${IS_OPEN}`,
+    ),
     ...(link === null ? [orm.delete(accountingLinks).where(isLinkOf(companyId, orderId))] : []),
-    ...(link
-      ? [
-          orm
-            .insert(accountingLinks)
-            .values({ company_id: companyId, order_id: orderId, ...link })
-            .onConflictDoUpdate({ target: [accountingLinks.company_id, accountingLinks.order_id], set: link }),
-        ]
-      : []),
-    ...(customer
-      ? [
-          orm
-            .update(clients)
-            .set({ accounting_customer_id: customer.customerId })
-            .where(sql`company_id = ${companyId} AND id = ${customer.clientId} AND accounting_customer_linked = 0`),
-        ]
-      : []),
-    ...(connection
-      ? [orm.update(accountingConnections).set(connection).where(eq(accountingConnections.company_id, companyId))]
-      : []),
+    ...(link ? [upsertLink(companyId, orderId, link)] : []),
+    ...(customer ? [setCustomer(companyId, customer)] : []),
+    ...(connection ? [updateConnection(companyId, connection)] : []),
   ])
 }
 
 /**
- * Begins with these books. What is known of others holds no more: their ids mean something else here, so that every
- * invoice is looked for by its number first, and no call that was meant for them is repeated.
+ * Connects the company to another account of an accounting system. Ids of the previous account are dropped, so that
+ * every invoice is looked up by its number first, and no call that was meant for that account is repeated.
  *
- * @param before the books of before, if any: without them, customers were linked by hand for these
+ * @param previous undefined for the first connection, which leaves customers that were linked by hand before
  */
-export async function connectBooks(
-  db: Database,
-  companyId: number,
-  books: string,
-  before: string | undefined,
+export async function switchRemoteAccount(
+  { companyId, db }: CompanyContext,
+  remoteAccount: string,
+  previous: string | undefined,
 ): Promise<void> {
   const connect = upsertConnection(companyId, {
-    remote_account: books,
+    remote_account: remoteAccount,
     paused_until: 0,
     stopped_for: null,
     reason: null,
   })
-  if (!before) return void (await db.write([connect]))
+  if (!previous) return void (await db.write([connect]))
   await db.write([
     connect,
     orm
@@ -275,23 +214,34 @@ export async function connectBooks(
       .update(clients)
       .set({ accounting_customer_id: null, accounting_customer_linked: false })
       .where(and(eq(clients.company_id, companyId), isNotNull(clients.accounting_customer_id))),
-    orm
-      .update(accountingOutbox)
-      .set({ state: 'pending', request_id: null, request_body: null })
-      .where(sql`company_id = ${companyId} AND state IN ('pending', 'sent') AND state = 'sent'`),
+    updateEvents(
+      { state: 'pending', request_id: null, request_body: null },
+      sql`company_id = ${companyId} AND ${IS_OPEN} AND state = 'sent'`,
+    ),
   ])
 }
 
-/** Makes no call until the integration is changed. */
-export async function stopCompany(db: Database, companyId: number, stoppedFor: number, reason: string): Promise<void> {
+/** Stops all calls of the company until its integration is changed. @param stoppedFor its `updated_at` */
+export async function stopCompany({ companyId, db }: CompanyContext, stoppedFor: number, reason: string) {
   await db.write([upsertConnection(companyId, { stopped_for: stoppedFor, reason })])
 }
 
 /** @param tokens encrypted */
-export async function saveTokens(db: Database, companyId: number, tokens: string): Promise<void> {
-  await db.write([
-    orm.update(accountingConnections).set({ tokens }).where(eq(accountingConnections.company_id, companyId)),
-  ])
+export async function saveTokens({ companyId, db }: CompanyContext, tokens: string): Promise<void> {
+  await db.write([updateConnection(companyId, { tokens })])
+}
+
+function updateEvents(set: Partial<OutboxRow>, where: SQL) {
+  return orm.update(accountingOutbox).set(set).where(where)
+}
+
+function updateConnection(companyId: number, set: Partial<ConnectionRow>) {
+  return orm.update(accountingConnections).set(set).where(eq(accountingConnections.company_id, companyId))
+}
+
+function setCustomer(companyId: number, { clientId, customerId }: NonNullable<StepChanges['customer']>) {
+  const isNotLinked = sql`company_id = ${companyId} AND id = ${clientId} AND accounting_customer_linked = 0`
+  return orm.update(clients).set({ accounting_customer_id: customerId }).where(isNotLinked)
 }
 
 function upsertConnection(companyId: number, set: Partial<ConnectionRow>) {
@@ -299,6 +249,13 @@ function upsertConnection(companyId: number, set: Partial<ConnectionRow>) {
     .insert(accountingConnections)
     .values({ company_id: companyId, remote_account: '', ...set })
     .onConflictDoUpdate({ target: accountingConnections.company_id, set })
+}
+
+function upsertLink(companyId: number, orderId: number, set: Partial<LinkRow>) {
+  return orm
+    .insert(accountingLinks)
+    .values({ company_id: companyId, order_id: orderId, ...set })
+    .onConflictDoUpdate({ target: [accountingLinks.company_id, accountingLinks.order_id], set })
 }
 
 function isLinkOf(companyId: number, orderId: number): SQL | undefined {

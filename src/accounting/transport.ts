@@ -1,22 +1,24 @@
-import type { Failure } from './decisions.ts'
-import { parseJson, readFault } from './faults.ts'
-import { redactSecrets } from './redact.ts'
+import * as z from 'zod/mini'
+import { callOutside, OutboundError, type OutboundRequest } from '../http/outbound.ts'
+import type { Failure, NoResponseReason } from './decisions.ts'
 
-export const TIMEOUT_MS = 15_000
+const TIMEOUT_MS = 15_000
 /** An invoice of 500 lines is about 200 kB. */
-const LARGEST_ANSWER_BYTES = 4 * 1024 * 1024
-const LONGEST_MESSAGE = 300
-const NO_SUCH_ENDPOINT: readonly number[] = [404, 405, 410]
+const MAX_RESPONSE_BYTES = 4 * 1024 * 1024
+const MAX_MESSAGE_LENGTH = 300
+const MAX_FAULT_ERRORS = 20
+const MAX_XML_LENGTH = 16_384
 
-const WORDS: Record<Extract<Failure, { kind: 'no_answer' }>['reason'], string> = {
-  timeout: 'The accounting system did not answer in time.',
+const NO_RESPONSE: Record<NoResponseReason, string> = {
+  timeout: 'The accounting system did not respond in time.',
   network: 'The accounting system could not be reached.',
-  cut: 'The answer of the accounting system broke off.',
-  too_large: 'The answer of the accounting system was too large.',
-  malformed: 'The answer of the accounting system could not be read.',
+  cut: 'The response of the accounting system broke off.',
+  too_large: 'The response of the accounting system was too large.',
+  charset: 'The response of the accounting system is not valid text of its charset.',
+  malformed: 'The response of the accounting system could not be read.',
 }
 
-/** A call to the accounting system that did not end well. The message is for people and holds no secret. */
+/** A call to the accounting system that failed. The message is for people and holds no secret. */
 export class AccountingError extends Error {
   override readonly name = 'AccountingError'
   readonly failure: Failure
@@ -25,110 +27,156 @@ export class AccountingError extends Error {
     super(message)
     this.failure = failure
   }
+
+  hasCode(code: string): boolean {
+    return this.failure.kind === 'response' && this.failure.codes.includes(code)
+  }
 }
 
-export function makeNoAnswer(reason: Extract<Failure, { kind: 'no_answer' }>['reason']): AccountingError {
-  return new AccountingError({ kind: 'no_answer', reason }, WORDS[reason])
-}
-
-export interface Request {
+interface AccountingRequest extends OutboundRequest {
   endpoint: 'api' | 'token'
-  method: 'GET' | 'POST'
-  url: string
-  headers: Record<string, string>
-  body?: string
-  timeoutMs: number
   /** Redacted in every message, in case the other side echoes them. */
   secrets: readonly string[]
 }
 
 /**
- * Makes one call and gives the JSON of its answer.
+ * Makes one call and parses its response.
  *
- * Redirects are not followed, since they would carry the credentials elsewhere; the time limit covers the body too.
- *
- * @throws AccountingError for anything but a 2xx answer with JSON and without a fault
+ * @throws AccountingError unless the response is 2xx, valid by the schema and no fault
  */
-export async function sendRequest(request: Request): Promise<unknown> {
-  const { status, body } = await fetchText(request)
+export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: AccountingRequest): Promise<T> {
+  const { endpoint, secrets, ...call } = request
+  const { status, body } = await callOutside(call, TIMEOUT_MS, async ({ status, readText }) => {
+    return { status, body: await readText(MAX_RESPONSE_BYTES) }
+  }).catch((error: unknown) => {
+    throw error instanceof OutboundError ? noResponse(error.failure) : error
+  })
   const fault = readFault(body)
-  if (request.endpoint === 'token' && !fault && isNoTokenEndpoint(status, body)) throw makeNoTokenEndpoint(request.url)
-  const succeeded = status >= 200 && status < 300
-  if (!fault && succeeded) {
-    const json = parseJson(body)
-    if (json === undefined) throw makeNoAnswer('malformed')
-    return json
+  if (endpoint === 'token' && !fault && isNoTokenEndpoint(status, body)) throw noTokenEndpoint(call.url)
+  if (!fault && status >= 200 && status < 300) {
+    const parsed = schema.safeParse(parseJson(body))
+    if (!parsed.success) throw noResponse('malformed')
+    return parsed.data
   }
 
-  const { codes, message, oauthError } = fault ?? { codes: [], message: '', oauthError: null }
-  const failure: Failure = { kind: 'answered', endpoint: request.endpoint, status, codes, oauthError }
+  const { codes, message, oauthError } = fault ?? NO_FAULT
   const what = [...codes, oauthError].filter(Boolean).join(', ')
-  const text = `The accounting system answered ${status}${what && ` (${what})`}${message && `: ${message}`}`
-  throw new AccountingError(failure, redactSecrets(text, request.secrets, LONGEST_MESSAGE))
+  const text = `The accounting system responded with ${status}${what && ` (${what})`}${message && `: ${message}`}`
+  throw new AccountingError(
+    { kind: 'response', endpoint, status, codes, oauthError },
+    redactSecrets(text, secrets, MAX_MESSAGE_LENGTH),
+  )
 }
 
-async function fetchText(request: Request): Promise<{ status: number; body: string }> {
-  // Not AbortSignal.timeout, whose timer would outlive the call and keep the object that made it in memory.
-  const timeout = new AbortController()
-  const timer = setTimeout(() => timeout.abort(), request.timeoutMs)
-  try {
-    return await fetchWithin(timeout.signal, request)
-  } finally {
-    clearTimeout(timer)
-  }
+function noResponse(reason: NoResponseReason): AccountingError {
+  return new AccountingError({ kind: 'no_response', reason }, NO_RESPONSE[reason])
 }
 
-async function fetchWithin(signal: AbortSignal, request: Request): Promise<{ status: number; body: string }> {
-  const { url, method, headers, body } = request
-  let response: Response
-  try {
-    response = await fetch(url, {
-      method,
-      headers,
-      redirect: 'manual',
-      signal,
-      ...(body === undefined ? {} : { body }),
-    })
-  } catch {
-    // What was thrown is dropped: its text may hold the address with its query.
-    throw makeNoAnswer(signal.aborted ? 'timeout' : 'network')
-  }
-  try {
-    return { status: response.status, body: await readCapped(response) }
-  } catch (error) {
-    if (error instanceof AccountingError) throw error
-    throw makeNoAnswer(signal.aborted ? 'timeout' : 'cut')
-  }
-}
-
-async function readCapped(response: Response): Promise<string> {
-  if (!response.body) return ''
-  const reader = response.body.getReader()
-  const decoder = new TextDecoder()
-  let sizeBytes = 0
-  let text = ''
-  for (;;) {
-    const { done, value } = await reader.read()
-    if (done) return text + decoder.decode()
-    sizeBytes += value.byteLength
-    if (sizeBytes > LARGEST_ANSWER_BYTES) {
-      await reader.cancel()
-      throw makeNoAnswer('too_large')
-    }
-    text += decoder.decode(value, { stream: true })
-  }
-}
-
-/** A page, a redirect or "not found" where tokens should be: it is the wrong address, and stays so. */
+/** A page, a redirect or "not found" where tokens should be: the address is wrong, and a retry cannot help. */
 function isNoTokenEndpoint(status: number, body: string): boolean {
   if (status === 429 || status >= 500) return false
-  return NO_SUCH_ENDPOINT.includes(status) || (status >= 300 && status < 400) || body.trimStart().startsWith('<')
+  return [404, 405, 410].includes(status) || (status >= 300 && status < 400) || body.trimStart().startsWith('<')
 }
 
 /** The query is left out: it may hold a key. */
-function makeNoTokenEndpoint(url: string): AccountingError {
+function noTokenEndpoint(url: string): AccountingError {
   const { origin, pathname } = new URL(url)
-  const address = `${origin}${pathname}`.slice(0, LONGEST_MESSAGE)
+  const address = `${origin}${pathname}`.slice(0, MAX_MESSAGE_LENGTH)
   const message = `There is no token endpoint at ${address}: set token_url of the accounting_sync integration.`
   return new AccountingError({ kind: 'no_token_endpoint' }, message)
+}
+
+interface Fault {
+  /** Without leading zeros, in the order of the response. */
+  codes: string[]
+  /** The first message, for people; empty when there is none. */
+  message: string
+  oauthError: string | null
+}
+
+const NO_FAULT: Fault = { codes: [], message: '', oauthError: null }
+
+const text = z.catch(z.optional(z.pipe(z.union([z.string(), z.number()]), z.transform(String))), undefined)
+const faultError = z.object({ code: text, message: text, Message: text, detail: text, Detail: text })
+const singleError = z.pipe(
+  faultError,
+  z.transform((error) => [error]),
+)
+const errorList = z.catch(z.optional(z.union([z.array(faultError), singleError])), undefined)
+const faultBody = z.object({
+  Fault: z.catch(z.optional(z.object({ Error: errorList })), undefined),
+  fault: z.catch(z.optional(z.object({ error: errorList })), undefined),
+  error: z.catch(z.optional(z.string()), undefined),
+  error_description: text,
+})
+
+/**
+ * Reads a fault out of a response's body: `{Fault:{Error:[…]}}`, `{fault:{error:[…]}}`, their XML (sent for throttling
+ * even where JSON was requested), or an OAuth `{error}`. Returns null for a body that is none of these, which under
+ * status 200 means success.
+ */
+export function readFault(body: string): Fault | null {
+  const start = body.trimStart()
+  if (start.startsWith('<')) return readXmlFault(start.slice(0, MAX_XML_LENGTH))
+  const parsed = faultBody.safeParse(parseJson(start))
+  if (!parsed.success) return null
+  const { Fault, fault, error, error_description: description } = parsed.data
+  if (!Fault && !fault) {
+    return error === undefined ? null : { ...NO_FAULT, message: description ?? '', oauthError: error }
+  }
+  const errors = (Fault?.Error ?? fault?.error ?? []).slice(0, MAX_FAULT_ERRORS)
+  const [first] = errors
+  const parts = [first?.Message ?? first?.message, first?.Detail ?? first?.detail].filter(Boolean)
+  return {
+    codes: errors.flatMap(({ code }) => (code === undefined ? [] : [trimCode(code)])),
+    message: [...new Set(parts)].join(': '),
+    oauthError: null,
+  }
+}
+
+function readXmlFault(xml: string): Fault | null {
+  if (!/<(?:\w+:)?Fault[\s>]/.test(xml)) return null
+  const codes = Array.from(xml.matchAll(/<(?:\w+:)?Error\b([^<>]*)/g)).flatMap(([, attributes = '']) => {
+    const code = /\bcode=["'](\d+)["']/.exec(attributes)?.[1]
+    return code ? [trimCode(code)] : []
+  })
+  const [, message = ''] = /<(?:\w+:)?Message>([^<]*)</.exec(xml) ?? []
+  return { codes: codes.slice(0, MAX_FAULT_ERRORS), message, oauthError: null }
+}
+
+function trimCode(code: string): string {
+  return code.trim().replace(/^0+(?=\d)/, '')
+}
+
+/** Undefined for what is not JSON. */
+function parseJson(body: string): unknown {
+  try {
+    return JSON.parse(body)
+  } catch {
+    return undefined
+  }
+}
+
+/** No word for people: an earlier token, say, or a secret in base64. */
+const LONG_WORD = /[\w.~+/=%-]{24,}/g
+const REDACTED = '[secret]'
+
+/**
+ * Redacts the secrets in an outside text, known ones and whatever looks like one, then cuts it to `maxLength` characters:
+ * in this order, so that the cut leaves no part of a secret.
+ */
+export function redactSecrets(text: string, secrets: readonly string[], maxLength: number): string {
+  // The longest first, so that a secret which holds another one is replaced whole.
+  const forms = secrets.flatMap(listForms).sort((a, b) => b.length - a.length)
+  const known = forms.reduce((rest, form) => rest.replaceAll(form, REDACTED), text)
+  const redacted = known.replaceAll(LONG_WORD, (word) => (/\d/.test(word) ? REDACTED : word))
+  return redacted.length <= maxLength ? redacted : redacted.slice(0, maxLength).replace(/\[\w*$/, '')
+}
+
+/** A secret as it is, and as URLs and forms encode it. */
+function listForms(secret: string): string[] {
+  if (secret === '') return []
+  const text = secret.toWellFormed()
+  const inForm = new URLSearchParams([['', text]]).toString().slice(1)
+  return [secret, encodeURIComponent(text), inForm]
 }

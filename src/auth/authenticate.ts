@@ -1,18 +1,20 @@
 import type { MiddlewareHandler } from 'hono'
 import type { AppEnv } from '../context.ts'
+import type { Env } from '../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError } from '../http/errors.ts'
 import { log } from '../http/log.ts'
-import { limiterOf, type Remote } from '../rate-limit/local-limiter.ts'
-import { RequestUsage } from '../rate-limit/usage.ts'
-import { blockNetwork, lookUpDelay } from './guesses.ts'
-import { networkOf } from './network.ts'
+import { limiterOf } from '../rate-limit/local-limiter.ts'
+import { RequestUsage } from '../rate-limit/middleware.ts'
+import type { Demand } from '../rate-limit/window.ts'
+import { blockNetwork, delayLookup, networkOf } from './failed-lookups.ts'
 import { cachedToken, hashToken, loadToken, type Token, touchToken, wasValid } from './tokens.ts'
 
 const BEARER = /^Bearer +([0-9a-f]{64})$/i
 
-/** Finds the request's token and what it has used of its limits. */
+/** Sets the request's token and its usage of the token's limits; the last use is written after the response. */
 export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const { env } = c
   const now = Date.now()
   const secret = BEARER.exec(c.req.header('authorization') ?? '')?.[1]
   if (!secret) throw unauthenticated()
@@ -21,71 +23,50 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
   const address = c.req.header('cf-connecting-ip') ?? 'unknown'
   const requestId = c.get('requestId')
   const cached = cachedToken(hash, now)
-  const token = cached === undefined ? await lookUp(c.env, hash, networkOf(address), now, requestId) : cached
+  const token = cached === undefined ? await lookUp(env, hash, networkOf(address), now, requestId) : cached
   if (!token) throw unauthenticated()
 
-  const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
-  const usage = new RequestUsage(limiterOf(hash), remoteLimiter(c.env, hash, requestId, waitUntil))
+  const keepAlive = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
+  const acquire = async (demand: Demand) => env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hash)).acquire(demand)
+  const usage = new RequestUsage(limiterOf(hash), { requestId, acquire, keepAlive })
   c.set('token', token)
   c.set('usage', usage)
   await next()
 
-  waitUntil(
-    touchToken(c.env.DB, token, now)
-      .then((databaseMs) => usage.charge(databaseMs))
-      .catch(() => undefined),
-  )
+  const charged = touchToken(env.DB, token, now).then((databaseMs) => usage.charge(databaseMs))
+  keepAlive(charged.catch(() => undefined))
 }
 
-/** @throws ApiError 401 for an unknown token; 429 where its network has sent too many of them */
-async function lookUp(
-  env: AppEnv['Bindings'],
-  hash: string,
-  network: string,
-  now: number,
-  requestId: string,
-): Promise<Token | null> {
-  const delay = wasValid(hash, now) ? 0 : lookUpDelay(network, hash, now)
-  if (delay > 0) throw tooManyGuesses(delay)
-  const token = await loadToken(env.DB, hash, now)
-  if (token !== undefined) return token
-  if (await mayGuess(env.AUTH_FAILURES, network, requestId)) throw unauthenticated()
-  throw tooManyGuesses(blockNetwork(network, now))
-}
-
-/** The way to the token's Durable Object. */
-function remoteLimiter(
-  env: AppEnv['Bindings'],
-  hash: string,
-  requestId: string,
-  keepAlive: (work: Promise<unknown>) => void,
-): Remote {
-  return {
-    acquire: async (demand) => env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hash)).acquire(demand),
-    keepAlive,
-    failed: (error) =>
-      log('limiter_failed', { request_id: requestId, reason: error instanceof Error ? error.name : typeof error }),
+/**
+ * The token, null where it has expired or was revoked.
+ *
+ * @throws ApiError 401 for an unknown token, 429 where its network has sent too many of them
+ */
+async function lookUp(env: Env, hash: string, network: string, now: number, requestId: string): Promise<Token | null> {
+  let delayMs = wasValid(hash, now) ? 0 : delayLookup(network, hash, now)
+  if (delayMs === 0) {
+    const token = await loadToken(env.DB, hash, now)
+    if (token !== undefined) return token
+    if (await countFailure(env.AUTH_FAILURES, network, requestId)) throw unauthenticated()
+    delayMs = blockNetwork(network, now)
   }
+  throw new ApiError('rate_limited', {
+    message: 'Too many unknown tokens from this network',
+    headers: { 'Retry-After': String(Math.ceil(delayMs / 1000)) },
+  })
 }
 
-/** Whether the network may go on sending unknown tokens: also while nobody counts them. */
-async function mayGuess(failures: RateLimit, network: string, requestId: string): Promise<boolean> {
+/** Whether the network stays within its limit of failures; true where the limiter itself fails. */
+async function countFailure(failures: RateLimit, network: string, requestId: string): Promise<boolean> {
   try {
     const { success } = await withDeadline(failures.limit({ key: network }), BUDGET_MS.limiter)
     return success
   } catch (error) {
-    log('guess_limiter_failed', { request_id: requestId, reason: error instanceof Error ? error.name : typeof error })
+    log('auth_limiter_failed', { request_id: requestId, reason: error instanceof Error ? error.name : typeof error })
     return true
   }
 }
 
 function unauthenticated(): ApiError {
   return new ApiError('unauthenticated', { headers: { 'WWW-Authenticate': 'Bearer' } })
-}
-
-function tooManyGuesses(delayMs: number): ApiError {
-  return new ApiError('rate_limited', {
-    message: 'Too many unknown tokens from this address.',
-    headers: { 'Retry-After': String(Math.ceil(delayMs / 1000)) },
-  })
 }

@@ -1,24 +1,26 @@
+import { hash } from 'node:crypto'
 import type { integrations } from '../db/schema.ts'
 
 export type IntegrationKind = (typeof integrations.$inferSelect)['kind']
 
-/** The stored form is `v1.FINGERPRINT.DATA`: which key it needs, and base64 of the IV followed by the ciphertext. */
+/** The stored format is `v1.FINGERPRINT.DATA`: the key's fingerprint, and base64 of the IV and the ciphertext. */
 const VERSION = 'v1'
-const KEY_BYTES = 32
 const IV_BYTES = 12
-const FINGERPRINT_BYTES = 4
 
-/** Its message holds neither keys nor credentials. */
+/** 32 bytes in base64. */
+const KEY = /^[A-Za-z0-9+/]{43}=?$/
+
+/** Its message contains neither keys nor credentials. */
 export class CredentialsError extends Error {
   override name = 'CredentialsError'
 }
 
 /**
  * Encrypts the credentials of one integration of one company (AES-256-GCM, random IV). The company and the kind are
- * authenticated with it: moved to another row it cannot be decrypted.
+ * authenticated with it: in another row it cannot be decrypted.
  *
- * @param keys the deployment's `CREDENTIALS_KEY`: 32 bytes in base64. While a key is being replaced it holds the new
- *   one and the old one, separated by a comma: the first encrypts, every one decrypts.
+ * @param keys the deployment's `CREDENTIALS_KEY`: 32 bytes in base64. During a key rotation it is the new key and the
+ *   old one, separated by a comma: the first encrypts, all of them decrypt.
  * @throws CredentialsError when a key is not 32 bytes in base64
  */
 export async function encryptCredentials(
@@ -36,7 +38,7 @@ export async function encryptCredentials(
 }
 
 /**
- * What {@link encryptCredentials} was given for this company and kind.
+ * Decrypts what {@link encryptCredentials} returned for this company and kind.
  *
  * @throws CredentialsError when no key fits, or the value was changed or belongs to another row
  */
@@ -48,7 +50,7 @@ export async function decryptCredentials(
 ): Promise<unknown> {
   const [version, fingerprint, data] = stored.split('.')
   if (version !== VERSION || data === undefined)
-    throw new CredentialsError('The stored credentials have no known form.')
+    throw new CredentialsError('The stored credentials have no known format.')
   const key = (await importKeys(keys)).find((each) => each.fingerprint === fingerprint)
   if (!key) throw new CredentialsError('The stored credentials were encrypted with another CREDENTIALS_KEY.')
   try {
@@ -61,7 +63,7 @@ export async function decryptCredentials(
   }
 }
 
-/** Whether a stored value needs nothing but the first key, so that an older key can be dropped. */
+/** Whether a stored value is encrypted with the first key, so that older keys can be removed. */
 export async function usesFirstKey(keys: string, stored: string): Promise<boolean> {
   const [key] = await importKeys(keys)
   return stored.startsWith(`${VERSION}.${key.fingerprint}.`)
@@ -69,7 +71,7 @@ export async function usesFirstKey(keys: string, stored: string): Promise<boolea
 
 interface Key {
   secret: CryptoKey
-  /** The first bytes of the key's SHA-256, hex: names the key and tells nothing about it. */
+  /** The first 4 bytes of the key's SHA-256, hex: they name the key without disclosing it. */
   fingerprint: string
 }
 
@@ -78,27 +80,15 @@ async function importKeys(keys: string): Promise<[Key, ...Key[]]> {
   return [await importKey(first ?? ''), ...(await Promise.all(rest.map(importKey)))]
 }
 
-async function importKey(base64: string): Promise<Key> {
-  const bytes = parseKey(base64.trim())
-  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
-  return {
-    secret: await crypto.subtle.importKey('raw', bytes, 'AES-GCM', false, ['encrypt', 'decrypt']),
-    fingerprint: Array.from(digest.subarray(0, FINGERPRINT_BYTES), (byte) => byte.toString(16).padStart(2, '0')).join(
-      '',
-    ),
-  }
+async function importKey(text: string): Promise<Key> {
+  const base64 = text.trim()
+  if (!KEY.test(base64)) throw new CredentialsError('CREDENTIALS_KEY must be 32 bytes in base64.')
+  const bytes = fromBase64(base64)
+  const secret = await crypto.subtle.importKey('raw', bytes, 'AES-GCM', false, ['encrypt', 'decrypt'])
+  return { secret, fingerprint: hash('sha256', bytes).slice(0, 8) }
 }
 
-function parseKey(base64: string): Uint8Array<ArrayBuffer> {
-  try {
-    const bytes = fromBase64(base64)
-    if (bytes.length === KEY_BYTES) return bytes
-  } catch {
-    // Not base64: told below, without its text.
-  }
-  throw new CredentialsError('CREDENTIALS_KEY must be 32 bytes in base64.')
-}
-
+/** What is authenticated with the credentials, so that they cannot be decrypted for another company or kind. */
 function bindingOf(companyId: number, kind: IntegrationKind): Uint8Array<ArrayBuffer> {
   return new Uint8Array(new TextEncoder().encode(`${VERSION}:${companyId}:${kind}`))
 }

@@ -6,11 +6,10 @@ import { apiTokens, companies } from '../db/schema.ts'
 import { LruCache } from '../http/cache.ts'
 import { isPermission, type Permission } from './permissions.ts'
 
-/** How long a token is cached: revocation takes effect everywhere within 30 s. */
+/** How long a token is served from the cache: revocation takes effect everywhere within 30 s. */
 const CACHE_MS = 25_000
-const MAX_TOKENS = 10_000
 
-/** Last use is written at most this often. */
+/** The last use is written at most this often. */
 const LAST_USED_EVERY_MS = 60_000
 
 export interface Token {
@@ -32,30 +31,30 @@ interface Entry {
   lastUsedWrittenAt: number
 }
 
-/** Tokens that exist, the expired and the revoked ones too; not the unknown ones, any of which may be created next. */
-const cache = new LruCache<string, Entry>({ maxWeight: MAX_TOKENS })
+/** Tokens by hash, expired and revoked ones included. Not unknown ones: each of them may be created at any time. */
+const cache = new LruCache<string, Entry>({ maxWeight: 10_000 })
 
 const encoder = new TextEncoder()
 
 /** SHA-256 as lower-case hex. */
 export function hashToken(token: string): string {
-  // Of bytes it is faster than of text.
+  // Faster for bytes than for text.
   return hash('sha256', encoder.encode(token))
 }
 
-/** The token, null when it has expired or was revoked, undefined when it must be looked up. */
+/** The cached token, null when it has expired or was revoked, undefined when it must be looked up. */
 export function cachedToken(hash: string, now: number): Token | null | undefined {
   const entry = cache.get(hash)
   return entry && now < entry.staleAt ? usable(entry.token, now) : undefined
 }
 
-/** Whether this isolate knows the token as one that was valid, though it may have to look it up again. */
+/** Whether the token was valid at its last look-up in this isolate, which may be out of date. */
 export function wasValid(hash: string, now: number): boolean {
   const entry = cache.get(hash)
   return entry !== undefined && usable(entry.token, now) !== null
 }
 
-/** Looks a token up at the primary. Null when it has expired or was revoked, undefined when there is none. */
+/** Looks a token up in the primary database: null when it has expired or was revoked, undefined when unknown. */
 export async function loadToken(binding: D1Database, hash: string, now: number): Promise<Token | null | undefined> {
   const query = drizzle(binding)
     .select({
@@ -83,9 +82,9 @@ export async function loadToken(binding: D1Database, hash: string, now: number):
 }
 
 /**
- * Writes the last use, unless it was written within a minute. Call it after the response.
+ * Writes the last use, unless it was written within a minute. For use after the response.
  *
- * @returns the database time that it took, in milliseconds
+ * @returns the database time of the write, in milliseconds
  */
 export async function touchToken(binding: D1Database, token: Token, now: number): Promise<number> {
   const entry = cache.get(token.hash)

@@ -2,18 +2,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { isDeepStrictEqual, parseEnv } from 'node:util'
 import { eq } from 'drizzle-orm'
 import * as z from 'zod/mini'
-import {
-  CredentialsError,
-  decryptCredentials,
-  encryptCredentials,
-  type IntegrationKind,
-  usesFirstKey,
-} from '../auth/credentials.ts'
+import { CredentialsError, decryptCredentials, encryptCredentials, usesFirstKey } from '../auth/credentials.ts'
 import { integrations } from '../db/schema.ts'
 import { companyPrefix } from '../files/keys.ts'
-import { regionOfHost } from '../files/region.ts'
-import { listObjects } from '../files/s3-storage.ts'
-import { StorageError, type StorageProblem } from '../files/storage.ts'
+import { listObjects, regionOfHost, StorageError, type StorageProblem } from '../files/s3.ts'
 import { oneLine } from '../http/contract.ts'
 import { CommandError } from './command.ts'
 import type { Orm, Place } from './database.ts'
@@ -143,8 +135,7 @@ export async function listIntegrationRows(
 ): Promise<(typeof integrations.$inferInsert)[]> {
   const stored = await orm.select().from(integrations).where(eq(integrations.company_id, company_id))
   const rows: (typeof integrations.$inferInsert)[] = []
-  for (const kind of integrations.kind.enumValues) {
-    const given = file[kind]
+  for (const [kind, given] of Object.entries(file)) {
     if (!given) continue
     const { enabled, credentials, base_url, ...settings } = given
     const before = stored.find((row) => row.kind === kind)?.credentials
@@ -163,13 +154,7 @@ export async function listIntegrationRows(
 }
 
 /** Whether a stored value holds the credentials, encrypted with the first key. */
-async function isEncryptionOf(
-  credentials: object,
-  stored: string,
-  key: string,
-  companyId: number,
-  kind: IntegrationKind,
-) {
+async function isEncryptionOf(credentials: object, stored: string, key: string, companyId: number, kind: string) {
   try {
     if (!(await usesFirstKey(key, stored))) return false
     return isDeepStrictEqual(await decryptCredentials(key, companyId, kind, stored), credentials)

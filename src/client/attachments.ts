@@ -1,61 +1,15 @@
+import type { Attachment, Message, OrderFile, ThreadContext } from './client.ts'
 import { isRecord } from './errors.ts'
-import type { components } from './schema.d.ts'
-
-type Schemas = components['schemas']
-
-export type ThreadContext = Schemas['ThreadContext']
-export type OrderFile = Schemas['OrderFile']
-
-export interface Mailbox {
-  name?: string
-  email?: string
-}
-
-export interface Attachment {
-  filename?: string
-  mime_type?: string
-  size_bytes?: number
-  /** Set once the bytes are stored. */
-  storage_key?: string | null
-  mail_attachment_id?: string
-  [field: string]: unknown
-}
-
-/** The suggested shape; the API stores any object. */
-export interface Message {
-  id?: string
-  /** ISO 8601 with an offset. */
-  sent_at?: string
-  from?: Mailbox
-  to?: Mailbox[]
-  subject?: string
-  snippet?: string
-  body_plain?: string
-  body_text?: string
-  body_html?: string | null
-  is_from_us?: boolean
-  attachments?: Attachment[]
-  [field: string]: unknown
-}
-
-/** All messages on every call, since nothing is merged. `null` clears a scalar, and one left out keeps its value. */
-export type EmailThreadBody = Omit<Schemas['EmailThreadBody'], 'messages' | 'participants'> & {
-  messages: Message[]
-  participants?: object[]
-}
-
-export type EmailThread = Omit<Schemas['EmailThread'], 'messages'> & { messages: Message[] }
 
 /** 150 MiB. */
 export const MAX_FILE_BYTES = 157_286_400
-
 const MAX_NAME_BYTES = 255
 const MAX_EXTENSION_LENGTH = 20
 
 export type SkipReason = 'no_context' | 'no_orders' | 'several_orders' | 'storage_not_configured'
 
 /** An attachment's position in the thread and its identity. */
-export interface Place {
+interface Place {
   messageIndex: number
   attachmentIndex: number
   message: Message
@@ -69,11 +23,14 @@ export interface Place {
   nameKey: string
 }
 
-export type Plan =
-  | { place: Place; action: 'keep'; storageKey: string }
-  | { place: Place; action: 'upload'; fileName: string }
-  | { place: Place; action: 'too_large'; sizeBytes: number }
-  | { place: Place; action: 'nameless' }
+/** What is known of an attachment without an upload. */
+export type SettledOutcome =
+  | { status: 'already_stored'; storageKey: string }
+  | { status: 'too_large'; sizeBytes: number }
+  | { status: 'nameless' }
+
+/** To upload an attachment under a name, or why not. `storedKey` is its own earlier key, else that of its match. */
+export type Plan = { place: Place; storedKey: string | null } & ({ fileName: string } | { outcome: SettledOutcome })
 
 /**
  * The order that a thread's attachments belong to: the selected one, else the only one.
@@ -84,9 +41,8 @@ export function chooseOrder(
 ): { orderId: string } | { reason: SkipReason } {
   const selected = toId(context.selected_order_id)
   if (selected !== null) return { orderId: selected }
-  const orders: unknown[] = Array.isArray(context.orders_data) ? context.orders_data : []
-  if (orders.length > 1) return { reason: 'several_orders' }
-  const only = orders[0]
+  const [only, ...others]: unknown[] = Array.isArray(context.orders_data) ? context.orders_data : []
+  if (others.length > 0) return { reason: 'several_orders' }
   const orderId = isRecord(only) ? toId(only.id) : null
   return orderId === null ? { reason: 'no_orders' } : { orderId }
 }
@@ -105,57 +61,50 @@ export function chooseOrder(
 export function planAttachments(messages: Message[], storedMessages: Message[], files: OrderFile[]): Plan[] {
   const places = findPlaces(messages)
   const storedPlaces = findPlaces(storedMessages)
-  const listed = new Set(files.map((file) => file.path))
   const findStored = indexStored(storedPlaces)
-  const isListed = (key: string | null | undefined): key is string => typeof key === 'string' && listed.has(key)
+  const listed = new Set<string | null | undefined>(files.map((file) => file.path))
   const keyOf = (place: Place): string | null =>
-    [place.storageKey, findStored(place)?.storageKey].find(isListed) ?? null
+    [place.storageKey, findStored(place)?.storageKey].find((key) => listed.has(key)) ?? null
 
   // With one key on two attachments, one has overwritten the other: both are uploaded again.
-  const shared = findRepeated(places.flatMap((place) => keyOf(place) ?? []))
-  const sharedStored = findRepeated(storedPlaces.flatMap((place) => place.storageKey ?? []))
-  const isOwn = (key: string | null): key is string => isListed(key) && !shared.has(key) && !sharedStored.has(key)
+  const keysOf = [places.map(keyOf), storedPlaces.map((place) => place.storageKey)]
+  const shared = new Set(keysOf.flatMap((keys) => keys.filter((key, index) => keys.indexOf(key) !== index)))
+  const isOwn = (key: string | null): key is string => key !== null && listed.has(key) && !shared.has(key)
 
   const owners = new Map<string, string>()
-  for (const place of storedPlaces) {
-    if (isOwn(place.storageKey)) owners.set(lastPart(place.storageKey), place.nameKey)
-  }
-  for (const place of places) {
-    const key = keyOf(place)
-    if (isOwn(key)) owners.set(lastPart(key), place.nameKey)
-  }
+  const claim = (key: string | null, { nameKey }: Place) => isOwn(key) && owners.set(lastPart(key), nameKey)
+  for (const place of storedPlaces) claim(place.storageKey, place)
+  for (const place of places) claim(keyOf(place), place)
 
   return places.map((place): Plan => {
+    const { baseName, nameKey, attachment } = place
+    const storedKey = place.storageKey ?? findStored(place)?.storageKey ?? null
+    const settle = (outcome: SettledOutcome): Plan => ({ place, storedKey, outcome })
     const key = keyOf(place)
-    if (isOwn(key)) return { place, action: 'keep', storageKey: key }
-    if (place.baseName === null) return { place, action: 'nameless' }
-    const sizeBytes = place.attachment.size_bytes
-    if (typeof sizeBytes === 'number' && sizeBytes > MAX_FILE_BYTES) return { place, action: 'too_large', sizeBytes }
-    const fileName = chooseName(place.baseName, place.nameKey, owners)
-    owners.set(fileName, place.nameKey)
-    return { place, action: 'upload', fileName }
+    if (isOwn(key)) return settle({ status: 'already_stored', storageKey: key })
+    if (baseName === null) return settle({ status: 'nameless' })
+    const sizeBytes = attachment.size_bytes
+    if (typeof sizeBytes === 'number' && sizeBytes > MAX_FILE_BYTES) return settle({ status: 'too_large', sizeBytes })
+    const fileName = chooseName(baseName, nameKey, owners)
+    owners.set(fileName, nameKey)
+    return { place, storedKey, fileName }
   })
 }
 
 /**
- * A copy of the thread's messages with keys set. An attachment without a new key keeps its own, else that of its match
- * in the stored thread, so that a failed upload does not lose the key of an earlier one.
+ * A copy of the thread's messages with the storage keys of its plans. An attachment without a new key gets its stored
+ * one, so that a failed upload does not lose the key of an earlier one.
  */
-export function withStorageKeys(messages: Message[], storedMessages: Message[], keys: Map<string, string>): Message[] {
-  const findStored = indexStored(findPlaces(storedMessages))
-  const found = new Map<string, string>()
-  for (const place of findPlaces(messages)) {
-    const key = keys.get(place.nameKey) ?? place.storageKey ?? findStored(place)?.storageKey ?? null
-    if (key !== null) found.set(`${place.messageIndex}/${place.attachmentIndex}`, key)
+export function withStorageKeys(messages: Message[], plans: Plan[], newKeys: (string | null)[]): Message[] {
+  const copies = messages.map((message) =>
+    Array.isArray(message.attachments) ? { ...message, attachments: [...message.attachments] } : message,
+  )
+  for (const [index, { place, storedKey }] of plans.entries()) {
+    const key = newKeys[index] ?? storedKey
+    const attachments = copies[place.messageIndex]?.attachments
+    if (key !== null && attachments) attachments[place.attachmentIndex] = { ...place.attachment, storage_key: key }
   }
-  return messages.map((message, messageIndex) => {
-    if (!Array.isArray(message.attachments)) return message
-    const attachments = message.attachments.map((attachment, attachmentIndex) => {
-      const key = found.get(`${messageIndex}/${attachmentIndex}`)
-      return key === undefined ? attachment : { ...attachment, storage_key: key }
-    })
-    return { ...message, attachments }
-  })
+  return copies
 }
 
 /** Normalizes a filename as the API does: the part after the last `/` or `\`, in NFC, without control characters. */
@@ -164,13 +113,12 @@ export function toBaseName(filename: unknown): string | null {
   const name = lastPart(filename.replaceAll('\\', '/'))
     .replace(/\p{Cc}/gu, '')
     .normalize('NFC')
-  return name.trim() === '' || name === '.' || name === '..' ? null : name
+  return /^(\s*|\.\.?)$/.test(name) ? null : name
 }
 
 /** The MIME type if it is valid in a header, else undefined for the API's default. */
 export function toContentType(mimeType: unknown): string | undefined {
-  if (typeof mimeType !== 'string') return undefined
-  const text = mimeType.trim()
+  const text = typeof mimeType === 'string' ? mimeType.trim() : ''
   return text.length <= 255 && /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+( *;[\x20-\x7e]*)?$/.test(text) ? text : undefined
 }
 
@@ -191,18 +139,10 @@ function findPlaces(messages: Message[]): Place[] {
       const group = JSON.stringify([messageId ?? (mailId === null ? messageIndex : { mailId }), baseName])
       const count = counts.get(group) ?? 0
       counts.set(group, count + 1)
-      return [
-        {
-          messageIndex,
-          attachmentIndex,
-          message,
-          attachment,
-          baseName,
-          storageKey: toId(attachment.storage_key),
-          idKey: mailId === null ? null : JSON.stringify([messageId, mailId]),
-          nameKey: `${group}${count}`,
-        },
-      ]
+      const storageKey = toId(attachment.storage_key)
+      const idKey = mailId === null ? null : JSON.stringify([messageId, mailId])
+      const nameKey = `${group}${count}`
+      return [{ messageIndex, attachmentIndex, message, attachment, baseName, storageKey, idKey, nameKey }]
     })
   })
 }
@@ -211,10 +151,10 @@ function findPlaces(messages: Message[]): Place[] {
 function indexStored(storedPlaces: Place[]): (place: Place) => Place | undefined {
   const byId = new Map(storedPlaces.map((place) => [place.idKey, place]))
   const byName = new Map(storedPlaces.map((place) => [place.nameKey, place]))
-  return (place) => {
-    const sameId = place.idKey === null ? undefined : byId.get(place.idKey)
-    const sameName = byName.get(place.nameKey)
-    const bothHaveIds = place.idKey !== null && sameName !== undefined && sameName.idKey !== null
+  return ({ idKey, nameKey }) => {
+    const sameId = idKey === null ? undefined : byId.get(idKey)
+    const sameName = byName.get(nameKey)
+    const bothHaveIds = idKey !== null && sameName !== undefined && sameName.idKey !== null
     return sameId ?? (bothHaveIds ? undefined : sameName)
   }
 }
@@ -231,9 +171,9 @@ function chooseName(baseName: string, nameKey: string, owners: Map<string, strin
 /** `logo.png` → `logo~1a2b3c4d.png`, with the stem cut at a character boundary to fit into a key. */
 function markName(name: string, mark: string): string {
   const dot = name.lastIndexOf('.')
-  const hasExtension = dot > 0 && name.length - dot <= MAX_EXTENSION_LENGTH
-  const end = `~${mark}${hasExtension ? name.slice(dot) : ''}`
-  const stem = hasExtension ? name.slice(0, dot) : name
+  const stemLength = dot > 0 && name.length - dot <= MAX_EXTENSION_LENGTH ? dot : name.length
+  const stem = name.slice(0, stemLength)
+  const end = `~${mark}${name.slice(stemLength)}`
   const { read } = new TextEncoder().encodeInto(stem, new Uint8Array(MAX_NAME_BYTES - byteLength(end)))
   return stem.slice(0, read) + end
 }
@@ -243,11 +183,6 @@ function hash(text: string): string {
   let value = 0x811c9dc5
   for (let index = 0; index < text.length; index += 1) value = Math.imul(value ^ text.charCodeAt(index), 0x01000193)
   return (value >>> 0).toString(16).padStart(8, '0')
-}
-
-function findRepeated(values: string[]): Set<string> {
-  const seen = new Set<string>()
-  return new Set(values.filter((value) => seen.has(value) || !seen.add(value)))
 }
 
 function byteLength(text: string): number {

@@ -1,6 +1,5 @@
-import type { EmailThread, EmailThreadBody, ThreadContext } from './attachments.ts'
 import type { components, operations } from './schema.d.ts'
-import { type CallOptions, type ClientOptions, createTransport, type Segments } from './transport.ts'
+import { type CallOptions, type ClientOptions, createTransport, sizeOf } from './transport.ts'
 
 type Schemas = components['schemas']
 
@@ -10,6 +9,9 @@ type Body<Name extends keyof operations> = operations[Name] extends {
 }
   ? Content
   : never
+
+type Query<Name extends keyof operations> = NonNullable<operations[Name]['parameters']['query']>
+type Id = number | string
 
 /** JSON whose shape the API does not define. */
 export type Json = Schemas['JsonValue']
@@ -44,45 +46,61 @@ export type SearchSource = keyof ProductSearch['sources']
 export type SourceState = ProductSearch['sources'][SearchSource]
 export type SupplierASummary = Schemas['SupplierASummary']
 export type ProductAnswers = { [Source in keyof ProductQueries]: Extract<Body<'readProduct'>, { source: Source }> }
-
 export interface ProductQueries {
   supplier_a: { style: string; color?: string; size?: string }
   supplier_b: { sku: string } | { styleId: string }
   invoice_item: { id: number }
 }
 
+export type ThreadContext = Schemas['ThreadContext']
+export type Mailbox = { name?: string; email?: string }
+export interface Attachment {
+  filename?: string
+  mime_type?: string
+  size_bytes?: number
+  /** Set once the bytes are stored. */
+  storage_key?: string | null
+  mail_attachment_id?: string
+  [field: string]: unknown
+}
+/** The suggested shape; the API stores any object. `sent_at` is ISO 8601 with an offset. */
+export interface Message {
+  id?: string
+  sent_at?: string
+  from?: Mailbox
+  to?: Mailbox[]
+  subject?: string
+  snippet?: string
+  body_plain?: string
+  body_text?: string
+  body_html?: string | null
+  is_from_us?: boolean
+  attachments?: Attachment[]
+  [field: string]: unknown
+}
+/** All messages on every call, since nothing is merged. `null` clears a scalar; an omitted one is unchanged. */
+export type EmailThreadBody = Omit<Schemas['EmailThreadBody'], 'messages' | 'participants'> & {
+  messages: Message[]
+  participants?: object[]
+}
+export type EmailThread = Omit<Schemas['EmailThread'], 'messages'> & { messages: Message[] }
+export type EmailThreadAnswer =
+  | { notModified: false; emailThread: EmailThread; etag: string | null }
+  | { notModified: true; emailThread: null; etag: string | null }
+
+export type OrderFile = Schemas['OrderFile']
 export type FileListing = Body<'listFiles'>
 export type PresignRequest = Schemas['NewFile']
 /** `expiresIn` is in seconds. */
 export type PresignedUpload = Omit<Schemas['PresignedUpload'], 'expiresIn'> & { expiresIn: number }
 
+export type Page<Item> = { data: Item[]; pagination: Pagination }
 export type Pagination = Body<'listClients'>['pagination']
 
-export interface Page<Item> {
-  data: Item[]
-  pagination: Pagination
-}
-
-export interface ClientListQuery extends CallOptions {
-  page?: number
-  per_page?: number
-  q?: string
-}
-
-export interface OrderListQuery extends CallOptions {
-  page?: number
-  per_page?: number
-  client_id?: number | string
-  /** Id of an order status. */
-  status?: number | string
-  /** `YYYY-MM-DD`, inclusive, as is `to`. */
-  from?: string
-  to?: string
-}
-
-export type EmailThreadAnswer =
-  | { notModified: false; emailThread: EmailThread; etag: string | null }
-  | { notModified: true; emailThread: null; etag: string | null }
+export type ClientListQuery = CallOptions & Query<'listClients'>
+/** `status` is the id of an order status, `from` and `to` are inclusive dates, `YYYY-MM-DD`. */
+export type OrderListQuery = CallOptions &
+  Omit<Query<'listOrders'>, 'client_id' | 'status'> & { client_id?: Id; status?: Id }
 
 export interface UploadOptions extends CallOptions {
   /**
@@ -91,6 +109,11 @@ export interface UploadOptions extends CallOptions {
    */
   onProgress?: ((sentBytes: number, totalBytes: number) => void) | undefined
 }
+
+type OneClient = { client: Client }
+type OneThread = { email_thread: EmailThread }
+
+export type ApiClient = ReturnType<typeof createClient>
 
 /**
  * A client of the API for one company's token.
@@ -103,135 +126,91 @@ export interface UploadOptions extends CallOptions {
 export function createClient(options: ClientOptions) {
   const transport = createTransport(options)
 
-  /** Sends an idempotent request. */
-  async function read<Body>(
-    segments: Segments,
-    query: Record<string, string | number | undefined>,
-    signal?: AbortSignal,
-  ) {
-    return (await transport.send<Body>({ method: 'GET', segments, query, idempotent: true }, signal)).body
-  }
-
-  /** Sends a request that is not retried after a lost response. */
-  async function change<Body>(
-    method: 'POST' | 'PATCH' | 'DELETE',
-    segments: Segments,
-    body: unknown,
-    signal?: AbortSignal,
-  ) {
-    return (await transport.send<Body>({ method, segments, body, idempotent: false }, signal)).body
+  async function send<Body>(...request: Parameters<typeof transport.send>) {
+    return (await transport.send<Body>(...request)).body
   }
 
   const clients = {
-    list: ({ signal, ...query }: ClientListQuery = {}) => read<Page<Client>>(['clients'], query, signal),
+    list: ({ signal, ...query }: ClientListQuery = {}) => send<Page<Client>>('GET', ['clients'], { signal, query }),
     /** Pages from `page` on (default 1) to the last. A client created meanwhile may show up on two pages. */
     pages: (query: ClientListQuery = {}) => walkPages((page) => clients.list({ ...query, page }), query.page),
-    get: async (id: number, { signal }: CallOptions = {}) =>
-      (await read<{ client: Client }>(['clients', id], {}, signal)).client,
+    get: async (id: number, options?: CallOptions) => (await send<OneClient>('GET', ['clients', id], options)).client,
     /** Case-insensitive exact match. */
-    getByEmail: async (email: string, { signal }: CallOptions = {}) =>
-      (await read<{ client: Client }>(['clients', 'by-email'], { email }, signal)).client,
-    create: async (client: NewClient, { signal }: CallOptions = {}) =>
-      (await change<{ client: Client }>('POST', ['clients'], client, signal)).client,
+    getByEmail: async (email: string, options?: CallOptions) =>
+      (await send<OneClient>('GET', ['clients', 'by-email'], { ...options, query: { email } })).client,
+    create: async (body: NewClient, options?: CallOptions) =>
+      (await send<OneClient>('POST', ['clients'], { ...options, body })).client,
     /** By id or by email. `deleted: true` soft-deletes. */
-    update: async (idOrEmail: number | string, changes: ClientChanges, { signal }: CallOptions = {}) =>
-      (await change<{ client: Client }>('PATCH', ['clients', idOrEmail], changes, signal)).client,
+    update: async (idOrEmail: Id, body: ClientChanges, options?: CallOptions) =>
+      (await send<OneClient>('PATCH', ['clients', idOrEmail], { ...options, body })).client,
   }
 
   const orders = {
-    list: ({ signal, ...query }: OrderListQuery = {}) => read<Page<Project>>(['orders'], query, signal),
+    list: ({ signal, ...query }: OrderListQuery = {}) => send<Page<Project>>('GET', ['orders'], { signal, query }),
     /** Pages from `page` on (default 1) to the last. An order created meanwhile may show up on two pages. */
     pages: (query: OrderListQuery = {}) => walkPages((page) => orders.list({ ...query, page }), query.page),
-    get: (id: number | string, { signal }: CallOptions = {}) => read<FullOrder>(['orders', id], {}, signal),
-    create: (order: NewOrder, { signal }: CallOptions = {}) => change<FullOrder>('POST', ['orders'], order, signal),
-    update: (id: number | string, changes: OrderChanges, { signal }: CallOptions = {}) =>
-      change<OrderAnswer>('PATCH', ['orders', id], changes, signal),
+    get: (id: Id, options?: CallOptions) => send<FullOrder>('GET', ['orders', id], options),
+    create: (body: NewOrder, options?: CallOptions) => send<FullOrder>('POST', ['orders'], { ...options, body }),
+    update: (id: Id, body: OrderChanges, options?: CallOptions) =>
+      send<OrderAnswer>('PATCH', ['orders', id], { ...options, body }),
     /** Soft-deletes the order and its invoice. */
-    delete: (id: number | string, { signal }: CallOptions = {}) =>
-      change<OrderAnswer>('DELETE', ['orders', id], undefined, signal),
+    delete: (id: Id, options?: CallOptions) => send<OrderAnswer>('DELETE', ['orders', id], options),
   }
 
   const products = {
     /** `include` limits the sources. Default: all. */
-    search: ({ q, include = [], signal }: CallOptions & { q?: string; include?: SearchSource[] } = {}) =>
-      read<ProductSearch>(['products', 'search'], { q, include: include.join(',') || undefined }, signal),
-    info: <Source extends keyof ProductQueries>(
-      source: Source,
-      query: ProductQueries[Source],
-      { signal }: CallOptions = {},
-    ) => read<ProductAnswers[Source]>(['products', source], { ...query }, signal),
+    search: ({ q, include = [], signal }: CallOptions & { q?: string; include?: SearchSource[] } = {}) => {
+      const query = { q, include: include.join(',') || undefined }
+      return send<ProductSearch>('GET', ['products', 'search'], { signal, query })
+    },
+    info: <Source extends keyof ProductQueries>(source: Source, query: ProductQueries[Source], options?: CallOptions) =>
+      send<ProductAnswers[Source]>('GET', ['products', source], { ...options, query: { ...query } }),
   }
 
   const mail = {
-    getThreadContext: (legacyThreadId: string, { signal }: CallOptions = {}) =>
-      read<ThreadContext>(['mail', 'threads', legacyThreadId], {}, signal),
+    getThreadContext: (legacyThreadId: string, options?: CallOptions) =>
+      send<ThreadContext>('GET', ['mail', 'threads', legacyThreadId], options),
     /** Creates or replaces the thread of this mailbox. */
-    putEmailThread: async (legacyThreadId: string, body: EmailThreadBody, { signal }: CallOptions = {}) => {
-      const segments = ['mail', 'email-threads', legacyThreadId]
-      const request = { method: 'PUT', segments, body, idempotent: true } as const
-      return (await transport.send<{ email_thread: EmailThread }>(request, signal)).body.email_thread
-    },
+    putEmailThread: async (legacyThreadId: string, body: EmailThreadBody, options?: CallOptions) =>
+      (await send<OneThread>('PUT', ['mail', 'email-threads', legacyThreadId], { ...options, body })).email_thread,
     /** With `ifNoneMatch`, the `etag` of an earlier response, an unchanged thread is returned as `notModified`. */
     getEmailThread: async (
       legacyThreadId: string,
-      query: { account_email: string; ifNoneMatch?: string | null } & CallOptions,
+      { account_email, ifNoneMatch, signal }: { account_email: string; ifNoneMatch?: string | null } & CallOptions,
     ): Promise<EmailThreadAnswer> => {
-      const request = {
-        method: 'GET',
-        segments: ['mail', 'email-threads', legacyThreadId],
-        query: { account_email: query.account_email },
-        headers: query.ifNoneMatch ? { 'if-none-match': query.ifNoneMatch } : {},
-        idempotent: true,
-      } as const
-      const response = await transport.send<{ email_thread: EmailThread }>(request, query.signal)
+      const segments = ['mail', 'email-threads', legacyThreadId]
+      const headers = ifNoneMatch ? { 'if-none-match': ifNoneMatch } : {}
+      const request = { query: { account_email }, headers, signal }
+      const response = await transport.send<OneThread>('GET', segments, request)
       const etag = response.headers.get('etag')
-      if (response.status === 304)
-        return { notModified: true, emailThread: null, etag: etag ?? query.ifNoneMatch ?? null }
+      if (response.status === 304) return { notModified: true, emailThread: null, etag: etag ?? ifNoneMatch ?? null }
       return { notModified: false, emailThread: response.body.email_thread, etag }
     },
   }
 
   const files = {
     /** A presigned upload URL for one file. Changes nothing, so it is retried after a lost response. */
-    presign: async (orderId: number | string, file: PresignRequest, { signal }: CallOptions = {}) => {
-      const request = { method: 'POST', segments: ['orders', orderId, 'files', 'presign'], body: file } as const
-      return (await transport.send<PresignedUpload>({ ...request, idempotent: true }, signal)).body
-    },
+    presign: (orderId: Id, body: PresignRequest, options?: CallOptions) =>
+      send<PresignedUpload>('POST', ['orders', orderId, 'files', 'presign'], { ...options, body, isIdempotent: true }),
     /** All files of the order, or those of one thread. */
-    list: (orderId: number | string, query: { legacyThreadId?: string } & CallOptions = {}) =>
-      read<FileListing>(['orders', orderId, 'files'], { legacyThreadId: query.legacyThreadId }, query.signal),
+    list: (orderId: Id, { signal, legacyThreadId }: { legacyThreadId?: string } & CallOptions = {}) =>
+      send<FileListing>('GET', ['orders', orderId, 'files'], { signal, query: { legacyThreadId } }),
     /**
      * PUTs the bytes to a presigned URL, with the content type and the length it was signed for.
      * Rejects with an `ApiError` of code `upload_failed` when the storage rejects the upload.
      */
     upload: async (
-      presigned: Pick<PresignedUpload, 'uploadUrl' | 'contentType'>,
+      { uploadUrl, contentType }: Pick<PresignedUpload, 'uploadUrl' | 'contentType'>,
       data: Blob | Uint8Array,
       { onProgress, signal }: UploadOptions = {},
     ): Promise<void> => {
       const sizeBytes = sizeOf(data)
-      await transport.upload(
-        {
-          url: presigned.uploadUrl,
-          contentType: presigned.contentType,
-          body: toBody(data),
-          sizeBytes,
-          onAttempt: () => onProgress?.(0, sizeBytes),
-        },
-        signal,
-      )
+      await transport.upload({ uploadUrl, contentType, data, onAttempt: () => onProgress?.(0, sizeBytes) }, signal)
       onProgress?.(sizeBytes, sizeBytes)
     },
   }
 
   return { clients, orders, products, mail, files }
-}
-
-export type ApiClient = ReturnType<typeof createClient>
-
-/** Bytes. */
-export function sizeOf(data: Blob | Uint8Array): number {
-  return 'byteLength' in data ? data.byteLength : data.size
 }
 
 async function* walkPages<Item>(
@@ -243,14 +222,4 @@ async function* walkPages<Item>(
     if (result.data.length > 0) yield result
     if (result.data.length === 0 || page * result.pagination.per_page >= result.pagination.total) return
   }
-}
-
-/** fetch rejects views of shared memory, so their bytes are copied. */
-function toBody(data: Blob | Uint8Array): Blob | Uint8Array<ArrayBuffer> {
-  if (!('byteLength' in data)) return data
-  return isUnshared(data) ? data : new Uint8Array(data)
-}
-
-function isUnshared(bytes: Uint8Array): bytes is Uint8Array<ArrayBuffer> {
-  return bytes.buffer instanceof ArrayBuffer
 }

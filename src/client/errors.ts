@@ -1,14 +1,8 @@
+import type { components } from './schema.d.ts'
+
+type ApiErrorCode = components['schemas']['Error']['error']['code']
 /** The API's codes, and three of this library for responses that are not the API's. */
-export type ErrorCode =
-  | 'unauthenticated'
-  | 'forbidden'
-  | 'invalid_request'
-  | 'not_found'
-  | 'rate_limited'
-  | 'internal_error'
-  | 'network_error'
-  | 'upload_failed'
-  | 'unexpected_answer'
+export type ErrorCode = ApiErrorCode | 'network_error' | 'upload_failed' | 'unexpected_answer'
 
 export interface ApiErrorFields {
   /** HTTP status, or 0 without a complete response. */
@@ -34,7 +28,7 @@ export class ApiError extends Error {
   readonly retryAfterSeconds: number | null
 
   constructor(fields: ApiErrorFields) {
-    super(fields.message, fields.cause === undefined ? {} : { cause: fields.cause })
+    super(fields.message, fields)
     this.status = fields.status
     this.code = fields.code
     this.details = fields.details ?? null
@@ -46,19 +40,20 @@ export class ApiError extends Error {
 /** Reads an unsuccessful response. Never throws: a proxy may respond with HTML. */
 export function readApiError(response: Response, text: string, nowMs: number): ApiError {
   const { code, message, details } = readErrorBody(text)
+  const { status, headers } = response
   return new ApiError({
-    status: response.status,
-    code: code ?? 'unexpected_answer',
-    message: message ?? `The API responded with ${response.status} and no error body`,
+    status,
+    code: typeof code === 'string' ? code : 'unexpected_answer',
+    message: typeof message === 'string' ? message : `The API responded with ${status} and no error body`,
     details,
-    requestId: response.headers.get('x-request-id'),
-    retryAfterSeconds: readRetryAfter(response.headers.get('retry-after'), nowMs),
+    requestId: headers.get('x-request-id'),
+    retryAfterSeconds: readRetryAfter(headers.get('retry-after'), nowMs),
   })
 }
 
 /** The storage's XML error has a code; the rest of it repeats the signed URL and is dropped. */
 export function readUploadError(response: Response, text: string, nowMs: number): ApiError {
-  const storageCode = /<Code>(\w{1,100})<\/Code>/.exec(text)?.[1] ?? null
+  const storageCode = /<Code>(\w{1,100})<\/Code>/.exec(text)?.[1]
   return new ApiError({
     status: response.status,
     code: 'upload_failed',
@@ -77,16 +72,10 @@ export function readRetryAfter(header: string | null, nowMs: number): number | n
   return Number.isNaN(atMs) ? null : Math.max(0, Math.ceil((atMs - nowMs) / 1000))
 }
 
-function readErrorBody(text: string): { code?: string; message?: string; details?: unknown } {
+function readErrorBody(text: string): Record<string, unknown> {
   try {
-    const body: unknown = JSON.parse(text)
-    if (!isRecord(body) || !isRecord(body.error)) return {}
-    const { code, message, details } = body.error
-    return {
-      ...(typeof code === 'string' && { code }),
-      ...(typeof message === 'string' && { message }),
-      details,
-    }
+    const { error } = JSON.parse(text)
+    return isRecord(error) ? error : {}
   } catch {
     return {}
   }

@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * List and search clients
-         * @description Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone; three digits and more, and a `q` of digits only, match the digits of a phone whatever stands between them.
+         * @description Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.
          *
          *     Permission: `clients:read`.
          */
@@ -53,7 +53,7 @@ export interface paths {
         head?: never;
         /**
          * Update, soft-delete or restore a client
-         * @description Changes only the fields that are sent; `null` clears one. `deleted: true` hides the client from the list, `deleted: false` brings it back. It is looked up as in reading: by id, by an email in the path, or by the query `email`.
+         * @description Changes only the fields that are sent; `null` clears one. `deleted: true` hides the client from the list, `deleted: false` brings it back. Lookup works as in `readClient`: by id, by an email in the path, or by the query `email`.
          *
          *     Permission: `clients:write`.
          */
@@ -77,7 +77,7 @@ export interface paths {
         put?: never;
         /**
          * Create an order
-         * @description Makes the order and its default invoice, with the next number of the company, in one transaction. The status is the company’s default when none is sent. `client_id`, `status_id` and `tax_id` must be the company’s own and not deleted. The accounting system is told afterwards when it is enabled; the answer does not wait for it.
+         * @description Creates the order and its default invoice, with the next invoice number of the company, in one transaction. Without `status_id` the order gets the company’s default status. `client_id`, `status_id` and `tax_id` must be the company’s own and not deleted. When accounting sync is enabled, the change is delivered to the accounting system after the response.
          *
          *     Permission: `orders:write`.
          */
@@ -97,7 +97,7 @@ export interface paths {
         };
         /**
          * Read an order in full
-         * @description The project with its invoice, lines, payments, client, tax, status and artworks, and how it stands with the accounting system, in one answer.
+         * @description The project with its invoice, lines, payments, client, tax, status and artworks, and its state in the accounting system, in one response.
          *
          *     Permission: `orders:read`.
          */
@@ -106,7 +106,7 @@ export interface paths {
         post?: never;
         /**
          * Soft-delete an order
-         * @description Soft-deletes the order and its invoice, and tells the accounting system when it is enabled. A second time answers 404.
+         * @description Soft-deletes the order and its invoice. When accounting sync is enabled, the deletion is delivered to the accounting system after the response. A second deletion returns 404.
          *
          *     Permission: `orders:write`.
          */
@@ -115,7 +115,7 @@ export interface paths {
         head?: never;
         /**
          * Update an order
-         * @description Changes only the fields that are sent, in one transaction. Fields of the invoice change the order’s default invoice; where there is none they are ignored and `invoice` is null. A discount amount or type that is sent alone is read with the stored other.
+         * @description Changes only the fields that are sent, in one transaction. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null. A discount amount or type that is sent alone is combined with the stored other.
          *
          *     Permission: `orders:write`.
          */
@@ -131,7 +131,7 @@ export interface paths {
         };
         /**
          * Search the catalogue, both suppliers and stored invoice lines
-         * @description Asks the sources in parallel and always answers, within about 4 seconds: a source that fails or is too slow has empty arrays, and `sources` tells why. Every word of `q` must occur, ignoring case: in the title (local), in title or description (lines); at most 50 a source, the newest first. supplier_a is asked for the style number found in `q`; of several the first that it knows, two being tried. A blank `q` gives the 20 newest items of the catalogue and nothing else. What a supplier answered is used for 10 minutes, then for up to 24 hours while it is asked again.
+         * @description Searches the sources in parallel and always responds within about 4 seconds: a source that fails or is too slow has empty arrays, and `sources` says why. Every word of `q` must occur, ignoring case: in the title (local), in title or description (lines); at most 50 per source, newest first. supplier_a is searched for the style number found in `q`: the first of at most two that it knows. A blank `q` returns the 20 newest items of the catalogue and nothing else. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed.
          *
          *     Permission: `products:read`.
          */
@@ -153,7 +153,7 @@ export interface paths {
         };
         /**
          * Read a supplier’s product or a stored invoice line
-         * @description `supplier_a` needs `style` and gives its variants, narrowed by `color` and `size`. `supplier_b` needs `sku` or `styleId` (alias `styleid`; `style` serves when neither is sent; `sku` goes before them) and gives the SKUs grouped by colour. `invoice_item` needs `id`. `query` tells the parameters that were used. An unknown style or SKU gives no products, not an error. What a supplier answered is used for 10 minutes, then for up to 24 hours while it is asked again; a style that supplier_a does not know is remembered for an hour. 409: the company has no such integration, or it is disabled. 502: the supplier failed, or refused the company’s credentials, and nothing is cached.
+         * @description `supplier_a` requires `style` and returns its variants, filtered by `color` and `size`. `supplier_b` requires `sku` or `styleId` (alias `styleid`; `style` is used when neither is sent; `sku` takes precedence) and returns the SKUs grouped by colour. `invoice_item` requires `id`. `query` holds the parameters that were used. An unknown style or SKU returns no products, not an error. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed; a style that supplier_a does not know is cached for an hour. 409: the company has no such integration, or it is disabled. 502: the supplier failed, or rejected the company’s credentials, and nothing is cached.
          *
          *     Permission: `products:read`.
          */
@@ -175,7 +175,7 @@ export interface paths {
         };
         /**
          * Read what links a mail thread to clients and orders
-         * @description A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data`, or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay. The forms inside the JSON depend on what wrote it.
+         * @description A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data`, or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay. The shape of that JSON depends on its writer.
          *
          *     Permission: `mail:read`.
          */
@@ -197,14 +197,14 @@ export interface paths {
         };
         /**
          * Read a whole email thread
-         * @description The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The answer carries an `ETag`, a weak one where it may be compressed; send it back in `If-None-Match` and an unchanged thread answers 304 without a body.
+         * @description The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The response has an `ETag`, a weak one where it may be compressed; send it back in `If-None-Match`, and an unchanged thread gives 304 without a body.
          *
          *     Permission: `mail:read`.
          */
         get: operations["readEmailThread"];
         /**
          * Store a whole email thread
-         * @description Creates the thread of this mailbox, or replaces it: nothing is merged, so send every message each time. Mailboxes are kept apart: the same id with another `account_email` is another thread. What is stored comes back as the same JSON values, whatever its size; a message may be any object. Sending what is stored already is cheap. A soft-deleted thread is restored. The body may have up to 26214400 bytes.
+         * @description Creates the thread of this mailbox, or replaces it: nothing is merged, so send every message each time. Mailboxes are separate: the same id with another `account_email` is another thread. What is stored comes back as the same JSON values, whatever its size; a message may be any object. Sending what is stored already is cheap. A soft-deleted thread is restored. The body may have up to 26214400 bytes.
          *
          *     Permission: `mail:write`.
          */
@@ -226,8 +226,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Get an address to upload a file to
-         * @description The key is `orders/<company>/<order>/email/<thread>/<name>`, so the same name uploaded again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is set up.
+         * Get a URL to upload a file to
+         * @description The key is `orders/<company>/<order>/email/<thread>/<name>`, so uploading the same name again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is configured.
          *
          *     Permission: `files:write`.
          */
@@ -247,7 +247,7 @@ export interface paths {
         };
         /**
          * List the files of an order
-         * @description All files of the order, or of one of its mail threads, by key, up to 10,000; `truncated` is true where there are more, or where the storage needs more than 25 seconds or 40 pages. `configured` is false, and `files` empty, where no storage is set up. 502 when the company’s own storage fails or refuses its keys; `details.storage_code` is then its own error code.
+         * @description All files of the order, or of one of its mail threads, by key, up to 10,000; `truncated` is true where there are more, or where the storage needs more than 25 seconds or 40 pages. `configured` is false, and `files` empty, where no storage is configured. 502 when the company’s own storage fails or rejects its keys; `details.storage_code` is then its own error code.
          *
          *     Permission: `files:read`.
          */
@@ -386,7 +386,7 @@ export interface components {
         Invoice: {
             id: number;
             project_id: number;
-            /** @description Per company, rising, no two alike. */
+            /** @description Unique in the company, ascending. */
             number: string;
             due_date: string | null;
             tax_id: number | null;
@@ -433,7 +433,7 @@ export interface components {
         Message: {
             [key: string]: components["schemas"]["JsonValue"];
         };
-        /** @description The fields of a client to create. */
+        /** @description The fields of a new client. */
         NewClient: {
             company_name: string;
             first_name?: string | null;
@@ -490,7 +490,7 @@ export interface components {
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
             /** @enum {string} */
             discount_type?: "before_tax" | "after_tax";
-            /** @description Overrides, for this request, whether the company tells its accounting system. */
+            /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
         };
         /** @description An order with everything that belongs to it. */
@@ -505,18 +505,18 @@ export interface components {
             artworks: components["schemas"]["Artwork"][];
             accounting: components["schemas"]["OrderAccounting"];
         };
-        /** @description How an order stands with the company’s accounting system. */
+        /** @description The state of an order in the company’s accounting system. */
         OrderAccounting: {
             /**
-             * @description `not_synced`: it was never told. `pending`: to be told, or tried again. `synced`: what was to be told has arrived. `parked`: a person must look at it. `dead`: it was refused, or tried too often. An edit of the order tells a parked or dead one anew.
+             * @description `not_synced`: nothing was ever delivered. `pending`: a delivery or its retry is due. `synced`: every change was delivered. `parked`: a person must look at it. `dead`: the accounting system refused it, or retries ran out. An edit of the order delivers a parked or dead one again.
              * @enum {string}
              */
             status: "not_synced" | "pending" | "synced" | "parked" | "dead";
-            /** @description Why the last try failed; null when nothing is open. */
+            /** @description Why the last attempt failed; null when none is outstanding. */
             last_error: string | null;
             /**
              * Format: date-time
-             * @description When the accounting system last took a change of this order.
+             * @description When the accounting system last accepted a change of this order.
              */
             synced_at: string | null;
         };
@@ -550,7 +550,7 @@ export interface components {
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
             /** @enum {string} */
             discount_type?: "before_tax" | "after_tax";
-            /** @description Overrides, for this request, whether the company tells its accounting system. */
+            /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
         };
         /** @description A stored file of an order. */
@@ -587,11 +587,11 @@ export interface components {
             paid_at: string | null;
             note: string | null;
         };
-        /** @description An address that takes one file. */
+        /** @description A URL to upload one file to. */
         PresignedUpload: {
-            /** @description Send the bytes here with PUT and without the token. */
+            /** @description The URL to PUT the bytes to, without the token. */
             uploadUrl: string;
-            /** @description Where the file will stand: the `storage_key` of its attachment. */
+            /** @description The key of the uploaded file: the `storage_key` of its attachment. */
             key: string;
             contentType: string;
             /**
@@ -752,7 +752,7 @@ export interface components {
             /** @description Percent. */
             rate: number;
         };
-        /** @description What the CRM remembers of a mail thread. */
+        /** @description The clients and orders that a mail thread is linked to. */
         ThreadContext: {
             thread_id: string;
             legacy_thread_id: string | null;
@@ -780,51 +780,55 @@ export interface components {
             /** @description What went wrong. */
             error: {
                 /**
-                 * @description What kind of error this is. Decide by the code and the HTTP status, never by the message.
+                 * @description The kind of error. Decide by the code and the HTTP status, never by the message.
                  * @enum {string}
                  */
                 code: "forbidden" | "internal_error" | "invalid_request" | "not_found" | "rate_limited" | "unauthenticated";
                 /** @description For people; its wording may change. */
                 message: string;
-                /** @description More about the error, for programs; `null` where there is no more to say. */
+                /** @description More about the error, for programs; `null` where there is nothing to add. */
                 details: components["schemas"]["ValidationDetails"] | components["schemas"]["ReasonDetails"] | components["schemas"]["LimitDetails"] | null;
             };
         };
-        /** @description Sent with 400: everything that is wrong with the request, at once. */
+        /** @description Sent with 400: every problem of the request at once. */
         ValidationDetails: {
-            /** @description One entry for each thing that is wrong, 100 at most. Long texts are cut. */
+            /** @description The first problems. Long texts are truncated. */
             issues: {
-                /** @description The field, with dots between levels (`messages.3`); empty where it is the whole body. */
+                /** @description The field, with dots between levels (`messages.3`); empty for the whole body. */
                 path: string;
-                /** @description What is wrong with it. */
+                /** @description What is wrong, worded to follow the field’s name. */
                 message: string;
             }[];
-            /** @description How many issues there are, sent where there are more than the 100 that are listed. */
+            /** @description The number of all problems, where not all are listed. */
             issue_count?: number;
         };
-        /** @description Sent with 409 and 502: why something outside of the API could not be used. */
+        /** @description Sent with 409 and 502: why an outside system could not be used. */
         ReasonDetails: {
             /**
-             * @description `integration_missing`: the company has no such integration; `integration_disabled`: the company has switched it off; `storage_not_configured`: no file storage is set up; `supplier_unavailable`: the supplier did not answer as it should; `supplier_rejected_credentials`: the supplier refused the credentials of the company.
+             * @description - `integration_missing`: The company has no such integration
+             *     - `integration_disabled`: The company has disabled this integration
+             *     - `storage_not_configured`: No file storage is configured
+             *     - `supplier_unavailable`: The supplier did not respond as expected
+             *     - `supplier_rejected_credentials`: The supplier rejected the company’s credentials
              * @enum {string}
              */
             reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "supplier_unavailable" | "supplier_rejected_credentials";
             /** @description The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one. */
             storage_code?: string;
         };
-        /** @description Sent with 413: how large the body may be, or all that is stored. */
+        /** @description Sent with 413: the limit of the body, or of everything stored. */
         LimitDetails: {
             /** @description The limit, in bytes. */
             limit_bytes: number;
             /**
-             * @description `storage_quota`: the limit is that of the stored email threads of the company, not of the body.
+             * @description `storage_quota`: that of stored email threads.
              * @enum {string}
              */
             reason?: "storage_quota";
         };
     };
     responses: {
-        /** @description The request is not valid: malformed JSON, a wrong value, a missing or an unknown field. `details.issues` names every problem. Mend the request before it is sent again. */
+        /** @description Malformed JSON, a wrong value, or a missing or unknown field: `details.issues` names every problem. */
         InvalidRequest: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -837,12 +841,12 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "per_page: must be a whole number from 1 to 100",
+                 *         "message": "`per_page` must be between 1 and 100",
                  *         "details": {
                  *           "issues": [
                  *             {
                  *               "path": "per_page",
-                 *               "message": "must be a whole number from 1 to 100"
+                 *               "message": "must be between 1 and 100"
                  *             }
                  *           ]
                  *         }
@@ -852,7 +856,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description No token, or one that is malformed, unknown, expired or revoked. Not counted against any token. */
+        /** @description No token, or a malformed, unknown, expired or revoked one. Not counted against any token. */
         Unauthenticated: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -872,7 +876,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The token is valid but lacks the permission that this operation needs, or its company is suspended. */
+        /** @description The token lacks the permission of this operation, or its company is suspended. */
         Forbidden: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -885,7 +889,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "forbidden",
-                 *         "message": "The token lacks the permission clients:write.",
+                 *         "message": "The token does not permit this",
                  *         "details": null
                  *       }
                  *     }
@@ -893,7 +897,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description There is no such resource in the company of the token. A resource of another company, a deleted one and an id that cannot exist look the same. */
+        /** @description The company has no such resource. Another company’s, a deleted one and an invalid id look the same. */
         NotFound: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -914,7 +918,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description What this needs is missing or switched off in the company; `details.reason` tells which. */
+        /** @description The company lacks or has disabled what this operation needs; `details.reason` names the cause. */
         Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -927,7 +931,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "A required integration is not available",
+                 *         "message": "The company has no such integration",
                  *         "details": {
                  *           "reason": "integration_missing"
                  *         }
@@ -937,7 +941,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The body has more bytes than this operation takes; `details.limit_bytes` tells how many it takes. With `details.reason` `storage_quota` the email threads of the company would take more stored (compressed) bytes than that; only a PUT that raises them is refused. */
+        /** @description The body is larger than `details.limit_bytes`. With the `details.reason` `storage_quota`, the stored (compressed) email threads of the company would exceed that limit; only a PUT that increases them is rejected. */
         BodyTooLarge: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -950,7 +954,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "The body is larger than 1048576 bytes.",
+                 *         "message": "The body is larger than 1048576 bytes",
                  *         "details": {
                  *           "limit_bytes": 1048576
                  *         }
@@ -960,7 +964,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The body was not sent with `Content-Type: application/json`, or it was sent with a `Content-Encoding`, which the header `Accept-Encoding: identity` then tells. */
+        /** @description The body was not sent with `Content-Type: application/json`, or it was sent with a `Content-Encoding`; the response then has `Accept-Encoding: identity`. */
         UnsupportedMediaType: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -982,7 +986,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Too many requests, or too much database time used. Wait as many seconds as `Retry-After` tells, then send the same request again. */
+        /** @description Too many requests, or too much database time used. Retry after the seconds in `Retry-After`. */
         RateLimited: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1004,7 +1008,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The server failed. The message tells the request id, which helps us to find the cause. */
+        /** @description The server failed. The message contains the request id: quote it when you report the problem. */
         InternalError: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1017,7 +1021,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "internal_error",
-                 *         "message": "The server failed. Tell us the request id 3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10.",
+                 *         "message": "Internal error: report the request id 3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10",
                  *         "details": null
                  *       }
                  *     }
@@ -1025,7 +1029,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A supplier failed and nothing is remembered from earlier; `details.reason` tells how. */
+        /** @description A supplier or storage failed and no earlier response is cached; `details.reason` names the cause. */
         UpstreamFailed: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1038,7 +1042,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "internal_error",
-                 *         "message": "An upstream system failed",
+                 *         "message": "The supplier did not respond as expected",
                  *         "details": {
                  *           "reason": "supplier_unavailable"
                  *         }
@@ -1048,7 +1052,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The server is too busy for a large body at this moment. Nothing was changed. Wait as many seconds as `Retry-After` tells, then send the same request again. */
+        /** @description Too busy for a large body. Nothing was changed. Retry after the seconds in `Retry-After`. */
         Unavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1072,60 +1076,60 @@ export interface components {
         };
     };
     parameters: {
-        /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+        /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
         RequestId: string;
-        /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+        /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
         Bookmark: string;
     };
     requestBodies: never;
     headers: {
         /**
-         * @description The id of this request: the one that was sent, or one made by the server. Tell it when you ask for help.
+         * @description The id of this request: yours, or one made by the server. Quote it when you report a problem.
          * @example 3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10
          */
         "X-Request-Id": string;
         /**
-         * @description The limits, in the form of draft-ietf-httpapi-ratelimit-headers-11: `default` allows `q` requests in `w` seconds, `database` allows `q` milliseconds of database time.
+         * @description Allowed in `w` seconds: `q` requests (`default`) and `q` milliseconds of database time (`database`).
          * @example "default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds"
          */
         "RateLimit-Policy": string;
         /**
-         * @description What is left of each limit: `r` requests or milliseconds of database time, until there is more in `t` seconds.
+         * @description Left of each limit: `r` requests or milliseconds of database time; more after `t` seconds.
          * @example "default";r=299;t=60, "database";r=14998;t=60
          */
         RateLimit: string;
         /**
-         * @description How fresh the data of this answer is. Send it with the next request and that one may be answered by the nearest copy of the database that is at least as fresh.
+         * @description The version of the data. Send it with the next request to read from a replica at least as fresh.
          * @example 00000085-0000024c-00004c6d-8e61117bf38d7adb71b934ebbf891683
          */
         "X-Bookmark": string;
         /**
-         * @description How many milliseconds the server waited for the database.
+         * @description The milliseconds that the server waited for the database.
          * @example db;dur=12
          */
         "Server-Timing": string;
         /**
-         * @description Names this answer: it changes whenever the answer does. Send it back in `If-None-Match`.
+         * @description The version of the response body, which changes with it. Send it back in `If-None-Match`.
          * @example "1.0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11.3"
          */
         ETag: string;
         /**
-         * @description How many seconds to wait before the request is sent again.
+         * @description The number of seconds to wait before the next attempt.
          * @example 42
          */
         "Retry-After": string;
         /**
-         * @description Present where the body was compressed: send it as it is, without `Content-Encoding`.
+         * @description Present where the body was compressed: send it uncompressed, without `Content-Encoding`.
          * @example identity
          */
         "Accept-Encoding": "identity";
         /**
-         * @description The response may be compressed on its way; caches must keep the codings apart.
+         * @description The response may be compressed in transit; caches must store each encoding separately.
          * @example Accept-Encoding
          */
         Vary: string;
         /**
-         * @description How to authenticate.
+         * @description The authentication scheme.
          * @example Bearer
          */
         "WWW-Authenticate": "Bearer";
@@ -1154,9 +1158,9 @@ export interface operations {
                 q?: string;
             };
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -1223,15 +1227,15 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
             cookie?: never;
         };
-        /** @description The fields of a client to create. */
+        /** @description The fields of a new client. */
         requestBody: {
             content: {
                 /**
@@ -1297,14 +1301,14 @@ export interface operations {
                 email?: string;
             };
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
                 /**
-                 * @description The id, or the email, percent-encoded; its case does not matter.
+                 * @description The id, or the email, percent-encoded and in any case.
                  * @example 42
                  */
                 id: string;
@@ -1363,14 +1367,14 @@ export interface operations {
                 email?: string;
             };
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
                 /**
-                 * @description The id, or the email, percent-encoded; its case does not matter.
+                 * @description The id, or the email, percent-encoded and in any case.
                  * @example 42
                  */
                 id: string;
@@ -1458,9 +1462,9 @@ export interface operations {
                 to?: string;
             };
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -1526,9 +1530,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -1692,9 +1696,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -1850,9 +1854,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -1932,9 +1936,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2034,15 +2038,15 @@ export interface operations {
                  */
                 q?: string;
                 /**
-                 * @description Comma list of the sources to ask: local, supplier_b, supplier_a, lines. Left out or blank: all.
+                 * @description Comma list of the sources to search: local, supplier_b, supplier_a, lines. Left out or blank: all.
                  * @example local,lines
                  */
                 include?: string;
             };
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -2103,22 +2107,22 @@ export interface operations {
                         invoice_lines: components["schemas"]["InvoiceItem"][];
                         sources: {
                             /**
-                             * @description `ok`: asked, or fresh from the cache. `stale`: an older answer, while the supplier fails or is being asked again. `skipped`: not asked for, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no answer, and none in the cache.
+                             * @description `ok`: searched, or fresh from the cache. `stale`: older results, while the supplier fails or is called again. `skipped`: not included, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no response, and nothing in the cache.
                              * @enum {string}
                              */
                             local: "ok" | "stale" | "skipped" | "not_configured" | "failed";
                             /**
-                             * @description `ok`: asked, or fresh from the cache. `stale`: an older answer, while the supplier fails or is being asked again. `skipped`: not asked for, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no answer, and none in the cache.
+                             * @description `ok`: searched, or fresh from the cache. `stale`: older results, while the supplier fails or is called again. `skipped`: not included, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no response, and nothing in the cache.
                              * @enum {string}
                              */
                             supplier_b: "ok" | "stale" | "skipped" | "not_configured" | "failed";
                             /**
-                             * @description `ok`: asked, or fresh from the cache. `stale`: an older answer, while the supplier fails or is being asked again. `skipped`: not asked for, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no answer, and none in the cache.
+                             * @description `ok`: searched, or fresh from the cache. `stale`: older results, while the supplier fails or is called again. `skipped`: not included, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no response, and nothing in the cache.
                              * @enum {string}
                              */
                             supplier_a: "ok" | "stale" | "skipped" | "not_configured" | "failed";
                             /**
-                             * @description `ok`: asked, or fresh from the cache. `stale`: an older answer, while the supplier fails or is being asked again. `skipped`: not asked for, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no answer, and none in the cache.
+                             * @description `ok`: searched, or fresh from the cache. `stale`: older results, while the supplier fails or is called again. `skipped`: not included, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no response, and nothing in the cache.
                              * @enum {string}
                              */
                             lines: "ok" | "stale" | "skipped" | "not_configured" | "failed";
@@ -2158,9 +2162,9 @@ export interface operations {
                 id?: string;
             };
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2263,9 +2267,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2279,7 +2283,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the CRM remembers of a mail thread. */
+            /** @description The clients and orders that a mail thread is linked to. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2348,11 +2352,11 @@ export interface operations {
                 account_email: string;
             };
             header?: {
-                /** @description The `ETag` of an answer that you have, several of them, or `*`: while that is still the answer, it is 304 without a body. */
+                /** @description The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged. */
                 "If-None-Match"?: string;
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2433,7 +2437,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description What `If-None-Match` names is still the answer. Without a body. */
+            /** @description Not modified since the `ETag` in `If-None-Match`. No body. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2460,9 +2464,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2600,9 +2604,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2629,7 +2633,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description An address that takes one file. */
+            /** @description A URL to upload one file to. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2673,9 +2677,9 @@ export interface operations {
                 legacyThreadId?: string;
             };
             header?: {
-                /** @description An id of your own for this request; it comes back in the answer. Another form than this is ignored. */
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date. */
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2717,9 +2721,9 @@ export interface operations {
                      */
                     "application/json": {
                         files: components["schemas"]["OrderFile"][];
-                        /** @description Whether a storage is set up. */
+                        /** @description Whether a storage is configured. */
                         configured: boolean;
-                        /** @description There are more files than are listed here. */
+                        /** @description Whether there are more files than listed here. */
                         truncated: boolean;
                     };
                 };

@@ -1,19 +1,17 @@
 import {
-  type Attachment,
   chooseOrder,
-  type EmailThread,
-  type EmailThreadBody,
   listStorageKeys,
   MAX_FILE_BYTES,
-  type Message,
   type Plan,
   planAttachments,
+  type SettledOutcome,
   type SkipReason,
   toContentType,
   withStorageKeys,
 } from './attachments.ts'
-import { type ApiClient, sizeOf } from './client.ts'
+import type { ApiClient, Attachment, EmailThread, EmailThreadBody, Message } from './client.ts'
 import { ApiError } from './errors.ts'
+import { sizeOf } from './transport.ts'
 
 export interface SyncOptions {
   legacyThreadId: string
@@ -49,10 +47,8 @@ export interface SyncProgress {
 }
 
 export type AttachmentOutcome = { messageIndex: number; attachmentIndex: number; filename: string | null } & (
+  | SettledOutcome
   | { status: 'uploaded'; storageKey: string; sizeBytes: number }
-  | { status: 'already_stored'; storageKey: string }
-  | { status: 'too_large'; sizeBytes: number }
-  | { status: 'nameless' }
   /** `error` is what `loadAttachment`, presign or upload threw, after retries. */
   | { status: 'failed'; error: unknown }
 )
@@ -81,39 +77,36 @@ export async function syncAttachments(
   options: SyncOptions,
 ): Promise<SyncResult> {
   const { legacyThreadId, accountEmail, thread, concurrency = 3, signal } = options
-  if (!Number.isInteger(concurrency) || concurrency < 1) throw new RangeError('concurrency: a whole number from 1')
+  if (!Number.isInteger(concurrency) || concurrency < 1) throw new RangeError('concurrency must be a positive integer')
 
-  const context = await orNull(client.mail.getThreadContext(legacyThreadId, { signal }))
-  if (context === null) return { status: 'skipped', reason: 'no_context' }
-  const target = chooseOrder(context)
+  const context = await client.mail.getThreadContext(legacyThreadId, { signal }).catch(nullIfNotFound)
+  const target = context === null ? ({ reason: 'no_context' } as const) : chooseOrder(context)
   if ('reason' in target) return { status: 'skipped', reason: target.reason }
   const { orderId } = target
 
-  const readThread = () =>
-    orNull(client.mail.getEmailThread(legacyThreadId, { account_email: accountEmail, signal })).then(
-      (result) => result?.emailThread?.messages ?? [],
-    )
-  const listFiles = () => client.files.list(orderId, { legacyThreadId, signal })
-  const [storedMessages, listing] = await Promise.all([readThread(), listFiles()])
-  if (!listing.configured) return { status: 'skipped', reason: 'storage_not_configured' }
+  async function readStored() {
+    const [response, listing] = await Promise.all([
+      client.mail.getEmailThread(legacyThreadId, { account_email: accountEmail, signal }).catch(nullIfNotFound),
+      client.files.list(orderId, { legacyThreadId, signal }),
+    ])
+    return { messages: response?.emailThread?.messages ?? [], ...listing }
+  }
+  const stored = await readStored()
+  if (!stored.configured) return { status: 'skipped', reason: 'storage_not_configured' }
 
-  const plans = planAttachments(thread.messages, storedMessages, listing.files)
+  const plans = planAttachments(thread.messages, stored.messages, stored.files)
   const attachments = await uploadPlanned(plans, client, orderId, concurrency, options)
-  const keys = new Map<string, string>()
-  plans.forEach(({ place }, index) => {
-    const outcome = attachments[index]
-    if (outcome && 'storageKey' in outcome) keys.set(place.nameKey, outcome.storageKey)
-  })
-  const messages = withStorageKeys(thread.messages, storedMessages, keys)
+  const keys = attachments.map((outcome) => ('storageKey' in outcome ? outcome.storageKey : null))
+  const messages = withStorageKeys(thread.messages, plans, keys)
   const body = { ...thread, messages, account_email: accountEmail }
   const emailThread = await client.mail.putEmailThread(legacyThreadId, body, { signal })
 
   let missingKeys: string[] | null = null
   if (options.verify) {
-    const [nowStored, nowListed] = await Promise.all([readThread(), listFiles()])
-    const listed = new Set(nowListed.files.map((file) => file.path))
-    const inThread = new Set(listStorageKeys(nowStored))
-    missingKeys = [...keys.values()].filter((key) => !listed.has(key) || !inThread.has(key))
+    const now = await readStored()
+    const listed = new Set(now.files.map((file) => file.path))
+    const inThread = new Set(listStorageKeys(now.messages))
+    missingKeys = keys.flatMap((key) => (key === null || (listed.has(key) && inThread.has(key)) ? [] : key))
   }
   return { status: 'stored', orderId, emailThread, attachments, missingKeys }
 }
@@ -121,76 +114,69 @@ export async function syncAttachments(
 /** Executes the plans, `concurrency` at once. Settles only when no upload is in progress. */
 async function uploadPlanned(
   plans: Plan[],
-  client: Pick<ApiClient, 'files'>,
+  { files }: Pick<ApiClient, 'files'>,
   orderId: string,
   concurrency: number,
-  options: SyncOptions,
+  { legacyThreadId, loadAttachment, onProgress, signal: stopped }: SyncOptions,
 ): Promise<AttachmentOutcome[]> {
   const stop = new AbortController()
-  const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal
+  const signal = stopped ? AbortSignal.any([stopped, stop.signal]) : stop.signal
   const outcomes: AttachmentOutcome[] = []
-  const queue = plans.entries()
   let finishedCount = 0
 
-  function report(plan: Plan, progress: Pick<SyncProgress, 'phase' | 'sentBytes' | 'totalBytes' | 'outcome'>): void {
-    const { messageIndex, attachmentIndex } = plan.place
+  function report(
+    { place }: Plan,
+    progress: Pick<SyncProgress, 'phase' | 'sentBytes' | 'totalBytes'>,
+    outcome: AttachmentOutcome | null = null,
+  ): void {
+    const { messageIndex, attachmentIndex } = place
     try {
-      options.onProgress?.({ messageIndex, attachmentIndex, finishedCount, totalCount: plans.length, ...progress })
+      onProgress?.({ messageIndex, attachmentIndex, finishedCount, totalCount: plans.length, outcome, ...progress })
     } catch (error) {
       stop.abort(error)
       throw error
     }
   }
 
-  async function store(plan: Plan & { action: 'upload' }) {
+  async function store(plan: Plan) {
+    if ('outcome' in plan) return plan.outcome
     const { message, attachment } = plan.place
-    report(plan, { phase: 'loading', sentBytes: 0, totalBytes: null, outcome: null })
-    const data = await options.loadAttachment(message, attachment, signal)
-    const sizeBytes = sizeOf(data)
-    if (sizeBytes > MAX_FILE_BYTES) return { status: 'too_large', sizeBytes } as const
+    report(plan, { phase: 'loading', sentBytes: 0, totalBytes: null })
+    const data = await loadAttachment(message, attachment, signal)
+    const size = sizeOf(data)
+    if (size > MAX_FILE_BYTES) return { status: 'too_large', sizeBytes: size } as const
     const contentType = toContentType(attachment.mime_type)
-    const { legacyThreadId } = options
-    const request = { fileName: plan.fileName, size: sizeBytes, legacyThreadId, ...(contentType && { contentType }) }
-    const onProgress = (sentBytes: number, totalBytes: number) =>
-      report(plan, { phase: 'uploading', sentBytes, totalBytes, outcome: null })
+    const request = { fileName: plan.fileName, size, legacyThreadId, ...(contentType && { contentType }) }
+    const reportSent = (sentBytes: number) => report(plan, { phase: 'uploading', sentBytes, totalBytes: size })
     const send = async () => {
-      const presigned = await client.files.presign(orderId, request, { signal })
-      await client.files.upload(presigned, data, { onProgress, signal })
+      const presigned = await files.presign(orderId, request, { signal })
+      await files.upload(presigned, data, { onProgress: reportSent, signal })
       return presigned.key
     }
     // The URL can expire during slow attempts: it is requested anew once.
     const storageKey = await send().catch((error) => (isRejectedUpload(error) ? send() : Promise.reject(error)))
-    return { status: 'uploaded', storageKey, sizeBytes } as const
+    return { status: 'uploaded', storageKey, sizeBytes: size } as const
   }
 
-  async function settle(plan: Plan) {
-    if (plan.action === 'keep') return { status: 'already_stored', storageKey: plan.storageKey } as const
-    if (plan.action === 'too_large') return { status: 'too_large', sizeBytes: plan.sizeBytes } as const
-    if (plan.action === 'nameless') return { status: 'nameless' } as const
-    try {
-      return await store(plan)
-    } catch (error) {
-      signal.throwIfAborted()
-      return { status: 'failed', error } as const
-    }
-  }
-
+  const queue = plans.entries()
   async function work(): Promise<void> {
     for (const [index, plan] of queue) {
       signal.throwIfAborted()
       const { messageIndex, attachmentIndex, attachment } = plan.place
       const filename = typeof attachment.filename === 'string' ? attachment.filename : null
-      const outcome: AttachmentOutcome = { messageIndex, attachmentIndex, filename, ...(await settle(plan)) }
+      const settled = await store(plan).catch((error: unknown) => {
+        signal.throwIfAborted()
+        return { status: 'failed', error } as const
+      })
+      const outcome: AttachmentOutcome = { messageIndex, attachmentIndex, filename, ...settled }
       outcomes[index] = outcome
       finishedCount += 1
-      const sizeBytes = 'sizeBytes' in outcome ? outcome.sizeBytes : null
+      const totalBytes = 'sizeBytes' in outcome ? outcome.sizeBytes : null
       const sentBytes = outcome.status === 'uploaded' ? outcome.sizeBytes : 0
-      report(plan, { phase: 'finished', sentBytes, totalBytes: sizeBytes, outcome })
+      report(plan, { phase: 'finished', sentBytes, totalBytes }, outcome)
     }
   }
-
-  const workers = Array.from({ length: Math.min(concurrency, plans.length) }, work)
-  const settled = await Promise.allSettled(workers)
+  const settled = await Promise.allSettled(Array.from({ length: Math.min(concurrency, plans.length) }, work))
   for (const worker of settled) if (worker.status === 'rejected') throw worker.reason
   return outcomes
 }
@@ -199,11 +185,7 @@ function isRejectedUpload(error: unknown): boolean {
   return error instanceof ApiError && error.code === 'upload_failed' && error.status === 403
 }
 
-async function orNull<Result>(call: Promise<Result>): Promise<Result | null> {
-  try {
-    return await call
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return null
-    throw error
-  }
+function nullIfNotFound(error: unknown): null {
+  if (error instanceof ApiError && error.status === 404) return null
+  throw error
 }

@@ -21,36 +21,25 @@ export interface CallOptions {
   signal?: AbortSignal | undefined
 }
 
-export type Segments = readonly (string | number)[]
+type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
+/** Of the path after `/api/v1`. */
+type Segments = readonly (string | number)[]
 
-export interface ApiRequest {
-  method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
-  /** Of the path after `/api/v1`. */
-  segments: Segments
+interface RequestOptions extends CallOptions {
   query?: Record<string, string | number | undefined>
   body?: unknown
   headers?: Record<string, string>
-  /** Whether the request is retried when its response was lost. */
-  idempotent: boolean
+  /** Whether to retry when the response was lost. Default: for GET and PUT. */
+  isIdempotent?: boolean
 }
 
-export interface ApiResponse<Body> {
-  status: number
-  headers: Headers
-  /** Not validated; null for a 304. */
-  body: Body
-}
-
-export interface Upload {
-  url: string
+interface Upload {
+  uploadUrl: string
   contentType: string
-  body: Blob | Uint8Array<ArrayBuffer>
-  sizeBytes: number
+  data: Blob | Uint8Array
   onAttempt: () => void
 }
 
-const DEFAULT_TIMEOUT_MS = 30_000
-const DEFAULT_MAX_RETRIES = 3
 /** The API's rate-limit window is a minute; a longer `Retry-After` rejects, for the caller to decide. */
 const MAX_RETRY_AFTER_SECONDS = 120
 const FIRST_BACKOFF_MS = 250
@@ -59,60 +48,58 @@ const MAX_BACKOFF_MS = 8_000
 const MIN_UPLOAD_BYTES_PER_MS = 100
 
 /** Sends requests, retries them where that is safe, and passes the bookmark on to the next request. */
-export function createTransport(options: ClientOptions) {
-  const root = `${options.baseUrl.replace(/(?<!\/)\/+$/, '')}/api/v1`
+export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30_000, ...options }: ClientOptions) {
+  const root = `${baseUrl.replace(/(?<!\/)\/+$/, '')}/api/v1`
   // Checked here because the runtimes quote an invalid header value, and so the token, in their own error.
-  if (!/^[\x21-\x7e]+$/.test(options.token)) throw new TypeError('token: visible ASCII characters without spaces only')
-  const authorization = `Bearer ${options.token}`
+  if (!/^[\x21-\x7e]+$/.test(token)) throw new TypeError('token must consist of visible ASCII characters')
   // Called as a free function: browsers refuse a fetch that is called as another object's method.
   const { fetch: sendRequest = (url: string, init: RequestInit) => fetch(url, init), sleep = sleepFor } = options
-  const { maxRetries = DEFAULT_MAX_RETRIES, timeoutMs = DEFAULT_TIMEOUT_MS } = options
   let bookmark: string | null = null
 
-  /** Sends one request to the API. Throws {@link ApiError}, or the signal's reason. */
-  async function send<Body>(request: ApiRequest, signal?: AbortSignal): Promise<ApiResponse<Body>> {
-    const url = `${root}${toPath(request.segments)}${toQueryString(request.query)}`
-    return retry(request.idempotent, signal, async () => {
+  /**
+   * Sends one request to the API. Throws {@link ApiError}, or the signal's reason.
+   *
+   * @returns the body without validation; null for a 304
+   */
+  async function send<Body>(method: Method, segments: Segments, options: RequestOptions = {}) {
+    const { query = {}, body, isIdempotent = method === 'GET' || method === 'PUT', signal } = options
+    const url = root + toPath(segments) + toQueryString(query)
+    const attempt = async () => {
       const sentBookmark = bookmark
-      const headers: Record<string, string> = { accept: 'application/json', authorization, ...request.headers }
-      if (sentBookmark !== null) headers['x-bookmark'] = sentBookmark
-      const init: RequestInit = { method: request.method, headers }
-      if (request.body !== undefined) {
-        headers['content-type'] = 'application/json'
-        init.body = JSON.stringify(request.body)
+      const headers = {
+        accept: 'application/json',
+        authorization: `Bearer ${token}`,
+        ...(sentBookmark !== null && { 'x-bookmark': sentBookmark }),
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...options.headers,
       }
+      const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) }
       const { response, text } = await exchange(url, init, timeoutMs, signal)
-      updateBookmark(sentBookmark, response.headers.get('x-bookmark'))
+      // Of overlapping requests, the greater bookmark is the newer (D1's compare as text): the response of a slow read
+      // must not replace the bookmark of a later write. Sequential requests replace it, after a restore too.
+      const received = response.headers.get('x-bookmark')
+      if (received !== null && (bookmark === sentBookmark || received > (bookmark ?? ''))) bookmark = received
       if (!response.ok && response.status !== 304) throw readApiError(response, text, Date.now())
-      return { status: response.status, headers: response.headers, body: parseBody(response, text) }
-    })
+      return { status: response.status, headers: response.headers, body: parseBody<Body>(response, text) }
+    }
+    return retry(isIdempotent, attempt, signal)
   }
 
   /** Sends one PUT to a presigned URL, without the token. Throws {@link ApiError}, or the signal's reason. */
-  async function upload(file: Upload, signal?: AbortSignal): Promise<void> {
-    const uploadTimeoutMs = timeoutMs + Math.ceil(file.sizeBytes / MIN_UPLOAD_BYTES_PER_MS)
-    await retry(true, signal, async () => {
-      file.onAttempt()
-      const init = { method: 'PUT', headers: { 'content-type': file.contentType }, body: file.body }
-      const { response, text } = await exchange(file.url, init, uploadTimeoutMs, signal)
+  async function upload({ uploadUrl, contentType, data, onAttempt }: Upload, signal?: AbortSignal): Promise<void> {
+    const uploadTimeoutMs = timeoutMs + Math.ceil(sizeOf(data) / MIN_UPLOAD_BYTES_PER_MS)
+    // fetch rejects views of shared memory, so their bytes are copied.
+    const body = !('byteLength' in data) || isUnshared(data) ? data : new Uint8Array(data)
+    const attempt = async () => {
+      onAttempt()
+      const init = { method: 'PUT', headers: { 'content-type': contentType }, body }
+      const { response, text } = await exchange(uploadUrl, init, uploadTimeoutMs, signal)
       if (!response.ok) throw readUploadError(response, text, Date.now())
-    })
+    }
+    await retry(true, attempt, signal)
   }
 
-  /**
-   * Keeps the newest bookmark. Sequential requests replace it; of overlapping ones, the greater is the newer (D1's
-   * bookmarks compare as text), or the response of a slow read would replace the bookmark of a later write.
-   */
-  function updateBookmark(sent: string | null, received: string | null): void {
-    if (received === null) return
-    if (bookmark === sent || bookmark === null || received > bookmark) bookmark = received
-  }
-
-  async function retry<Result>(
-    idempotent: boolean,
-    signal: AbortSignal | undefined,
-    attempt: () => Promise<Result>,
-  ): Promise<Result> {
+  async function retry<T>(isIdempotent: boolean, attempt: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     for (let retries = 0; ; retries += 1) {
       signal?.throwIfAborted()
       try {
@@ -120,28 +107,21 @@ export function createTransport(options: ClientOptions) {
       } catch (error) {
         signal?.throwIfAborted()
         if (!(error instanceof ApiError) || retries >= maxRetries) throw error
-        const delayMs = chooseDelayMs(error, retries, idempotent, Math.random())
+        const delayMs = chooseDelayMs(error, retries, isIdempotent, Math.random())
         if (delayMs === null) throw error
         await sleep(delayMs, signal)
       }
     }
   }
 
-  async function exchange(
-    url: string,
-    init: RequestInit,
-    timeoutMs: number,
-    signal: AbortSignal | undefined,
-  ): Promise<{ response: Response; text: string }> {
-    const timeout = AbortSignal.timeout(timeoutMs)
+  async function exchange(url: string, init: RequestInit, limitMs: number, signal: AbortSignal | undefined) {
+    const timeout = AbortSignal.timeout(limitMs)
+    const eitherSignal = signal ? AbortSignal.any([signal, timeout]) : timeout
     try {
-      const response = await sendRequest(url, {
-        ...init,
-        signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
-      })
+      const response = await sendRequest(url, { ...init, signal: eitherSignal })
       return { response, text: await response.text() }
     } catch (cause) {
-      const reason = timeout.aborted ? `no complete response within ${timeoutMs} ms` : 'the connection failed'
+      const reason = timeout.aborted ? `no complete response within ${limitMs} ms` : 'the connection failed'
       throw new ApiError({ status: 0, code: 'network_error', message: `${init.method}: ${reason}`, cause })
     }
   }
@@ -155,44 +135,44 @@ export function createTransport(options: ClientOptions) {
  * 504 may follow a completed change, so only an idempotent request is retried.
  * @param random from 0 up to 1: jitter
  */
-export function chooseDelayMs(error: ApiError, retries: number, idempotent: boolean, random: number): number | null {
-  const isLimited = error.status === 429
-  if (!isLimited && !(idempotent && [0, 502, 503, 504].includes(error.status))) return null
+export function chooseDelayMs(error: ApiError, retries: number, isIdempotent: boolean, random: number): number | null {
+  const isLost = [0, 502, 503, 504].includes(error.status)
+  if (error.status !== 429 && !(isIdempotent && isLost)) return null
   if (isRecord(error.details) && error.details.reason === 'supplier_rejected_credentials') return null
   const { retryAfterSeconds } = error
   if (retryAfterSeconds === null) return Math.min(FIRST_BACKOFF_MS * 2 ** retries, MAX_BACKOFF_MS) * (0.5 + random / 2)
   return retryAfterSeconds > MAX_RETRY_AFTER_SECONDS ? null : retryAfterSeconds * 1000
 }
 
-/** Throws a TypeError for a segment that a URL cannot contain, encoded or not: empty, `.` or `..`. */
-function toPath(segments: Segments): string {
-  return segments
-    .map((segment) => {
-      const text = String(segment)
-      if (/^\.{0,2}$/.test(text)) throw new TypeError(`"${text}" cannot be a path segment`)
-      return `/${encodeURIComponent(text)}`
-    })
-    .join('')
+/** Bytes. */
+export function sizeOf(data: Blob | Uint8Array): number {
+  return 'byteLength' in data ? data.byteLength : data.size
 }
 
-function toQueryString(query: ApiRequest['query'] = {}): string {
-  const pairs = Object.entries(query).flatMap(([name, value]): [string, string][] =>
-    value === undefined ? [] : [[name, String(value)]],
-  )
-  return pairs.length === 0 ? '' : `?${new URLSearchParams(pairs)}`
+function isUnshared(bytes: Uint8Array): bytes is Uint8Array<ArrayBuffer> {
+  return bytes.buffer instanceof ArrayBuffer
+}
+
+/** Throws a TypeError for a segment that a URL cannot contain, encoded or not: empty, `.` or `..`. */
+function toPath(segments: Segments): string {
+  const invalid = segments.find((segment) => /^\.{0,2}$/.test(String(segment)))
+  if (invalid !== undefined) throw new TypeError(`"${invalid}" cannot be a path segment`)
+  return segments.map((segment) => `/${encodeURIComponent(segment)}`).join('')
+}
+
+function toQueryString(query: NonNullable<RequestOptions['query']>): string {
+  const params = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) params.set(name, String(value))
+  return params.size > 0 ? `?${params}` : ''
 }
 
 function parseBody<Body>(response: Response, text: string): Body {
-  if (response.status === 304) return JSON.parse('null')
   try {
-    return JSON.parse(text)
+    return JSON.parse(response.status === 304 ? 'null' : text)
   } catch {
-    throw new ApiError({
-      status: response.status,
-      code: 'unexpected_answer',
-      message: `The response with status ${response.status} is not JSON`,
-      requestId: response.headers.get('x-request-id'),
-    })
+    const message = `The response with status ${response.status} is not JSON`
+    const requestId = response.headers.get('x-request-id')
+    throw new ApiError({ status: response.status, code: 'unexpected_answer', message, requestId })
   }
 }
 

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import {
+  component,
   dateTime,
   defineContract,
   id,
@@ -15,23 +16,21 @@ export const email = z
   .pipe(z.string().check(z.trim()), z.email().check(z.maxLength(255)))
   .check(z.meta({ format: 'email', maxLength: 255 }))
 
-export const client = z
-  .strictObject({
-    id,
-    company_name: z.string(),
-    first_name: z.nullable(z.string()),
-    last_name: z.nullable(z.string()),
-    email: z.nullable(z.string()),
-    website: z.nullable(z.string()),
-    phone: z.nullable(z.string()),
-    accounting_sync_enabled: z.boolean(),
-    tax_exempt: z.boolean(),
-    tax_exempt_reason: z.nullable(z.string()),
-    deleted: z.boolean().check(z.describe('Hidden from the list; still readable by id.')),
-    created_at: dateTime,
-    updated_at: dateTime,
-  })
-  .check(z.meta({ id: 'Client', description: 'A client of the company.' }))
+export const client = component('Client', 'A client of the company.', {
+  id,
+  company_name: z.string(),
+  first_name: z.nullable(z.string()),
+  last_name: z.nullable(z.string()),
+  email: z.nullable(z.string()),
+  website: z.nullable(z.string()),
+  phone: z.nullable(z.string()),
+  accounting_sync_enabled: z.boolean(),
+  tax_exempt: z.boolean(),
+  tax_exempt_reason: z.nullable(z.string()),
+  deleted: z.boolean().check(z.describe('Hidden from the list; still readable by id.')),
+  created_at: dateTime,
+  updated_at: dateTime,
+})
 
 const writable = {
   first_name: z.nullish(trimmed(255)),
@@ -45,75 +44,68 @@ const writable = {
   deleted: z.optional(z.boolean()).check(z.describe('`true` hides the client from the list, `false` brings it back.')),
 }
 
-const newClient = z
-  .strictObject({ company_name: trimmed(255), ...writable })
-  .check(z.meta({ id: 'NewClient', description: 'The fields of a client to create.' }))
+const newClient = component('NewClient', 'The fields of a new client.', { company_name: trimmed(255), ...writable })
 
 const clientChanges = z.strictObject({ company_name: z.optional(trimmed(255)), ...writable }).check(
   z.refine((body) => Object.keys(body).length > 0, 'must name at least one field to change'),
   z.meta({ id: 'ClientChanges', description: 'The fields of a client to change.', minProperties: 1 }),
 )
 
+export type NewClient = z.output<typeof newClient>
 export type ClientFields = z.output<typeof clientChanges>
 
-const clientKey = z.strictObject({
-  id: z.string().check(z.minLength(1), z.describe('The id, or the email, percent-encoded; its case does not matter.')),
-})
+const many = { path: '/clients', tag: 'Clients', errors: [] } as const
+const response = z.strictObject({ client })
 
-const clientLookup = z.strictObject({
-  email: z.optional(queryEmail(255)).check(z.describe('Look up by this email instead of the path.')),
-})
-
-const one = z.strictObject({ client })
+const one = {
+  path: '/clients/{id}',
+  tag: 'Clients',
+  params: z.strictObject({
+    id: z.string().check(z.minLength(1), z.describe('The id, or the email, percent-encoded and in any case.')),
+  }),
+  query: z.strictObject({
+    email: z.optional(queryEmail(255)).check(z.describe('Look up by this email instead of the path.')),
+  }),
+  response,
+  errors: ['not_found'],
+} as const
 
 export const listClients = defineContract({
+  ...many,
   method: 'GET',
-  path: '/clients',
   operationId: 'listClients',
-  tag: 'Clients',
   permission: 'clients:read',
   query: z.strictObject({
     ...pageQuery,
     q: z.optional(text(0, 200)).check(z.describe('Search text. Blank: no filter.')),
   }),
   response: pageOf(client),
-  errors: [],
 })
 
+export type ClientList = z.output<typeof listClients.query>
+
 export const createClient = defineContract({
+  ...many,
   method: 'POST',
-  path: '/clients',
   operationId: 'createClient',
-  tag: 'Clients',
   permission: 'clients:write',
   body: newClient,
-  response: one,
-  errors: [],
+  response,
 })
 
 export const readClient = defineContract({
+  ...one,
   method: 'GET',
-  path: '/clients/{id}',
   operationId: 'readClient',
-  tag: 'Clients',
   permission: 'clients:read',
-  params: clientKey,
-  query: clientLookup,
-  response: one,
-  errors: ['not_found'],
 })
 
 export const updateClient = defineContract({
+  ...one,
   method: 'PATCH',
-  path: '/clients/{id}',
   operationId: 'updateClient',
-  tag: 'Clients',
   permission: 'clients:write',
-  params: clientKey,
-  query: clientLookup,
   body: clientChanges,
-  response: one,
-  errors: ['not_found'],
 })
 
 export const endpoints = [listClients, createClient, readClient, updateClient]

@@ -1,6 +1,6 @@
 import type { Documentation } from '../http/contract.ts'
 
-const exampleClient = {
+export const exampleClient = {
   id: 42,
   company_name: 'Harbor Rowing Club',
   first_name: 'Ines',
@@ -16,12 +16,12 @@ const exampleClient = {
   updated_at: '2026-03-02T09:30:00.000Z',
 }
 
-/** What the published description says of these endpoints, by operation. */
+/** The published description of these endpoints, by operation. */
 export const documentation = {
   listClients: {
     summary: 'List and search clients',
     description:
-      'Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone; three digits and more, and a `q` of digits only, match the digits of a phone whatever stands between them.',
+      'Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.',
     example: {
       query: { q: 'rowing', page: 1, per_page: 25 },
       response: { data: [exampleClient], pagination: { page: 1, per_page: 25, total: 1 } },
@@ -44,11 +44,7 @@ export const documentation = {
   updateClient: {
     summary: 'Update, soft-delete or restore a client',
     description:
-      'Changes only the fields that are sent; `null` clears one. `deleted: true` hides the client from the list, `deleted: false` brings it back. It is looked up as in reading: by id, by an email in the path, or by the query `email`.',
-    example: {
-      params: { id: '42' },
-      body: { phone: '(555) 010-0142' },
-      response: { client: exampleClient },
-    },
+      'Changes only the fields that are sent; `null` clears one. `deleted: true` hides the client from the list, `deleted: false` brings it back. Lookup works as in `readClient`: by id, by an email in the path, or by the query `email`.',
+    example: { params: { id: '42' }, body: { phone: '(555) 010-0142' }, response: { client: exampleClient } },
   },
 } satisfies Record<string, Documentation>

@@ -1,128 +1,96 @@
-import { type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import { type Actor, actorOf, auditEntry } from '../db/audit.ts'
-import { type Database, orm, type Placeholders, prepare } from '../db/client.ts'
-import { clientColumns, given } from '../db/columns.ts'
-import { clients } from '../db/schema.ts'
+import { type CompanyContext, orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
+import { assignments, clientColumns, insertRow, type RowOf } from '../db/columns.ts'
+import { clients, companies } from '../db/schema.ts'
 import { digitsOf, fold } from '../db/search.ts'
-import type { ClientFields } from './contract.ts'
-import type { ClientRow } from './present.ts'
+import type { ClientFields, NewClient } from './contract.ts'
 
-/** How a caller names a client: by id, or by an email that matches exactly whatever its case. */
+export type ClientRow = RowOf<typeof clientColumns>
+
+/** Identifies a client by id, or by its email in any case. */
 export type ClientKey = { id: number } | { email: string }
 
-const clientById = prepare((p: Placeholders<'companyId' | 'id'>) =>
-  orm.select(clientColumns).from(clients).where(isClient(p.companyId, p)),
-)
+type Key = Placeholders<'companyId', 'clientId' | 'emailKey'>
 
-const clientByEmail = prepare((p: Placeholders<'companyId' | 'email_key'>) =>
-  orm.select(clientColumns).from(clients).where(isClient(p.companyId, p)),
-)
+const clientByKey = prepare((p: Key) => orm.select(clientColumns).from(clients).where(isClient(p)))
 
-export async function findClient(db: Database, companyId: number, key: ClientKey): Promise<ClientRow | undefined> {
-  const [[row]] = await db.read([
-    'id' in key ? clientById({ companyId, id: key.id }) : clientByEmail({ companyId, email_key: fold(key.email) }),
-  ])
+export async function findClient({ db, companyId }: CompanyContext, key: ClientKey): Promise<ClientRow | undefined> {
+  const [[row]] = await db.read([clientByKey({ companyId, ...keyValues(key) })])
   return row
 }
 
-type Field = keyof ReturnType<typeof valuesOf>
+type Column = keyof ReturnType<typeof columnValues>
 
-/** The statements of {@link createClient}. */
-const creation = {
-  row: prepare(({ companyId, tokenId: _, requestId: __, now, ...columns }: Placeholders<Actor, Field>) =>
-    orm
-      .insert(clients)
-      .values({
-        ...given(columns),
-        company_name: sql`${columns.company_name}`,
-        company_name_key: sql`${columns.company_name_key}`,
-        company_id: companyId,
-        id: sql`(SELECT last_client_id + 1 FROM companies WHERE id = ${companyId})`,
-        created_at: now,
-        updated_at: now,
-      })
-      .returning(clientColumns),
-  ),
-  audit: prepare((p: Placeholders<Actor>) =>
-    auditEntry(p, 'client.create', sql`(SELECT last_client_id FROM companies WHERE id = ${p.companyId})`),
-  ),
-}
+const creation = prepareBatch((p: Placeholders<Actor, Column>) => [
+  insertRow(
+    clients,
+    { ...p, company_id: p.companyId, id: sql`last_client_id + 1`, created_at: p.now, updated_at: p.now },
+    sql`FROM ${companies} WHERE ${companies.id} = ${p.companyId}`,
+  ).returning(clientColumns),
+  auditEntry(p, 'client.create', sql`(SELECT last_client_id FROM companies WHERE id = ${p.companyId})`),
+])
 
-export async function createClient(context: RequestContext, fields: ClientFields & { company_name: string }) {
-  const actor = actorOf(context)
-  const [[row]] = await context.db.write([creation.row({ ...actor, ...valuesOf(fields) }), creation.audit(actor)])
+export async function createClient(context: RequestContext, client: NewClient): Promise<ClientRow> {
+  const [[row]] = await context.db.write(creation({ ...actorOf(context), ...columnValues(client) }))
   if (!row) throw new Error('An insert returned no row.')
   return row
 }
 
-type Change = Placeholders<Actor, Field | 'ofId' | 'ofEmail'>
-
-/** The statements of {@link updateClient}. */
-const change = {
-  audit: prepare((p: Change) =>
-    auditEntry(
-      p,
-      'client.update',
-      sql`(SELECT id FROM ${clients} WHERE ${isChanged(p)})`,
-      sql`EXISTS (SELECT 1 FROM ${clients} WHERE ${isChanged(p)})`,
-    ),
+const change = prepareBatch((p: Placeholders<Actor, Column> & Key) => [
+  auditEntry(
+    p,
+    'client.update',
+    sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`,
+    sql`EXISTS (SELECT 1 FROM ${clients} WHERE ${isClient(p)})`,
   ),
-  row: prepare((p: Change) => {
-    const { companyId, tokenId, requestId, now, ofId, ofEmail, ...columns } = p
-    return orm
-      .update(clients)
-      .set(given({ ...columns, updated_at: now }))
-      .where(isChanged(p))
-      .returning(clientColumns)
-  }),
-}
+  orm
+    .update(clients)
+    .set(assignments(clients, { ...p, updated_at: p.now }))
+    .where(isClient(p))
+    .returning(clientColumns),
+])
 
-/** Sets only the columns that are sent, so that two concurrent updates keep what they did not both set. */
-export async function updateClient(context: RequestContext, key: ClientKey, fields: ClientFields) {
-  const { db } = context
-  const which = 'id' in key ? { ofId: key.id } : { ofEmail: fold(key.email) }
-  const values = { ...actorOf(context), ...valuesOf(fields), ...which }
-  // A change of the email, or of `deleted`, can make an email name another client the second time.
-  const write = 'id' in key ? db.writeIdempotent : db.write
-  const [, [row]] = await write([change.audit(values), change.row(values)])
+/** Sets only the columns of the fields that are sent, so that concurrent updates of different fields are all applied. */
+export async function updateClient(
+  context: RequestContext,
+  key: ClientKey,
+  fields: ClientFields,
+): Promise<ClientRow | undefined> {
+  const { write, writeIdempotent } = context.db
+  const statements = change({ ...actorOf(context), ...columnValues(fields), ...keyValues(key) })
+  // After a change of the email or of `deleted`, the same email may name another client: such a write is not retried.
+  const [, [row]] = await ('id' in key ? writeIdempotent(statements) : write(statements))
   return row
 }
 
-function isChanged({ companyId, ofId, ofEmail }: Change): SQL {
-  return isClient(companyId, ofId ? { id: ofId } : { email_key: ofEmail })
+function keyValues(key: ClientKey) {
+  return 'id' in key ? { clientId: key.id } : { emailKey: fold(key.email) }
 }
 
 /** Of several clients with one email: one that is not deleted, then the lowest id. */
-function isClient(companyId: Placeholder, key: { id: unknown } | { email_key: unknown }): SQL {
-  if ('id' in key) return sql`${clients.company_id} = ${companyId} AND ${clients.id} = ${key.id}`
-  return sql`${clients.company_id} = ${companyId} AND ${clients.id} = (
-    SELECT id FROM clients WHERE company_id = ${companyId} AND email_key = ${key.email_key} ORDER BY deleted, id LIMIT 1)`
+function isClient({ companyId, clientId, emailKey }: Key): SQL {
+  const id =
+    clientId ??
+    sql`(SELECT id FROM clients WHERE company_id = ${companyId} AND email_key = ${emailKey} ORDER BY deleted, id LIMIT 1)`
+  return sql`${clients.company_id} = ${companyId} AND ${clients.id} = ${id}`
 }
 
-/** The columns of the fields that are sent, some with their folded twin. */
-function valuesOf(fields: ClientFields) {
+/** The fields that are sent, with the folded columns that searches and lookups read. */
+function columnValues(fields: ClientFields) {
   const { company_name, first_name, last_name, email, phone } = fields
   return {
-    company_name: company_name,
-    company_name_key: foldSent(company_name),
-    first_name: first_name,
-    first_name_key: foldSent(first_name),
-    last_name: last_name,
-    last_name_key: foldSent(last_name),
-    email,
-    email_key: foldSent(email),
-    phone,
-    phone_key: foldSent(phone),
+    ...fields,
+    company_name_key: foldIfSent(company_name),
+    first_name_key: foldIfSent(first_name),
+    last_name_key: foldIfSent(last_name),
+    email_key: foldIfSent(email),
+    phone_key: foldIfSent(phone),
     phone_digits: phone === undefined ? undefined : digitsOf(phone ?? ''),
-    website: fields.website,
-    accounting_sync_enabled: fields.accounting_sync_enabled,
-    tax_exempt: fields.tax_exempt,
-    tax_exempt_reason: fields.tax_exempt_reason,
-    deleted: fields.deleted,
   }
 }
 
-function foldSent<T extends string | null | undefined>(value: T): T | string {
+function foldIfSent(value: string | null | undefined): string | null | undefined {
   return typeof value === 'string' ? fold(value) : value
 }

@@ -4,7 +4,7 @@ import type { Placeholders } from './client.ts'
 import { insertRow } from './columns.ts'
 import { auditLog } from './schema.ts'
 
-/** A change that a token repeats on the same thing within this time is recorded once. */
+/** A change that a token repeats on the same entity within this time is recorded once. */
 const AUDIT_INTERVAL_MS = 60_000
 
 /** Who changes something, and when. */
@@ -15,8 +15,8 @@ export function actorOf({ companyId, token, requestId, now }: RequestContext) {
 export type Actor = keyof ReturnType<typeof actorOf>
 
 /**
- * A statement for the batch of a change: who did what. `entityId`, a number or text, may be SQL that reads an id made in
- * the same batch; nothing is written where `when` does not hold, or where the same was recorded within a minute.
+ * A statement for the batch of a change that records who did what. `entityId` (a number or text) may be SQL that reads an
+ * id created in the same batch. Nothing is written unless `when` holds, or if the same was recorded within a minute.
  */
 export function auditEntry(
   { companyId, tokenId, requestId, now }: Placeholders<Actor>,
@@ -24,7 +24,7 @@ export function auditEntry(
   entityId: SQL,
   when: SQL = sql`1`,
 ) {
-  // A number comes as a floating-point one, whose text would end in `.0`.
+  // D1 binds numbers as floating-point, whose text would end in `.0`.
   const entity = sql`(SELECT CASE typeof(value) WHEN 'real' THEN CAST(value AS INTEGER) ELSE value END AS id
     FROM (SELECT ${entityId} AS value)) AS entity`
   const isRecorded = sql`EXISTS (SELECT 1 FROM audit_log WHERE company_id = ${companyId} AND entity_id = entity.id

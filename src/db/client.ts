@@ -1,5 +1,6 @@
 import { fillPlaceholders, type Placeholder, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
+import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, pause, withDeadline } from '../http/deadline.ts'
 
 /** What Drizzle's builders have in common. */
@@ -15,78 +16,89 @@ interface Prepared {
 
 type Value = string | number | boolean | null
 
-/** Stand for values that come later, by name. */
+/** Placeholders for values that are bound later, by name. */
 export type Placeholders<Name extends string, Optional extends string = never> = Record<Name, Placeholder> &
   Partial<Record<Optional, Placeholder>>
 
 type ValuesOf<P> = { [Name in keyof P]: Value | (undefined extends P[Name] ? undefined : never) }
 
-/** A query of {@link prepare} with its values. */
+/** A prepared query with its values. */
 interface Filled<Result> {
   prepared: Prepared
   values: Record<string, Value | undefined>
-  /** For the type alone: there is no such member. */
+  /** Exists in the type only. */
   readonly _?: { readonly result: Result }
 }
+
+type FilledBatch<T extends readonly Query[]> = { -readonly [K in keyof T]: Filled<T[K]['_']['result']> }
 
 type Statement = Query | Filled<unknown>
 type Statements = readonly [Statement, ...Statement[]]
 type ResultOf<S> = S extends Filled<infer R> ? R : S extends Query ? S['_']['result'] : never
 export type Results<T extends readonly Statement[]> = { -readonly [K in keyof T]: ResultOf<T[K]> }
 
-/** Builds queries. It has no database: they run where they are handed to a {@link Database}. */
+/** Builds queries without a database: a {@link Database} runs them. */
 export const orm = drizzle({ prepare: () => undefined } as unknown as D1Database)
 
-/** A query keeps at most so many texts. */
-const TEXTS_KEPT = 200
+/** Texts cached for one query, one for each set of given values. */
+const MAX_TEXTS = 200
 
 /**
- * A query whose text is built once per isolate: building it costs more than the rest of a small read.
+ * Prepares the statements of a batch. Their texts are built once per isolate: building them costs more than the rest of a
+ * small read.
  *
- * @param build gets a placeholder for each value that is given; called once for each set of given values
- * @returns makes a statement of the values; one that is undefined is not given
+ * @param build gets a placeholder for each given value; called once for each set of given values
+ * @returns binds values; an undefined value is not given
  */
-export function prepare<P extends Placeholders<never>, Q extends Query>(
-  build: (placeholders: P) => Q,
-): (values: ValuesOf<P>) => Filled<Q['_']['result']> {
-  const kept = new Map<string, Prepared>()
+export function prepareBatch<P extends Placeholders<never>, const T extends readonly [Query, ...Query[]]>(
+  build: (placeholders: P) => T,
+): (values: ValuesOf<P>) => FilledBatch<T> {
+  const texts = new LruCache<string, Prepared[]>({ maxWeight: MAX_TEXTS })
   return (values: Record<string, Value | undefined>) => {
     const names = Object.keys(values).filter((name) => values[name] !== undefined)
     const shape = names.join()
-    let prepared = kept.get(shape)
-    if (!prepared) {
-      prepared = build(Object.fromEntries(names.map((name) => [name, sql.placeholder(name)])) as P).prepare()
-      if (kept.size >= TEXTS_KEPT) kept.clear()
-      kept.set(shape, prepared)
+    let batch = texts.get(shape)
+    if (!batch) {
+      const placeholders = Object.fromEntries(names.map((name) => [name, sql.placeholder(name)])) as P
+      batch = build(placeholders).map((query) => query.prepare())
+      texts.set(shape, batch)
     }
-    return { prepared, values }
+    return batch.map((prepared) => ({ prepared, values })) as FilledBatch<T>
   }
 }
 
-/** Failures after which D1 says that a call may be repeated, where that is safe: its answer may be all that was lost. */
+/** {@link prepareBatch} of one statement. */
+export function prepare<P extends Placeholders<never>, Q extends Query>(
+  build: (placeholders: P) => Q,
+): (values: ValuesOf<P>) => Filled<Q['_']['result']> {
+  const batch = prepareBatch((placeholders: P) => [build(placeholders)])
+  return (values) => batch(values)[0]
+}
+
+/** D1's failures after which it recommends a retry of idempotent queries: only the response may have been lost. */
 const TRANSIENT = /Network connection lost|storage caused object to be reset|reset because its code was updated/
 
-/** A database that was reset comes back at once; callers that failed together do not return together. */
-const REPEAT_AFTER_MS = 20
-const REPEAT_SPREAD_MS = 60
+/** A reset database is back at once; the jitter spreads callers that failed together. */
+const RETRY_AFTER_MS = 20
+const RETRY_JITTER_MS = 60
 
-/** A bookmark as D1 gives it out. D1 accepts anything locally, so ours is checked. */
+/** The form of D1's bookmarks. D1 accepts anything locally, so it is checked here. */
 const BOOKMARK = /^[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32}$/
 
-/** One request's way to its company's database. Every call is one round trip. */
+/** One request's access to its company's database. Every call is one round trip. */
 export interface Database {
-  /** One batch of queries that change nothing; asked once more after a passing failure. */
+  /** Runs one batch of queries that change nothing. Retried once after a transient failure. */
   read<T extends Statements>(queries: T): Promise<Results<T>>
-  /** One batch as one transaction: all of it or nothing. Never repeated: an answer that was lost may hide a change. */
+  /** Runs one batch as one transaction. Never retried: a lost response may hide a commit. */
   write<T extends Statements>(queries: T): Promise<Results<T>>
   /**
-   * A write that leaves and answers the same when it is carried out twice, but for what only counts writes (audit,
-   * notices, revisions): repeated as a read is.
+   * A write that leaves and returns the same when it runs twice, apart from what counts writes (audit, events,
+   * revisions). Retried as a read is.
    */
   writeIdempotent<T extends Statements>(queries: T): Promise<Results<T>>
-  /** Where the next read must at least be, for the caller's `X-Bookmark`. */
+  /** How fresh the next read must be, for `X-Bookmark`. */
   bookmark(): string | null
-  /** Milliseconds spent waiting for the database so far. */
+  /** Milliseconds spent waiting for the database. */
   waitedMs(): number
 }
 
@@ -96,13 +108,13 @@ export interface CompanyContext {
   db: Database
 }
 
-/** What a batch gave, and how much of the database's time it took. */
+/** The results of a batch and the database time it took. */
 interface Batch {
   values: unknown[]
   durationMs: number
 }
 
-/** Decides when a batch may run, and counts what it took. */
+/** Decides when a batch may run, and charges the database time it took. */
 export interface Meter {
   run<T extends { durationMs: number }>(batch: () => Promise<T>): Promise<T>
 }
@@ -110,12 +122,12 @@ export interface Meter {
 const UNMETERED: Meter = { run: (batch) => batch() }
 
 /**
- * The only way to a database. All companies share one today; when one database is full, companies move to others here
- * and nothing else changes.
+ * Opens a company's database; nothing else does. All companies share one today: they can move to others here without a
+ * change elsewhere.
  *
- * @param options.bookmark what the caller got with its last response: reads may then go to any replica that is as fresh.
- *   Without one, or with one that is not well-formed, the session starts at the primary.
- * @param options.meter of the caller's token; work that belongs to none has none
+ * @param options.bookmark of the caller's last response: reads then go to any replica that is as fresh. Without one, or
+ *   with a malformed one, the session starts at the primary.
+ * @param options.meter of the caller's token; background work has none
  */
 export function databaseFor(
   binding: D1Database,
@@ -125,10 +137,10 @@ export function databaseFor(
   const session = binding.withSession(bookmark && BOOKMARK.test(bookmark) ? bookmark : 'first-primary')
   let waited = 0
 
-  async function run<T extends Statements>(queries: T, isRepeatable: boolean): Promise<Results<T>> {
+  async function run<T extends Statements>(queries: T, isIdempotent: boolean): Promise<Results<T>> {
     const start = Date.now()
     try {
-      const { values } = await runQuery(() => meter.run(() => runBatch(session, queries)), isRepeatable)
+      const { values } = await runQuery(() => meter.run(() => runBatch(session, queries)), isIdempotent)
       return values as Results<T>
     } finally {
       waited += Date.now() - start
@@ -158,27 +170,26 @@ async function runBatch(session: ReturnType<D1Database['withSession']>, statemen
 }
 
 /**
- * One call to a database, within its budget; where it is repeatable, once more after a passing failure. An overloaded
- * database is never asked again.
+ * Runs one call to a database within its deadline, and retries it once after a transient failure if it is idempotent.
+ * Never retried when the database is overloaded.
  *
- * @throws DeadlineError when it takes too long: a write may then still happen
+ * @throws DeadlineError when it takes too long: a write may still happen then
  */
-export function runQuery<T>(work: () => Promise<T>, isRepeatable: boolean): Promise<T> {
-  const asked = isRepeatable ? repeatOnce(work) : work()
-  return withDeadline(asked, BUDGET_MS.database)
+export function runQuery<T>(work: () => Promise<T>, isIdempotent: boolean): Promise<T> {
+  return withDeadline(isIdempotent ? retryOnce(work) : work(), BUDGET_MS.database)
 }
 
-async function repeatOnce<T>(work: () => Promise<T>): Promise<T> {
+async function retryOnce<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
     if (!isTransient(error)) throw error
-    await pause(REPEAT_AFTER_MS + Math.random() * REPEAT_SPREAD_MS)
+    await pause(RETRY_AFTER_MS + Math.random() * RETRY_JITTER_MS)
     return work()
   }
 }
 
-/** Drizzle hides D1's words in `cause`, and its own message holds the bound values: only the cause is read. */
+/** D1's own message. Drizzle's wraps it as `cause` and contains the bound values, so it is not used. */
 export function databaseMessage(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
   return cause instanceof Error ? cause.message : ''

@@ -69,10 +69,13 @@ export function jsonRow<T extends Record<string, SQLiteColumn> & { id: SQLiteCol
 }
 
 /** Values by column; a column left out takes its default. */
-type RowValues<T extends SQLiteTable> = { [Name in keyof Columns<T>]?: Placeholder | SQL | string | number | null }
+type RowValues<T extends SQLiteTable> = {
+  [Name in keyof Columns<T>]?: Placeholder | SQL | string | number | null | undefined
+}
 
 /**
- * The `SELECT` of an `INSERT … SELECT`: each value is named by its column, and comes in the order that Drizzle lists them.
+ * The `SELECT` of an `INSERT … SELECT`: each value is named by its column, and comes in the order that Drizzle lists them;
+ * values that are no columns of the table are ignored.
  *
  * @param rest of the statement behind the values, such as `WHERE …`
  */
@@ -96,5 +99,13 @@ export function given<Column extends string>(columns: { [Name in Column]?: Place
   const entries = Object.entries<Placeholder | SQL | undefined>(columns)
   return Object.fromEntries(entries.flatMap(([name, value]) => (value ? [[name, sql`${value}`]] : []))) as Partial<
     Record<Column, SQL>
+  >
+}
+
+/** The assignments of an `UPDATE`: those of the given values that are columns of the table. */
+export function assignments<T extends SQLiteTable>(table: T, values: Record<string, Placeholder | SQL | undefined>) {
+  const names = Object.keys(getTableColumns(table)) as (keyof Columns<T> & string)[]
+  return given(Object.fromEntries(names.map((name) => [name, values[name]])) as typeof values) as Partial<
+    Record<keyof Columns<T>, SQL>
   >
 }

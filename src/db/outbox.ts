@@ -4,10 +4,9 @@ import { insertRow } from './columns.ts'
 import { accountingOutbox } from './schema.ts'
 
 /**
- * A statement for the batch of an order's change: the notice for the accounting system. It is written when the request,
- * else the company, wants the accounting system told, the company's integration is enabled, and `when` holds. It gives
- * a row when it is: then somebody should call `deliverAccounting` after the commit. It is due when the call of its order
- * that is under way is, so that a due row can always be delivered.
+ * A statement for the batch of an order's change: writes its accounting event when the request, else the company, enables
+ * the sync, the integration is enabled, and `when` holds. It returns a row when it does: call `deliverAccounting` after
+ * the commit. The event is due with the order's call that is under way: a due event can always be delivered.
  */
 export function accountingEvent(
   { companyId, now, requested }: Placeholders<'companyId' | 'now', 'requested'>,
@@ -15,34 +14,27 @@ export function accountingEvent(
   orderId: SQL,
   when: SQL,
 ) {
-  const wanted = requested
+  const isEnabled = requested
     ? sql`${requested} = 1`
     : sql`EXISTS (SELECT 1 FROM companies WHERE id = ${companyId} AND accounting_sync_enabled = 1)`
-  const sentUntil = sql`coalesce((SELECT max(next_attempt_at) FROM accounting_outbox WHERE ${isOfOrder(companyId, orderId)}
-    AND state <> 'done' AND state = 'sent'), 0)`
+  const due = sql`max(${now}, coalesce((SELECT max(next_attempt_at) FROM accounting_outbox
+    WHERE company_id = ${companyId} AND order_id = ${orderId} AND state <> 'done' AND state = 'sent'), 0))`
   return insertRow(
     accountingOutbox,
-    {
-      company_id: companyId,
-      order_id: orderId,
-      operation,
-      next_attempt_at: sql`max(${now}, ${sentUntil})`,
-      created_at: now,
-      updated_at: now,
-    },
-    sql`WHERE ${wanted} AND ${when} AND EXISTS (
+    { company_id: companyId, order_id: orderId, operation, next_attempt_at: due, created_at: now, updated_at: now },
+    sql`WHERE ${isEnabled} AND ${when} AND EXISTS (
       SELECT 1 FROM integrations WHERE company_id = ${companyId} AND kind = 'accounting_sync' AND enabled = 1)`,
   ).returning({ id: accountingOutbox.id })
 }
 
-/** How an order stands with the accounting system. */
+/** The state of an order at the accounting system. */
 export interface AccountingRow {
-  /** Of the notice that counts: one to be delivered, else the newest that was given up, else null. */
+  /** Of the newest event to be delivered, else of the newest parked or dead one, else null. */
   state: 'pending' | 'sent' | 'parked' | 'dead' | null
   lastError: string | null
-  /** Why nothing of the company is delivered; null while it is. */
+  /** Why the company's deliveries are stopped; null while they are not. */
   stopReason: string | null
-  /** When a notice last arrived, in milliseconds since the epoch. */
+  /** When an event was last delivered, in milliseconds since the epoch. */
   syncedAt: number | null
 }
 
@@ -57,18 +49,14 @@ export const accountingColumns = {
 /** A table of one row, to be joined. */
 export function accountingSource(companyId: Placeholder, orderId: SQL): SQL {
   const newestOf = (state: string) => sql`SELECT max(id) AS id FROM accounting_outbox
-    WHERE ${isOfOrder(companyId, orderId)} AND state <> 'done' AND state = ${sql.raw(`'${state}'`)}`
+    WHERE company_id = ${companyId} AND order_id = ${orderId} AND state <> 'done' AND state = ${sql.raw(`'${state}'`)}`
   const newest = (one: string, other: string) =>
     sql`(SELECT max(id) FROM (${newestOf(one)} UNION ALL ${newestOf(other)}))`
-  return sql`(SELECT notice.state, notice.last_error, stop.reason, link.synced_at FROM (SELECT 1)
-    LEFT JOIN accounting_outbox AS notice
-      ON notice.id = coalesce(${newest('pending', 'sent')}, ${newest('parked', 'dead')})
+  return sql`(SELECT event.state, event.last_error, stop.reason, link.synced_at FROM (SELECT 1)
+    LEFT JOIN accounting_outbox AS event
+      ON event.id = coalesce(${newest('pending', 'sent')}, ${newest('parked', 'dead')})
     LEFT JOIN accounting_links AS link ON link.company_id = ${companyId} AND link.order_id = ${orderId}
     LEFT JOIN (SELECT reason FROM accounting_connections AS c
       JOIN integrations AS i ON i.company_id = c.company_id AND i.kind = 'accounting_sync'
       WHERE c.company_id = ${companyId} AND c.stopped_for = i.updated_at) AS stop) AS accounting`
-}
-
-function isOfOrder(companyId: Placeholder, orderId: SQL): SQL {
-  return sql`company_id = ${companyId} AND order_id = ${orderId}`
 }

@@ -1,14 +1,14 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 
-/** Up to so many rows are skipped by OFFSET; a later page is looked up by counts. */
+/** OFFSET skips at most this many rows; later pages are found by counts. */
 export const OFFSET_MAX = 1_000
 
 /**
- * The common table expressions that find a page of a list by counts of its parts (days, blocks of ids), so that no row
- * before it is read. They follow one named `counted (part, number)`; parts are listed in descending order.
+ * Common table expressions that find a page of a list by the counts of its parts (days, blocks of ids) without reading
+ * the rows before it. They follow one named `counted (part, number)`; parts are listed in descending order.
  *
- * `placed` has the number of rows before each part; `span` has the parts `low` to `high` that hold the page, how many of
- * their `available` rows are `skipped` and then `taken`: none where the list ends before the page.
+ * `placed` has the number of rows before each part. `span` has the parts `low` to `high` that contain the page, and how
+ * many of their `available` rows are `skipped` and then `taken` (0 when the list ends before the page).
  */
 export function spanOfPage(limit: Placeholder, offset: Placeholder): SQL {
   return sql`placed AS MATERIALIZED (
@@ -20,13 +20,22 @@ export function spanOfPage(limit: Placeholder, offset: Placeholder): SQL {
       FROM placed WHERE before < ${offset} + ${limit} AND before + number > ${offset})`
 }
 
-/** The elements of the whole list. */
+/** The length of the whole list. */
 export const totalOfCounted = sql<number>`(SELECT coalesce(sum(number), 0) FROM counted)`
 
-/** Whether the page lies nearer to the end of its parts than to their beginning: it is then walked from there. */
-export const IS_NEAR_END = sql`(skipped > available / 2)`
-
-/** The rows that a walk takes: none unless the condition on the span holds. */
-export function takenIf(condition: SQL): SQL {
-  return sql`(SELECT iif(${condition}, taken, 0) FROM span)`
+/**
+ * The page among the rows of its span, read from the nearer end.
+ *
+ * @param rows a SELECT without its order
+ * @param keys the columns that order the list, descending
+ */
+export function pageOfSpan(rows: SQL, keys: readonly string[]): SQL {
+  const isNearEnd = sql`(skipped > available / 2)`
+  const orderBy = (direction: 'ASC' | 'DESC') =>
+    sql.raw(`ORDER BY ${keys.map((key) => `${key} ${direction}`).join(', ')}`)
+  const takenIf = (condition: SQL) => sql`(SELECT iif(${condition}, taken, 0) FROM span)`
+  return sql`SELECT * FROM (${rows} ${orderBy('DESC')}
+      LIMIT ${takenIf(sql`NOT ${isNearEnd}`)} OFFSET (SELECT skipped FROM span))
+    UNION ALL SELECT * FROM (${rows} ${orderBy('ASC')}
+      LIMIT ${takenIf(isNearEnd)} OFFSET (SELECT available - skipped - taken FROM span))`
 }

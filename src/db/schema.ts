@@ -13,15 +13,15 @@ import {
 } from 'drizzle-orm/sqlite-core'
 
 /*
- * Every row belongs to a company, and every key begins with it: `(company_id, id)` is the primary key, and foreign keys
- * carry both columns, so that the database itself refuses a reference into another company. Ids are given out per
- * company and tell nothing of another; a seed may give any id up to 2^48 that is free in its company.
+ * Columns have the names of the API's fields. Every row belongs to a company and every key begins with it: the primary
+ * key is `(company_id, id)`, and foreign keys have both columns, so the database refuses references into another company.
+ * Ids are assigned per company and reveal nothing of others; a seed may use any free id up to 2^48.
  *
- * No plan relies on statistics: every read finds its rows by a key or index whose first columns are all given. A partial
- * index is used only by a query that repeats its condition to the letter.
+ * No query plan relies on statistics: every read finds its rows by the first columns of a key or index. A partial index
+ * is used only by queries that repeat its condition literally.
  *
- * Times are milliseconds since the epoch; dates are `YYYY-MM-DD`; money is integer cents. Full-text tables, counters
- * and the triggers that keep both are in the migrations: Drizzle has no words for them.
+ * Times are milliseconds since the epoch, dates are `YYYY-MM-DD`, money is integer cents. The migrations also have
+ * full-text tables, counters and their triggers, which Drizzle cannot express.
  */
 
 const bool = () => integer({ mode: 'boolean' })
@@ -30,6 +30,9 @@ const companyId = () =>
   integer()
     .notNull()
     .references(() => companies.id)
+
+const companyKey = () => ({ company_id: companyId(), id: integer().notNull() })
+const times = () => ({ created_at: integer().notNull(), updated_at: integer().notNull() })
 
 export const companies = sqliteTable(
   'companies',
@@ -40,21 +43,20 @@ export const companies = sqliteTable(
     name: text().notNull(),
     accounting_sync_enabled: flag(),
     suspended: flag(),
-    /** Kept by triggers: rows that are not deleted, so that a list's total costs one row. */
+    /** Rows that are not deleted, counted by triggers: a list's total costs one row. */
     client_count: integer().notNull().default(0),
     order_count: integer().notNull().default(0),
-    /** The highest ids so far, raised by triggers: those that a seed brings are skipped. */
+    /** The highest ids so far, raised by triggers, also above those of a seed. */
     last_client_id: integer().notNull().default(0),
     last_order_id: integer().notNull().default(0),
     last_invoice_id: integer().notNull().default(0),
     last_invoice_number: integer().notNull().default(1000),
-    /** Stored bytes of email threads, counted by triggers, and how many they may be. */
+    /** Stored bytes of email threads, counted by triggers, and their limit. */
     mail_bytes: integer().notNull().default(0),
     mail_quota_bytes: integer().notNull().default(2_147_483_648),
-    /** `mail_bytes` when the quota was last checked: a write that does not raise it is never refused. */
+    /** `mail_bytes` at the last check of the quota: a write that does not raise it is never refused. */
     mail_bytes_checked: integer().notNull().default(0),
-    created_at: integer().notNull(),
-    updated_at: integer().notNull(),
+    ...times(),
   },
   (t) => [check('companies_slot', sql`${t.slot} BETWEEN 0 AND 1023`)],
 )
@@ -64,7 +66,7 @@ export const apiTokens = sqliteTable(
   {
     id: integer().primaryKey({ autoIncrement: true }),
     company_id: companyId(),
-    /** SHA-256 of the token, lower-case hex. The token itself is nowhere. */
+    /** SHA-256 of the token, lower-case hex. The token itself is not stored. */
     token_hash: text().notNull().unique(),
     name: text().notNull(),
     /** JSON array of permissions. */
@@ -80,8 +82,7 @@ export const apiTokens = sqliteTable(
 export const orderStatuses = sqliteTable(
   'order_statuses',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     title: text().notNull(),
     color: text(),
     workflow_key: text(),
@@ -100,8 +101,7 @@ export const orderStatuses = sqliteTable(
 export const taxes = sqliteTable(
   'taxes',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     name: text().notNull(),
     /** Percent, at most 4 decimals. */
     rate: real().notNull(),
@@ -115,22 +115,21 @@ export const taxes = sqliteTable(
 export const clients = sqliteTable(
   'clients',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     company_name: text().notNull(),
     first_name: text(),
     last_name: text(),
     email: text(),
     website: text(),
     phone: text(),
-    /** The fields that a search or lookup reads, folded (see `db/search.ts`): one each, so that a partial update sets its own. */
+    /** Folded fields for search and lookup (see `db/search.ts`): one each, so that a partial update sets its own. */
     company_name_key: text().notNull(),
     first_name_key: text(),
     last_name_key: text(),
     email_key: text(),
     phone_key: text(),
     phone_digits: text().notNull().default(''),
-    /** Fields apart by U+001F, which no folded text holds: a match never crosses two of them. */
+    /** Separated by U+001F, which no folded text contains: a match never spans two fields. */
     search_text: text().generatedAlwaysAs(
       sql`company_name_key || coalesce(char(31) || coalesce(first_name_key || ' ' || last_name_key, first_name_key, last_name_key), '') || coalesce(char(31) || email_key, '') || coalesce(char(31) || phone_key, '')`,
     ),
@@ -140,10 +139,9 @@ export const clients = sqliteTable(
     deleted: flag(),
     /** The customer's id in the accounting system, once known. */
     accounting_customer_id: text(),
-    /** Whether somebody chose it: then it is never replaced by another. */
+    /** Whether it was linked by hand: then it is never replaced. */
     accounting_customer_linked: flag(),
-    created_at: integer().notNull(),
-    updated_at: integer().notNull(),
+    ...times(),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
@@ -153,8 +151,8 @@ export const clients = sqliteTable(
 )
 
 /**
- * Clients that are not deleted, by blocks of 4,096 ids (`id >> 12`), so that a later page is found without a walk over the
- * pages before it. `version` is raised by every change of what a search finds in the block. Kept by triggers.
+ * Clients that are not deleted, counted by triggers in blocks of 4,096 ids (`id >> 12`): a later page is found without
+ * reading those before it. `version` is raised by every change that affects searches of the block.
  */
 export const clientBlocks = sqliteTable(
   'client_blocks',
@@ -183,8 +181,7 @@ export const clientSearchCounts = sqliteTable(
 export const orders = sqliteTable(
   'orders',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     title: text().notNull(),
     client_id: integer().notNull(),
     description: text(),
@@ -193,8 +190,7 @@ export const orders = sqliteTable(
     order_status_id: integer(),
     client_notes: text(),
     created_date: text().notNull(),
-    created_at: integer().notNull(),
-    updated_at: integer().notNull(),
+    ...times(),
     deleted: flag(),
   },
   (t) => [
@@ -211,8 +207,8 @@ export const orders = sqliteTable(
 )
 
 /**
- * Orders that are not deleted, by status (0: none): of all clients (`clientId` 0) by day and on all days (`createdDate`
- * empty), and of each client on all days. Totals of lists come from them instead of from the orders.
+ * Orders that are not deleted, counted by triggers for each status (0: none): of all clients (`client_id` 0) by day and
+ * on all days (`created_date` empty), and of each client on all days. The totals of lists are sums of these counts.
  */
 export const orderCounts = sqliteTable(
   'order_counts',
@@ -232,15 +228,14 @@ export const orderCounts = sqliteTable(
 export const invoices = sqliteTable(
   'invoices',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     project_id: integer().notNull(),
     number: text().notNull(),
     due_date: text(),
     tax_id: integer(),
     tax_exempt: flag(),
     tax_exempt_reason: text(),
-    /** Percent or currency units as `discountAmountType` says, in hundredths. */
+    /** Hundredths of a percent or of a currency unit, see `discount_amount_type`. */
     discount_hundredths: integer().notNull().default(0),
     discount_amount_type: text({ enum: ['percentage', 'fixed_amount'] })
       .notNull()
@@ -249,8 +244,7 @@ export const invoices = sqliteTable(
       .notNull()
       .default('before_tax'),
     deleted: flag(),
-    created_at: integer().notNull(),
-    updated_at: integer().notNull(),
+    ...times(),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
@@ -267,8 +261,7 @@ export const invoices = sqliteTable(
 export const invoiceItems = sqliteTable(
   'invoice_items',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     invoice_id: integer().notNull(),
     title: text().notNull(),
     description: text(),
@@ -294,8 +287,7 @@ export const invoiceItems = sqliteTable(
 export const payments = sqliteTable(
   'payments',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     invoice_id: integer().notNull(),
     amount_cents: integer().notNull(),
     method: text(),
@@ -312,12 +304,11 @@ export const payments = sqliteTable(
 export const artworks = sqliteTable(
   'artworks',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     project_id: integer().notNull(),
     name: text().notNull(),
     print_method: text(),
-    /** JSON arrays, as the seed gave them. */
+    /** JSON arrays, as seeded. */
     placements: text().notNull().default('[]'),
     colors: text().notNull().default('[]'),
     preview_url: text(),
@@ -334,8 +325,7 @@ export const artworks = sqliteTable(
 export const catalogItems = sqliteTable(
   'catalog_items',
   {
-    company_id: companyId(),
-    id: integer().notNull(),
+    ...companyKey(),
     title: text().notNull(),
     description: text(),
     price_cents: integer(),
@@ -374,8 +364,8 @@ export const threadContexts = sqliteTable(
 )
 
 /**
- * Whole mail threads. The four texts of a sender are kept as the JSON that was sent (`"…"`), since D1 changes lone
- * surrogates and cuts text at U+0000; one over 100,000 bytes is `@` here and stands in `email_thread_segments`.
+ * Whole mail threads. The four texts are stored as the JSON that was sent (`"…"`), since D1 changes lone surrogates and
+ * cuts text at U+0000; one over 100,000 bytes is `@` here and stored in `email_thread_segments`.
  */
 export const emailThreads = sqliteTable(
   'email_threads',
@@ -397,24 +387,23 @@ export const emailThreads = sqliteTable(
     first_message_at: integer(),
     last_message_at: integer(),
     last_synced_at: integer().notNull(),
-    /** SHA-256 of the three arrays as they were sent, hex: equal content is not written again. */
+    /** SHA-256 of the three arrays as sent, hex: equal content is not written again. */
     content_hash: text().notNull(),
-    /** Bytes of the three arrays as they were sent. */
+    /** Bytes of the three arrays as sent. */
     content_bytes: integer().notNull().default(0),
-    /** Raised by every write; `contentRevision` is the one that wrote the content. */
+    /** Raised by every write; `content_revision` is the one that wrote the content. */
     revision: integer().notNull(),
     content_revision: integer().notNull(),
-    created_at: integer().notNull(),
-    updated_at: integer().notNull(),
+    ...times(),
     deleted: flag(),
   },
   (t) => [uniqueIndex('email_threads_identity').on(t.company_id, t.legacy_thread_id, t.account_email)],
 )
 
 /**
- * What is too large for a row of `email_threads`, in segments: each is at most 1,400,000 bytes of JSON text, compressed
- * (Brotli) by itself and in base64, so that no value comes near D1's 2,000,000 bytes. Joined by `position` they are the
- * text again: the members `"participants":…,"labels":…,"messages":…` for the field `content`, else the field's value.
+ * Values too large for a row of `email_threads`, in segments of at most 1,400,000 bytes of JSON text, each compressed
+ * (Brotli) and base64-encoded: no value comes near D1's limit of 2,000,000 bytes. Joined by `position` they are the text:
+ * the members `"participants":…,"labels":…,"messages":…` for the field `content`, else the field's value.
  */
 export const emailThreadSegments = sqliteTable(
   'email_thread_segments',
@@ -429,7 +418,7 @@ export const emailThreadSegments = sqliteTable(
   (t) => [primaryKey({ columns: [t.thread_id, t.field, t.position] })],
 )
 
-/** Segments of a large PUT on their way: its last batch moves them, the sweep removes what was left behind. */
+/** Segments of a large PUT in progress: its last batch moves them, the sweep removes abandoned ones. */
 export const emailThreadUploads = sqliteTable(
   'email_thread_uploads',
   {
@@ -450,13 +439,13 @@ export const integrations = sqliteTable(
   'integrations',
   {
     company_id: companyId(),
-    kind: text({ enum: ['supplier_a', 'supplier_b', 'accounting_sync', 'storage'] }).notNull(),
+    kind: text().notNull(),
     enabled: flag(),
     /** Base address; the endpoint for `storage`. */
     base_url: text().notNull(),
     /** JSON object of what is not secret: bucket and region of `storage`. */
     settings: text().notNull().default('{}'),
-    /** AES-GCM, bound to company and kind: see `auth/credentials.ts`. */
+    /** Encrypted with AES-GCM, bound to company and kind: see `auth/credentials.ts`. */
     credentials: text().notNull(),
     updated_at: integer().notNull(),
   },
@@ -465,31 +454,30 @@ export const integrations = sqliteTable(
     index('integrations_accounting')
       .on(t.company_id, t.updated_at)
       .where(sql`${t.kind} = 'accounting_sync' AND ${t.enabled} = 1`),
-    check('integrations_kind', sql`${t.kind} IN ('supplier_a', 'supplier_b', 'accounting_sync', 'storage')`),
   ],
 )
 
-/** How a company stands with its accounting system. Made by the first delivery. */
+/** The state of a company's connection to its accounting system. Created by the first delivery. */
 export const accountingConnections = sqliteTable('accounting_connections', {
   company_id: integer()
     .primaryKey()
     .references(() => companies.id),
-  /** Address and realm that the links and customer ids belong to. */
+  /** The remote account (address and realm) that links and customer ids belong to. */
   remote_account: text().notNull(),
-  /** The tokens of now, encrypted as credentials are; null before the first refresh. */
+  /** The current tokens, encrypted as credentials are; null before the first refresh. */
   tokens: text(),
-  /** No call before. */
+  /** No calls before this time. */
   paused_until: integer().notNull().default(0),
-  /** `updated_at` of the integration that cannot go on: a changed integration is tried again. */
+  /** `updated_at` of the integration that failed for good: a changed integration is tried again. */
   stopped_for: integer(),
   /** Why it is paused or stopped. */
   reason: text(),
 })
 
 /**
- * Notices for the accounting system, written in the transaction of the change that they tell of. `pending`: not sent
- * with its present body; `sent`: sent and not answered; `parked`, `dead`: given up until the order is edited or
- * somebody sends them again; `done`: delivered, or covered by another.
+ * Events for the accounting system, written in the transaction of the change. `pending`: not sent with its present body;
+ * `sent`: sent, without a response yet; `parked`, `dead`: not retried until the order is edited or the event is retried by
+ * hand; `done`: delivered, or covered by another event.
  */
 export const accountingOutbox = sqliteTable(
   'accounting_outbox',
@@ -497,21 +485,20 @@ export const accountingOutbox = sqliteTable(
     id: integer().primaryKey({ autoIncrement: true }),
     company_id: companyId(),
     order_id: integer().notNull(),
-    /** What the change asked; once it was sent, what its body asks. */
+    /** The operation of the change; once sent, that of the request body. */
     operation: text({ enum: ['create', 'update', 'delete'] }).notNull(),
     state: text({ enum: ['pending', 'sent', 'parked', 'dead', 'done'] })
       .notNull()
       .default('pending'),
-    /** Tries so far, and those answered as stale. */
+    /** Attempts, and those refused as stale. */
     attempts: integer().notNull().default(0),
     stale_attempts: integer().notNull().default(0),
     next_attempt_at: integer().notNull(),
-    /** The id and the call (JSON) as they were first sent: a retry repeats both to the letter. Only of `sent` rows. */
+    /** The request id and body (JSON) as first sent: a retry repeats both exactly. Only of `sent` rows. */
     request_id: text(),
     request_body: text(),
     last_error: text(),
-    created_at: integer().notNull(),
-    updated_at: integer().notNull(),
+    ...times(),
   },
   (t) => [
     belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id]),
@@ -525,7 +512,7 @@ export const accountingOutbox = sqliteTable(
   ],
 )
 
-/** What an order became in the accounting system. Without an `externalId` a create was sent, and may have been applied. */
+/** An order's invoice in the accounting system. Without an `external_id` a create was sent and may have been applied. */
 export const accountingLinks = sqliteTable(
   'accounting_links',
   {
@@ -533,9 +520,9 @@ export const accountingLinks = sqliteTable(
     order_id: integer().notNull(),
     external_id: text(),
     sync_token: text(),
-    /** The customer it was made for: by this, its number and its date it is known again. */
+    /** The invoice's customer: identifies it together with its number and date. */
     customer_id: text(),
-    /** When a notice last arrived. */
+    /** When an event was last delivered. */
     synced_at: integer(),
   },
   (t) => [
@@ -545,8 +532,8 @@ export const accountingLinks = sqliteTable(
 )
 
 /**
- * Who changed what, through which token; no values. One row a minute for the same change of the same thing. Rows older
- * than 90 days are removed by the cron trigger.
+ * Who changed what with which token, without values. At most one row a minute for the same change of the same entity.
+ * The cron trigger removes rows older than 90 days.
  */
 export const auditLog = sqliteTable(
   'audit_log',
@@ -565,7 +552,7 @@ export const auditLog = sqliteTable(
   ],
 )
 
-/** A composite foreign key; without `ON DELETE`, so that nothing disappears by cascade. */
+/** A composite foreign key without `ON DELETE`: nothing is deleted by cascade. */
 function belongsTo(columns: [SQLiteColumn, SQLiteColumn], foreignColumns: [SQLiteColumn, SQLiteColumn]) {
   return foreignKey({ columns, foreignColumns })
 }

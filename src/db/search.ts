@@ -1,18 +1,18 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 
-/** FTS5's trigram tokenizer finds nothing shorter. */
+/** FTS5's trigram tokenizer finds no shorter text. */
 const TRIGRAM_LENGTH = 3
 
 /** Around each character of the column `spaced`, see the migrations. */
 const CHARACTER_SEPARATOR = '\u001e'
 
-/** Between the fields of a search text; `fold` removes it from what people write, so no match crosses two fields. */
+/** Between the fields of a search text; `fold` removes it from input, so no match spans two fields. */
 const FIELD_SEPARATOR = '\u001f'
 
 /**
- * The form in which text is compared: canonical composition, and lower-cased then upper-cased, which makes equal what
- * differs only in case in any script (final sigma, sharp s and the like included). The Turkish dotted capital goes with
- * `i`, as the dotless small one does by itself. Control characters become spaces.
+ * The form in which text is compared: canonical composition, lower-cased then upper-cased, so that texts that differ only
+ * in case are equal in any script (including final sigma and sharp s). The Turkish dotted capital equals `i`, as the
+ * dotless small one does by itself. Control characters become spaces.
  */
 export function fold(text: string): string {
   return text
@@ -24,17 +24,17 @@ export function fold(text: string): string {
     .replace(/\p{Cc}/gu, ' ')
 }
 
-/** The searchable form of several fields; what is null or blank is left out. */
+/** The folded text of several fields, without null and blank ones. */
 export function searchText(fields: (string | null | undefined)[]): string {
   return fields.flatMap((field) => (field ? [fold(field)] : [])).join(FIELD_SEPARATOR)
 }
 
-/** The ASCII digits, full-width ones among them; everything else is dropped. */
+/** The digits of a text, full-width ones as ASCII. */
 export function digitsOf(text: string): string {
   return Array.from(text.normalize('NFKC').matchAll(/[0-9]/g), ([digit]) => digit).join('')
 }
 
-/** Whether a search text can be meant as a phone number: digits and the usual punctuation between them. */
+/** Whether a search text may be a phone number: digits and the usual punctuation. */
 function looksLikePhone(text: string): boolean {
   return /^[\d\s()+\-./]+$/.test(text) && /\d/.test(text)
 }
@@ -48,16 +48,16 @@ function isIndexable(folded: string): boolean {
   return Array.from(folded).length >= TRIGRAM_LENGTH
 }
 
-/** What a search of clients asks of the indexes. */
+/** A search of clients, as the indexes take it. */
 export interface ClientSearch {
   folded: string
-  /** An expression for `clients_fts`; null where the text is too short for it and is looked up in `clients_grams`. */
+  /** An expression for `clients_fts`; null for a shorter text, which is looked up in `clients_grams`. */
   match: string | null
 }
 
 /**
- * A substring in `text`, or, where it looks like a phone number of three digits and more, its digits in `digits`. Shorter
- * texts are looked up among the grams of both.
+ * Matches a substring of `text` or, for a phone number of three digits or more, of `digits`. Shorter texts are looked up
+ * in the grams of both.
  */
 export function clientSearch(q: string): ClientSearch {
   const folded = fold(q)
@@ -67,13 +67,13 @@ export function clientSearch(q: string): ClientSearch {
   return { folded, match: isIndexable(digits) ? `(${inText}) OR (digits : ${phrase(digits)})` : inText }
 }
 
-/** What a token of `clients_grams` begins with; the block of ids follows, see {@link gramBlock}. */
+/** The prefix of a token of `clients_grams`, before its block of ids (see {@link gramBlock}). */
 export function gramPrefix(slot: number, folded: string): string {
   const hex = Array.from(new TextEncoder().encode(folded), (byte) => byte.toString(16).padStart(2, '0')).join('')
   return `${slot}x${hex}x`
 }
 
-/** A block of ids as tokens of `clients_grams` end in it: of one length, so that tokens are ordered by block. */
+/** A block of ids as the suffix of a token of `clients_grams`: of fixed length, so that tokens sort by block. */
 export function gramBlock(block: SQL): SQL {
   return sql`printf('%013d', ${block})`
 }
@@ -84,11 +84,11 @@ export function blockOfGram(term: SQL): SQL {
 }
 
 /**
- * Every word a substring of the text, as an FTS5 expression for `text` and `spaced`; null where there is no word. Words
- * that another word contains are implied by it.
+ * An FTS5 expression for `text` and `spaced` that requires every word as a substring; null without words. A word that
+ * another one contains is left out.
  *
- * The words' first trigrams are met first, inside a NOT so that FTS5 does not mix them with the phrases: of two words
- * that never stand together, phrases would take three times as long.
+ * The first trigrams of all words are matched first, inside a NOT so that FTS5 does not reorder them among the phrases:
+ * for two common words that never occur together, phrases alone take three times as long.
  */
 export function wordsMatch(q: string): string | null {
   const all = [...new Set(fold(q).split(/\s+/u).filter(Boolean))]
@@ -98,7 +98,7 @@ export function wordsMatch(q: string): string | null {
   return [`((${words.map(firstTrigram).join(' AND ')}) NOT ${NEVER})`, ...long].join(' AND ')
 }
 
-/** No text holds it: fields are not blank. */
+/** Matches nothing: no field is blank. */
 const NEVER = `text : ${phrase(FIELD_SEPARATOR.repeat(TRIGRAM_LENGTH))}`
 
 function firstTrigram(word: string): string {

@@ -2,31 +2,23 @@ import { sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
 import { accountingOutbox, auditLog, emailThreadUploads, integrations } from './schema.ts'
 
-/*
- * What the cron trigger does. It goes through a whole database, across companies, and is the only code that does; with
- * companies in several databases it runs once for each.
- */
+// What the cron trigger does: the only code that reads a whole database, across companies.
 
 const DAY_MS = 86_400_000
-const AUDIT_KEPT_MS = 90 * DAY_MS
-const DELIVERED_KEPT_MS = 7 * DAY_MS
-const UPLOADS_KEPT_MS = 900_000
+const UPLOAD_TTL_MS = 900_000
 
-/** Rows removed in one statement, for which others wait; those of uploads have up to 2 MB each. */
+/** Rows that one statement removes while others wait; an upload has up to 2 MB. */
 const CHUNK_ROWS = 1_000
 const CHUNK_UPLOADS = 10
 
-/**
- * Statements for one table in one sweep, and how long they may take. 300,000 rows in 5 minutes are what 200 tokens write
- * that use all of their limit, round the clock; D1 takes at most 1,000 statements from one invocation.
- */
-const CHUNKS = 300
-const TRIM_MS = 60_000
+/** For one table in one sweep: 300,000 rows are what 200 tokens write at their limit. D1 allows 1,000 statements. */
+const MAX_CHUNKS = 300
+const REMOVAL_MS = 60_000
 
 const OPTIMIZE_AT_MS = 3 * 3_600_000
 const SWEEP_INTERVAL_MS = 5 * 60_000
 
-/** Companies with a notice for the accounting system that is due and could be delivered. */
+/** Companies with an accounting event that is due and may be delivered. */
 export async function listDueCompanies(binding: D1Database, nowMs: number): Promise<number[]> {
   const rows = await drizzle(binding)
     .select({ companyId: integrations.company_id })
@@ -42,28 +34,24 @@ export async function listDueCompanies(binding: D1Database, nowMs: number): Prom
   return rows.map((row) => row.companyId)
 }
 
-/** Removes what is kept for a time only: audit rows of 90 days ago, delivered notices of a week, uploads of 15 minutes ago. */
-export async function trim(binding: D1Database, nowMs: number): Promise<void> {
+/** Removes audit rows after 90 days, delivered accounting events after 7 days and uploads after 15 minutes. */
+export async function removeExpiredRows(binding: D1Database, nowMs: number): Promise<void> {
   const orm = drizzle(binding)
-  await repeat(CHUNK_ROWS, async () => {
-    const old = sql`SELECT id FROM audit_log WHERE at < ${nowMs - AUDIT_KEPT_MS} ORDER BY at LIMIT ${CHUNK_ROWS}`
-    return (await orm.delete(auditLog).where(sql`id IN (${old})`)).meta.changes
-  })
-  await repeat(CHUNK_ROWS, async () => {
-    const old = sql`SELECT id FROM accounting_outbox WHERE state = 'done' AND updated_at < ${nowMs - DELIVERED_KEPT_MS}
-      ORDER BY updated_at LIMIT ${CHUNK_ROWS}`
-    return (await orm.delete(accountingOutbox).where(sql`id IN (${old})`)).meta.changes
-  })
-  await repeat(CHUNK_UPLOADS, async () => {
-    const old = sql`SELECT rowid FROM email_thread_uploads WHERE created_at < ${nowMs - UPLOADS_KEPT_MS}
-      ORDER BY created_at LIMIT ${CHUNK_UPLOADS}`
-    return (await orm.delete(emailThreadUploads).where(sql`rowid IN (${old})`)).meta.changes
-  })
+  const audit = sql`id IN (SELECT id FROM audit_log WHERE at < ${nowMs - 90 * DAY_MS} ORDER BY at LIMIT ${CHUNK_ROWS})`
+  const delivered = sql`id IN (SELECT id FROM accounting_outbox
+    WHERE state = 'done' AND updated_at < ${nowMs - 7 * DAY_MS} ORDER BY updated_at LIMIT ${CHUNK_ROWS})`
+  const uploads = sql`rowid IN (SELECT rowid FROM email_thread_uploads
+    WHERE created_at < ${nowMs - UPLOAD_TTL_MS} ORDER BY created_at LIMIT ${CHUNK_UPLOADS})`
+  await removeInChunks(() => orm.delete(auditLog).where(audit), CHUNK_ROWS)
+  await removeInChunks(() => orm.delete(accountingOutbox).where(delivered), CHUNK_ROWS)
+  await removeInChunks(() => orm.delete(emailThreadUploads).where(uploads), CHUNK_UPLOADS)
 }
 
-async function repeat(chunkRows: number, removeChunk: () => Promise<number>): Promise<void> {
-  const endMs = Date.now() + TRIM_MS
-  for (let chunk = 0; chunk < CHUNKS && Date.now() < endMs; chunk++) if ((await removeChunk()) < chunkRows) return
+async function removeInChunks(remove: () => PromiseLike<D1Result>, chunkRows: number): Promise<void> {
+  const endMs = Date.now() + REMOVAL_MS
+  for (let chunk = 0; chunk < MAX_CHUNKS && Date.now() < endMs; chunk++) {
+    if ((await remove()).meta.changes < chunkRows) return
+  }
 }
 
 /** Renews the statistics of tables that have changed much, in the first sweep of a day after 03:00 UTC. */

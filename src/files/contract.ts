@@ -1,15 +1,15 @@
 import * as z from 'zod/mini'
 import { dateTime, defineContract, idText, text } from '../http/contract.ts'
 import { LEGACY_THREAD_ID, MAX_NAME_BYTES, safeBaseName } from './keys.ts'
-import { EXPIRES_SECONDS } from './storage.ts'
+import { EXPIRES_SECONDS } from './s3.ts'
 
 /** 150 MiB. */
 const MAX_FILE_BYTES = 157_286_400
 
-/** A file's name may come with the folders it stood in. */
+/** A file's name may include its folders. */
 const MAX_PATH_CHARACTERS = 4_096
 
-/** Type and subtype as they can be registered (RFC 6838, 4.2), then what a header can carry of parameters. */
+/** Type and subtype in their registered form (RFC 6838, section 4.2), and parameters of printable ASCII. */
 const CONTENT_TYPE = /^[A-Za-z0-9][\w!#$&^.+-]{0,126}\/[A-Za-z0-9][\w!#$&^.+-]{0,126}( *;[\x20-\x7e]*)?$/
 
 const orderKey = z.strictObject({ orderId: idText.check(z.describe('The order, which must not be deleted.')) })
@@ -44,10 +44,10 @@ const upload = z
         z.describe('The upload must carry exactly this `Content-Type`; `application/octet-stream` when left out.'),
       ),
     size: z
-      .int('must be a whole number of bytes')
+      .int()
       .check(
-        z.minimum(0, 'must be at least 0'),
-        z.maximum(MAX_FILE_BYTES, `must be at most ${MAX_FILE_BYTES} bytes`),
+        z.minimum(0),
+        z.maximum(MAX_FILE_BYTES),
         z.describe('Bytes. The upload must have exactly this `Content-Length`.'),
       ),
     legacyThreadId,
@@ -56,12 +56,12 @@ const upload = z
 
 const presigned = z
   .strictObject({
-    uploadUrl: z.string().check(z.describe('Send the bytes here with PUT and without the token.')),
-    key: z.string().check(z.describe('Where the file will stand: the `storage_key` of its attachment.')),
+    uploadUrl: z.string().check(z.describe('The URL to PUT the bytes to, without the token.')),
+    key: z.string().check(z.describe('The key of the uploaded file: the `storage_key` of its attachment.')),
     contentType: z.string(),
     expiresIn: z.literal(EXPIRES_SECONDS).check(z.describe('Seconds.')),
   })
-  .check(z.meta({ id: 'PresignedUpload', description: 'An address that takes one file.' }))
+  .check(z.meta({ id: 'PresignedUpload', description: 'A URL to upload one file to.' }))
 
 const file = z
   .strictObject({
@@ -98,8 +98,8 @@ export const listFiles = defineContract({
   }),
   response: z.strictObject({
     files: z.array(file),
-    configured: z.boolean().check(z.describe('Whether a storage is set up.')),
-    truncated: z.boolean().check(z.describe('There are more files than are listed here.')),
+    configured: z.boolean().check(z.describe('Whether a storage is configured.')),
+    truncated: z.boolean().check(z.describe('Whether there are more files than listed here.')),
   }),
   errors: ['not_found', 'upstream_failed'],
 })

@@ -2,12 +2,12 @@ import type { Documentation } from '../http/contract.ts'
 
 const exampleKey = 'orders/1/87/email/18c2f0a9b7d3e411/logo front.png'
 
-/** What the published description says of these endpoints, by operation. */
+/** The published documentation by operation. */
 export const documentation = {
   presignUpload: {
-    summary: 'Get an address to upload a file to',
+    summary: 'Get a URL to upload a file to',
     description:
-      'The key is `orders/<company>/<order>/email/<thread>/<name>`, so the same name uploaded again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is set up.',
+      'The key is `orders/<company>/<order>/email/<thread>/<name>`, so uploading the same name again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is configured.',
     example: {
       params: { orderId: '87' },
       body: {
@@ -28,7 +28,7 @@ export const documentation = {
   listFiles: {
     summary: 'List the files of an order',
     description:
-      'All files of the order, or of one of its mail threads, by key, up to 10,000; `truncated` is true where there are more, or where the storage needs more than 25 seconds or 40 pages. `configured` is false, and `files` empty, where no storage is set up. 502 when the company’s own storage fails or refuses its keys; `details.storage_code` is then its own error code.',
+      'All files of the order, or of one of its mail threads, by key, up to 10,000; `truncated` is true where there are more, or where the storage needs more than 25 seconds or 40 pages. `configured` is false, and `files` empty, where no storage is configured. 502 when the company’s own storage fails or rejects its keys; `details.storage_code` is then its own error code.',
     example: {
       params: { orderId: '87' },
       query: { legacyThreadId: '18c2f0a9b7d3e411' },

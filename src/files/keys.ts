@@ -1,15 +1,15 @@
-/** Of a base name, in UTF-8. */
+/** The longest base name, in UTF-8. */
 export const MAX_NAME_BYTES = 255
 
-/** A mailbox's thread id: it is one segment of a key, so it is never `.` or `..` and holds no slash. */
+/** A mailbox's thread id. It is one segment of a key, so it contains no slash and is never `.` or `..`. */
 export const LEGACY_THREAD_ID = /^(?!\.+$)[A-Za-z0-9_:.=+-]{1,255}$/
 
 /**
- * The last segment of a file's key: what follows the last `/` or `\`, in Unicode NFC, without control characters. Every
- * other character stays, so that two different names never meet in one key.
+ * The last segment of a file's key: what follows the last `/` or `\`, in Unicode NFC, without control characters. All
+ * other characters are unchanged, so that two different names never get the same key.
  *
  * @param fileName well-formed Unicode
- * @returns the name, or why there is none
+ * @returns the name, or what is wrong with it
  */
 export function safeBaseName(fileName: string): { name: string } | { problem: string } {
   const start = Math.max(fileName.lastIndexOf('/'), fileName.lastIndexOf('\\')) + 1
@@ -17,19 +17,19 @@ export function safeBaseName(fileName: string): { name: string } | { problem: st
     .slice(start)
     .replace(/\p{Cc}/gu, '')
     .normalize('NFC')
-  if (name.trim() === '' || name === '.' || name === '..') return { problem: 'must end in a name of a file' }
+  if (name.trim() === '' || name === '.' || name === '..') return { problem: 'must end in a file name' }
   if (new TextEncoder().encode(name).length > MAX_NAME_BYTES) {
-    return { problem: `must end in a name of at most ${MAX_NAME_BYTES} bytes of UTF-8` }
+    return { problem: `must end in a file name of at most ${MAX_NAME_BYTES} bytes of UTF-8` }
   }
   return { name }
 }
 
-/** Below what all files of a company stand. */
+/** The prefix of all keys of a company. */
 export function companyPrefix(companyId: number): string {
   return `orders/${companyId}/`
 }
 
-/** Below what an order's files stand, or those of one of its threads. The slash at the end parts order 1 from order 12. */
+/** The prefix of an order's keys, or of one of its threads'. The final slash separates order 1 from order 12. */
 export function keyPrefix(companyId: number, orderId: number, legacyThreadId?: string): string {
   const order = `${companyPrefix(companyId)}${orderId}/`
   return legacyThreadId === undefined ? order : `${order}email/${legacyThreadId}/`
@@ -40,17 +40,17 @@ export function emailFileKey(companyId: number, orderId: number, legacyThreadId:
   return keyPrefix(companyId, orderId, legacyThreadId) + baseName
 }
 
-/** A file whose key holds `/email/` came with a mail thread. */
+/** A file whose key contains `/email/` came with a mail thread. */
 export function sourceOf(key: string): 'email' | 'manual' {
   return key.includes('/email/') ? 'email' : 'manual'
 }
 
-/** A key as it stands in an address: what RFC 3986 does not leave unreserved is encoded, the slashes are kept. */
+/** A key in a URL: all but the slashes and RFC 3986's unreserved characters is percent-encoded. */
 export function encodeKey(key: string): string {
   return key.split('/').map(encodeStrictly).join('/')
 }
 
-/** Percent-encoding as Signature Version 4 counts it: `encodeURIComponent`, and `! ' ( ) *` as well. */
+/** Percent-encoding of Signature Version 4: `encodeURIComponent`, and `! ' ( ) *` as well. */
 export function encodeStrictly(text: string): string {
   return encodeURIComponent(text).replace(
     /[!'()*]/g,

@@ -1,27 +1,26 @@
 import type { RequestContext } from '../context.ts'
+import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, DeadlineError, withDeadline } from '../http/deadline.ts'
-import { type ApiError, notFound, unusable } from '../http/errors.ts'
+import { type ApiError, unusable } from '../http/errors.ts'
 import { log } from '../http/log.ts'
-import { openStorage } from './company-storage.ts'
 import { keyPrefix } from './keys.ts'
-import { findOrderAndStorage, type StorageRow } from './queries.ts'
-import { type FilePage, type FileStorage, StorageError, type StorageProblem, type StoredFile } from './storage.ts'
+import { findStorage, type StorageRow } from './queries.ts'
+import { type FilePage, StorageError, type StorageProblem, type StoredFile } from './s3.ts'
+import { type FileStorage, openStorage } from './storage.ts'
 
-/** Rows that this isolate saw last, of companies with a storage of their own: only to guess with. */
-const lastSeen = new Map<number, StorageRow>()
-const MAX_REMEMBERED = 1_000
+/** The storage that a company had last, by its id: a hint for the prefetch. */
+const lastSeen = new LruCache<number, StorageRow>({ maxWeight: 1_000 })
 
-/** Of one listing. Ten full pages would do; a storage may give smaller ones. */
+/** Of one listing. Ten full pages hold as many files; a storage may send smaller pages. */
 const MAX_FILES = 10_000
 const MAX_PAGES = 40
 
 /**
- * The files of an order, or of one of its threads; null where no storage is set up. `truncated` when there are more:
- * beyond 10,000 entries or 40 pages, or what the storage has not listed within {@link BUDGET_MS}.listing.
+ * Lists the files of an order, or of one of its threads; null where no storage is configured. `truncated` when there
+ * are more: over 10,000 files or 40 pages, or those that the storage did not list within {@link BUDGET_MS}.listing.
  *
- * The first page is asked for beside the check of the order, from the storage that the company had last. The check
- * reads the company's storage as well: where the guess was wrong the page is thrown away and asked for again, so the
- * guess costs a wait and never a wrong answer.
+ * The first page is fetched beside the check of the order, from the storage that the company had last. The check reads
+ * the current storage as well; where it is another one, the page is discarded and fetched again.
  *
  * @throws ApiError 404 where the company has no such order, 502 when its own storage fails
  */
@@ -30,26 +29,32 @@ export async function listOrderFiles(
   orderId: number,
   legacyThreadId: string | undefined,
 ): Promise<{ files: StoredFile[]; truncated: boolean } | null> {
-  const { db, companyId } = context
+  const { companyId } = context
   const until = Date.now() + BUDGET_MS.listing
   const prefix = keyPrefix(companyId, orderId, legacyThreadId)
-  const guess = lastSeen.get(companyId) ?? null
-  const early = openAndList(context, guess, prefix)
-  // Where nobody waits for it any more its failure must not end the request.
-  early.catch(() => undefined)
+  const expected = lastSeen.get(companyId) ?? null
+  const prefetched = listFirst(context, expected, prefix)
+  // When it is discarded, its failure must not end the request.
+  prefetched.catch(() => undefined)
 
-  const { hasOrder, storage: row } = await findOrderAndStorage(db, companyId, orderId)
-  remember(companyId, row)
-  if (!hasOrder) throw notFound('Order')
+  const row = await findStorage(context, orderId)
+  if (row) lastSeen.set(companyId, row)
+  else lastSeen.delete(companyId)
+  const isExpected = JSON.stringify(row) === JSON.stringify(expected)
   try {
-    const { storage, page } = await (isSame(guess, row) ? early : openAndList(context, row, prefix))
-    return storage && (await listRest(storage, prefix, page, until))
+    const first = await (isExpected ? prefetched : listFirst(context, row, prefix))
+    return first && (await listRest(first.storage, prefix, first.page, until))
   } catch (error) {
     throw error instanceof StorageError ? reportFailure(context, error) : error
   }
 }
 
-/** Reads the pages behind the first. A storage that is slow as a whole gives what has come; one that fails throws. */
+async function listFirst(context: RequestContext, row: StorageRow | null, prefix: string) {
+  const storage = await openStorage(context, row)
+  return storage && { storage, page: await storage.list(prefix) }
+}
+
+/** Lists the pages after the first. At the deadline it returns what has arrived; a failure throws. */
 async function listRest(storage: FileStorage, prefix: string, { files, cursor }: FilePage, until: number) {
   const all = [...files]
   for (let pages = 1; cursor !== null && all.length < MAX_FILES && pages < MAX_PAGES; pages++) {
@@ -66,36 +71,16 @@ async function listRest(storage: FileStorage, prefix: string, { files, cursor }:
   return { files: all.slice(0, MAX_FILES), truncated: cursor !== null || all.length > MAX_FILES }
 }
 
-async function openAndList(
-  context: RequestContext,
-  row: StorageRow | null,
-  prefix: string,
-): Promise<{ storage: FileStorage | null; page: FilePage }> {
-  const storage = await openStorage(context, row)
-  return { storage, page: storage ? await storage.list(prefix) : { files: [], cursor: null } }
-}
-
-function reportFailure({ requestId, companyId }: RequestContext, { problem, status, code }: StorageError): ApiError {
-  log('storage_failed', { request_id: requestId, company_id: companyId, problem, status, code })
-  const isRefused = status === 401 || status === 403
-  return isRefused
-    ? unusable('supplier_rejected_credentials', 'The company’s storage rejected its keys', code)
-    : unusable('supplier_unavailable', `The company’s storage ${WORDS[problem]}`, code)
-}
-
-const WORDS: Record<StorageProblem, string> = {
+const PROBLEMS: Record<StorageProblem, string> = {
   timeout: 'did not respond in time',
   network: 'cannot be reached',
   malformed: 'sent a response that is not a list of objects',
   refused: 'refused the listing',
 }
 
-function remember(companyId: number, row: StorageRow | null): void {
-  lastSeen.delete(companyId)
-  if (lastSeen.size >= MAX_REMEMBERED) lastSeen.clear()
-  if (row) lastSeen.set(companyId, row)
-}
-
-function isSame(a: StorageRow | null, b: StorageRow | null): boolean {
-  return a?.base_url === b?.base_url && a?.settings === b?.settings && a?.credentials === b?.credentials
+function reportFailure({ requestId, companyId }: RequestContext, { problem, status, code }: StorageError): ApiError {
+  log('storage_failed', { request_id: requestId, company_id: companyId, problem, status, code })
+  return status === 401 || status === 403
+    ? unusable('supplier_rejected_credentials', 'The company’s storage rejected its keys', code)
+    : unusable('supplier_unavailable', `The company’s storage ${PROBLEMS[problem]}`, code)
 }

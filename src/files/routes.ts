@@ -1,19 +1,17 @@
+import { isoTime } from '../http/contract.ts'
 import { route } from '../http/endpoint.ts'
-import { notFound, unusable } from '../http/errors.ts'
-import { openStorage } from './company-storage.ts'
+import { unusable } from '../http/errors.ts'
 import * as contract from './contract.ts'
-import { emailFileKey } from './keys.ts'
+import { emailFileKey, sourceOf } from './keys.ts'
 import { listOrderFiles } from './listing.ts'
-import { presentFile } from './present.ts'
-import { findOrderAndStorage } from './queries.ts'
-import { EXPIRES_SECONDS } from './storage.ts'
+import { findStorage } from './queries.ts'
+import { EXPIRES_SECONDS, type StoredFile } from './s3.ts'
+import { openStorage } from './storage.ts'
 
 export const routes = [
   route(contract.presignUpload, async ({ params: { orderId }, body }, context) => {
     const { fileName, contentType = 'application/octet-stream', size, legacyThreadId } = body
-    const { hasOrder, storage: row } = await findOrderAndStorage(context.db, context.companyId, orderId)
-    if (!hasOrder) throw notFound('Order')
-    const storage = await openStorage(context, row)
+    const storage = await openStorage(context, await findStorage(context, orderId))
     if (!storage) throw unusable('storage_not_configured')
     const key = emailFileKey(context.companyId, orderId, legacyThreadId, fileName)
     const uploadUrl = await storage.presignPut(key, contentType, size)
@@ -26,3 +24,13 @@ export const routes = [
     return { files: listing.files.map(presentFile), configured: true, truncated: listing.truncated }
   }),
 ]
+
+function presentFile({ key, sizeBytes, changedAt }: StoredFile) {
+  return {
+    path: key,
+    objectName: key.slice(key.lastIndexOf('/') + 1),
+    length: sizeBytes,
+    lastChanged: isoTime(changedAt),
+    source: sourceOf(key),
+  }
+}

@@ -1,53 +1,90 @@
-/** How long an upload address is valid, in seconds. */
-export const EXPIRES_SECONDS = 600
+import * as z from 'zod/mini'
+import { decryptCredentials } from '../auth/credentials.ts'
+import type { CompanyContext } from '../db/client.ts'
+import type { Env } from '../env.ts'
+import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
+import type { StorageRow } from './queries.ts'
+import { localEndpoint, toRelay } from './relay.ts'
+import { type Bucket, type FilePage, listObjects, PAGE_SIZE, presignPut } from './s3.ts'
 
-/** Files on one page of a listing. */
-export const PAGE_SIZE = 1_000
-
-/** An object as the storage lists it. */
-export interface StoredFile {
-  key: string
-  sizeBytes: number
-  /** Milliseconds since the epoch. */
-  changedAt: number
-}
-
-export interface FilePage {
-  files: StoredFile[]
-  /** Give it back for the next page; null on the last one. */
-  cursor: string | null
-}
-
-/** Where files are kept: the deployment's R2 or a company's own S3-compatible storage. */
+/** A place for files: the deployment's R2 or a company's own S3-compatible storage. */
 export interface FileStorage {
-  /**
-   * An address that takes one PUT of exactly this many bytes and this content type, for {@link EXPIRES_SECONDS}. Made
-   * without asking the storage.
-   */
+  /** A URL for one PUT of exactly this many bytes and this content type, valid for `EXPIRES_SECONDS`. Calls nothing. */
   presignPut(key: string, contentType: string, sizeBytes: number): Promise<string>
   /**
-   * At most {@link PAGE_SIZE} files whose key begins so, in the order of their keys.
+   * At most {@link PAGE_SIZE} files whose keys have the prefix, in the order of their keys.
    *
    * @throws StorageError when a company's own storage fails
    */
   list(prefix: string, cursor?: string): Promise<FilePage>
 }
 
-/** What a storage did wrong: it gave no response, one that is no listing, or an error. */
-export type StorageProblem = 'timeout' | 'network' | 'malformed' | 'refused'
+interface StorageContext extends CompanyContext {
+  now: number
+  credentialsKey: string
+  deploymentStorage: () => FileStorage | null
+}
 
-/** A company's own storage failed. It carries nothing of the storage but a status and an error code of its form. */
-export class StorageError extends Error {
-  override readonly name = 'StorageError'
-  readonly problem: StorageProblem
-  readonly status: number | null
-  /** The storage's own error code, such as `NoSuchBucket`. */
-  readonly code: string | null
+const filled = z.string().check(z.minLength(1))
+const Settings = z.object({
+  bucket: filled,
+  region: filled,
+  addressing: z._default(z.enum(['path', 'virtual']), 'path'),
+})
+const Credentials = z.object({ access_key_id: filled, secret_access_key: filled })
 
-  constructor(problem: StorageProblem, status: number | null = null, code: string | null = null) {
-    super(`The storage failed: ${[problem, status, code].filter((part) => part !== null).join(' ')}`)
-    this.problem = problem
-    this.status = status
-    this.code = code
+/**
+ * Opens the company's own storage, or the deployment's where `row` is null; null where there is neither. Its decrypted
+ * keys live as long as the request.
+ *
+ * @throws CredentialsError, $ZodError when the row cannot be read, which is the deployment's fault
+ */
+export async function openStorage(context: StorageContext, row: StorageRow | null): Promise<FileStorage | null> {
+  const { companyId, now, credentialsKey } = context
+  if (!row) return context.deploymentStorage()
+  const { bucket: name, region, addressing } = Settings.parse(JSON.parse(row.settings))
+  const keys = Credentials.parse(await decryptCredentials(credentialsKey, companyId, 'storage', row.credentials))
+  const { access_key_id: accessKeyId, secret_access_key: secretAccessKey } = keys
+  return s3Storage({ endpoint: row.base_url, name, region, addressing, accessKeyId, secretAccessKey }, now)
+}
+
+/** @param now milliseconds since the epoch */
+export function s3Storage(bucket: Bucket, now: number): FileStorage {
+  return {
+    presignPut: (key, contentType, sizeBytes) => presignPut(bucket, key, contentType, sizeBytes, now),
+    list: (prefix, cursor) => listObjects(bucket, now, prefix, PAGE_SIZE, cursor),
+  }
+}
+
+/**
+ * The deployment's own R2: listed through its binding, uploaded to with account-level S3 keys, since a binding cannot
+ * presign. In development uploads go through `relay.ts`.
+ *
+ * @param requestUrl the caller's URL of this Worker: in development the upload goes to the same host
+ * @param now milliseconds since the epoch
+ * @returns null where the deployment has no such keys
+ */
+export function deploymentStorage(env: Env, requestUrl: string, now: number): FileStorage | null {
+  const isRelayed = env.STORAGE_RELAY === 'development'
+  const endpoint = isRelayed ? localEndpoint(requestUrl) : env.STORAGE_ENDPOINT
+  const { STORAGE_BUCKET: name, STORAGE_ACCESS_KEY_ID: accessKeyId, STORAGE_SECRET_ACCESS_KEY: secretAccessKey } = env
+  if (!endpoint || !name || !accessKeyId || !secretAccessKey) return null
+  const region = env.STORAGE_REGION || 'auto'
+  const s3 = s3Storage({ endpoint, name, region, addressing: 'path', accessKeyId, secretAccessKey }, now)
+
+  return {
+    async presignPut(key, contentType, sizeBytes) {
+      const url = await s3.presignPut(key, contentType, sizeBytes)
+      return isRelayed ? toRelay(url) : url
+    },
+    async list(prefix, cursor) {
+      const listPage = () => env.FILES.list({ prefix, ...(cursor !== undefined && { cursor }) })
+      // Listing is safe to retry after any failure.
+      const page = await withDeadline(listPage().catch(listPage), BUDGET_MS.storage)
+      return {
+        files: page.objects.map(({ key, size, uploaded }) => ({ key, sizeBytes: size, changedAt: uploaded.getTime() })),
+        cursor: page.truncated ? page.cursor : null,
+      }
+    },
   }
 }

@@ -8,25 +8,25 @@ export const BODY_LIMIT_BYTES = 1_048_576
 
 const JSON_MEDIA_TYPE = /^\s*application\/json\s*(;|$)/i
 
-/** What is asked for at once. A plain iteration over a body gives 4 KiB at a time and takes four times as long. */
+/** The size of one read. Plain iteration over a body reads 4 KiB at a time and takes four times as long. */
 const READ_BYTES = 1_048_576
 
-/** Buffers grow with what arrives, from this size to the one above: a length that is only announced costs nothing. */
+/** Buffers grow with what arrives, from this size on: a large `Content-Length` alone allocates nothing. */
 const FIRST_READ_BYTES = 65_536
 
-/** Of a body that is too large, so much is still taken from the caller, and for so long. */
+/** How much of a body that is too large is still read and discarded, and for how long. */
 const DISCARDED_BYTES = 67_108_864
 const DISCARDED_MS = 5_000
 
 /**
- * Reads a JSON body as text. The limit is counted on the bytes that arrive; what is over it is never held.
+ * Reads a JSON body as text. The limit applies to the bytes that arrive; nothing over it is buffered.
  *
  * @throws ApiError 415 for another media type, 413 over the limit, 400 for bytes that are not UTF-8
- *   or come too slowly, 503 where a large body finds no memory
+ *   or arrive too slowly, 503 when there is no memory for a large body
  */
 export async function readJsonText(request: Request, limitBytes: number, lease: Lease): Promise<string> {
   const bytes = await readJsonBytes(request, limitBytes, lease)
-  // The one mark that may stand first is cut off already.
+  // readJsonBytes has removed the byte order mark.
   return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
 }
 
@@ -43,7 +43,7 @@ export async function readJsonBytes(
     throw tooLarge(limitBytes)
   }
   const bytes = await readBytes(request, announced, limitBytes, lease)
-  if (!isUtf8(bytes)) throw invalid([{ path: '', message: 'the body is not UTF-8' }])
+  if (!isUtf8(bytes)) throw invalid([{ path: '', message: 'is not UTF-8' }])
   const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
   return hasMark ? bytes.subarray(3) : bytes
 }
@@ -56,12 +56,12 @@ async function readBytes(
 ): Promise<Uint8Array<ArrayBuffer>> {
   if (!request.body) return new Uint8Array()
   if (announced > 0 && announced <= SMALL_BODY_BYTES) {
-    // Taken whole, which is quicker; the server in front holds it to its length.
+    // Faster than reading chunks. The runtime enforces the announced length.
     return new Uint8Array(await withDeadline(request.arrayBuffer(), bodyBudgetMs(announced)).catch(giveUp))
   }
   const chunks = await readChunks(request.body, limitBytes, lease)
   const length = lengthOf(chunks)
-  // Once more as a whole; and whoever reads it needs as much again.
+  // The joined copy, and as much again for what the handler makes of it.
   if (length <= SMALL_BODY_BYTES) return joinChunks(chunks)
   await lease.resize(2 * length)
   const whole = joinChunks(chunks)
@@ -69,7 +69,7 @@ async function readBytes(
   return whole
 }
 
-/** The body in pieces. The lease grows with it. */
+/** Reads the body in chunks. The lease grows with it. */
 async function readChunks(
   body: ReadableStream<Uint8Array>,
   limitBytes: number,
@@ -84,7 +84,7 @@ async function readChunks(
     const read = reader.read(new Uint8Array(buffer, filled))
     const { value, done } = await withDeadline(read, startedAt + bodyBudgetMs(length) - Date.now()).catch(giveUp)
     if (!value) break
-    // Reading hands the buffer over and gives it back.
+    // A read detaches the buffer and returns it.
     buffer = value.buffer
     filled += value.byteLength
     length += value.byteLength
@@ -104,7 +104,7 @@ async function readChunks(
   return [...chunks, new Uint8Array(buffer, 0, filled)]
 }
 
-/** How many milliseconds it took: they are not the sender's. */
+/** The milliseconds that the work took: the sender's deadline does not count them. */
 async function waitFor(work: Promise<void>): Promise<number> {
   const startedAt = Date.now()
   await work
@@ -115,7 +115,7 @@ function lengthOf(chunks: readonly Uint8Array[]): number {
   return chunks.reduce((length, chunk) => length + chunk.length, 0)
 }
 
-/** The chunks as one; each is released as soon as it is copied. */
+/** Joins the chunks, releasing each one as soon as it is copied. */
 function joinChunks(chunks: readonly Uint8Array<ArrayBuffer>[]): Uint8Array<ArrayBuffer> {
   const [first] = chunks
   if (first && chunks.length === 1) return first
@@ -130,7 +130,7 @@ function joinChunks(chunks: readonly Uint8Array<ArrayBuffer>[]): Uint8Array<Arra
 }
 
 /**
- * Reads on and keeps nothing, within bounds: a caller who still sends when the answer comes may meet a closed
+ * Reads and discards the rest, within bounds: a caller that is still sending when the response arrives may see a closed
  * connection instead of it.
  */
 async function discard(reader: ReadableStreamBYOBReader): Promise<void> {
@@ -145,19 +145,19 @@ async function discard(reader: ReadableStreamBYOBReader): Promise<void> {
     }
     await reader.cancel()
   } catch {
-    // The refusal is the answer, whatever became of the rest.
+    // The response is the refusal, whatever happened to the rest.
   }
 }
 
-/** A body that stops coming is the caller's fault. What else ends it is not, and nobody is left to be told. */
+/** A stalled body is the caller's fault. After any other failure the connection is gone. */
 function giveUp(error: unknown): never {
-  if (error instanceof DeadlineError) throw invalid([{ path: '', message: 'the body did not arrive in time' }])
+  if (error instanceof DeadlineError) throw invalid([{ path: '', message: 'did not arrive in time' }])
   throw error
 }
 
 function tooLarge(limitBytes: number): ApiError {
   return new ApiError('too_large', {
-    message: `The body is larger than ${limitBytes} bytes.`,
+    message: `The body is larger than ${limitBytes} bytes`,
     details: { limit_bytes: limitBytes },
   })
 }

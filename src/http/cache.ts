@@ -4,9 +4,9 @@ interface Entry<V> {
   expiresAt: number
 }
 
-/** A cache of this isolate, bounded by the sum of its entries' weights: the least recently used entries make room. */
+/** A cache in this isolate, bounded by the total weight of its entries. The least recently used are evicted first. */
 export class LruCache<K, V> {
-  /** In the order of use, the oldest first. */
+  /** Least recently used first. */
   private readonly entries = new Map<K, Entry<V>>()
   private totalWeight = 0
   private readonly maxWeight: number
@@ -14,9 +14,9 @@ export class LruCache<K, V> {
   private readonly ttlMs: number
 
   /**
-   * @param options.maxWeight with the default weight of 1 for each entry: how many entries it holds
-   * @param options.weigh such as the bytes of a value; one that is heavier than the whole cache is not stored
-   * @param options.ttlMs how long an entry is served after it was set; unlimited unless given
+   * @param options.maxWeight with the default weight of 1: the number of entries
+   * @param options.weigh for example the bytes of a value; a value heavier than `maxWeight` is not cached
+   * @param options.ttlMs how long an entry is valid after it was set; unlimited by default
    */
   constructor(options: { maxWeight: number; weigh?: (value: V) => number; ttlMs?: number }) {
     this.maxWeight = options.maxWeight
@@ -32,7 +32,7 @@ export class LruCache<K, V> {
     return this.totalWeight
   }
 
-  /** The value, which counts as used, or undefined when there is none or it has expired. */
+  /** The value, or undefined when there is none or it has expired. */
   get(key: K, now = Date.now()): V | undefined {
     const entry = this.entries.get(key)
     if (!entry) return

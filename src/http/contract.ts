@@ -5,33 +5,30 @@ import type { ErrorKind } from './errors.ts'
 z.config({ customError: describeIssue })
 
 const TYPES: Record<string, string> = { int: 'an integer', array: 'an array', object: 'an object', record: 'an object' }
-const FORMATS: Record<string, string> = {
-  email: 'an email address',
-  date: 'a date, YYYY-MM-DD',
-  datetime: 'an RFC 3339 date-time',
-  url: 'a URL',
-}
+const FORMATS: Record<string, string> = { email: 'an email address', date: 'a date, YYYY-MM-DD' }
+const UNITS: Record<string, string> = { string: 'characters', array: 'elements' }
 
-/** What is wrong with a value and what to do, worded so that the field's name stands before it. */
+/** What is wrong with a value, as a predicate of its field: "`per_page` must be at most 100". */
 function describeIssue(issue: z.core.$ZodRawIssue): string {
   switch (issue.code) {
     case 'invalid_type':
       return issue.input === undefined ? 'is required' : `must be ${TYPES[issue.expected] ?? `a ${issue.expected}`}`
     case 'invalid_value':
-      return `must be ${issue.values.length === 1 ? '' : 'one of '}${issue.values.map((value) => JSON.stringify(value)).join(', ')}`
+      return `must be ${issue.values.length > 1 ? 'one of ' : ''}${issue.values.map((value) => JSON.stringify(value)).join(', ')}`
     case 'invalid_format':
       return `must be ${FORMATS[issue.format] ?? 'in the required format'}`
     case 'too_small':
-      return `must ${sizeOf(issue)} ${issue.inclusive === false ? 'more than' : 'at least'} ${issue.minimum}`
+      return describeBound(issue.origin, issue.inclusive ? 'at least' : 'greater than', issue.minimum)
     case 'too_big':
-      return `must ${sizeOf(issue)} ${issue.inclusive === false ? 'less than' : 'at most'} ${issue.maximum}`
+      return describeBound(issue.origin, issue.inclusive ? 'at most' : 'less than', issue.maximum)
     default:
       return 'is invalid'
   }
 }
 
-function sizeOf({ origin }: { origin: string }): string {
-  return origin === 'string' ? 'have a length of' : origin === 'array' ? 'have a number of elements of' : 'be'
+function describeBound(origin: string, comparison: string, limit: number | bigint): string {
+  const unit = UNITS[origin]
+  return unit ? `must have ${comparison} ${limit} ${unit}` : `must be ${comparison} ${limit}`
 }
 
 /**
@@ -61,17 +58,22 @@ export interface Contract {
   errors: readonly ErrorKind[]
 }
 
-/** What the published description says of an endpoint beside its contract. Kept apart: the Worker has no use for it. */
+/** What the published description adds to a contract. Separate, since the Worker does not need it. */
 export interface Documentation {
   summary: string
   description: string
-  /** One example of the input's parts and of the response, published as they stand and checked by a test. */
+  /** One example of the input's parts and of the response. A test checks them against the contract. */
   example: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; response: unknown }
 }
 
 /** Keeps the literal types of a contract. */
 export function defineContract<const C extends Contract>(contract: C): C {
   return contract
+}
+
+/** A strict object, published as a named schema. `id` is its name in the description's components. */
+export function component<T extends z.core.$ZodShape>(id: string, description: string, fields: T) {
+  return z.strictObject(fields).check(z.meta({ id, description }))
 }
 
 type Parsed<T> = T extends z.ZodMiniType ? z.output<T> : undefined
@@ -86,18 +88,18 @@ export interface Input<C extends Contract> {
 /** The JSON that an endpoint sends with 200. */
 export type ResponseBody<C extends Contract> = z.output<C['response']>
 
-/** Characters are Unicode code points, as JSON Schema counts them; a lone surrogate is no text. */
+/** Counts Unicode code points, as JSON Schema does. */
 function hasLength(text: string, min: number, max: number): boolean {
   if (text.length < min || text.length > max * 2) return false
   const length = text.length <= max && min <= 1 ? text.length : Array.from(text).length
   return length >= min && length <= max
 }
 
-/** As patterns are published: a character that is no control character, and one that is no white space either. */
+/** For published patterns: a character that is no control character, and one that is not white space either. */
 const IN_LINE = '[^\\x00-\\x1f\\x7f-\\x9f]'
 const IN_WORD = '[^\\s\\x00-\\x1f\\x7f-\\x9f]'
 
-/** Text as sent, of `min` to `max` characters: line breaks and tabs are part of it. */
+/** Text of `min` to `max` characters, stored as sent; line breaks and tabs are allowed. */
 export function text(min: number, max: number) {
   return z.string().check(
     z.refine((value) => hasLength(value, min, max), `must have ${min} to ${max} characters`),
@@ -107,8 +109,8 @@ export function text(min: number, max: number) {
 }
 
 /**
- * A text of one line as sent, of `min` to `max` characters. The published pattern is plain ranges: generated clients
- * compile it in any language.
+ * A text of one line and `min` to `max` characters, stored as sent. The published pattern uses plain ranges, which
+ * generated clients can compile in any language.
  */
 export function oneLine(min: number, max: number) {
   return text(min, max).check(
@@ -129,7 +131,7 @@ export const id = z.int().check(z.positive(), z.meta({ maximum: Number.MAX_SAFE_
 
 const ID_PATTERN = /^[1-9]\d{0,15}$/
 
-/** The id that a path segment or query value writes, or null: a positive integer up to 2^53 − 1, without leading zeros. */
+/** The id in a path segment or query value, or null: a positive integer up to 2^53 − 1, without leading zeros. */
 export function parseId(value: string): number | null {
   const number = ID_PATTERN.test(value) ? Number(value) : Number.NaN
   return Number.isSafeInteger(number) ? number : null
@@ -140,7 +142,7 @@ export const idText = z
   .pipe(z.string().check(z.regex(ID_PATTERN, 'must be a positive integer')), z.transform(Number))
   .check(z.refine(Number.isSafeInteger, 'must be at most 9007199254740991'))
 
-/** An email in a query. Form decoding has made a space of a `+` that was not encoded; no email has a space. */
+/** An email in a query. Form decoding turns an unencoded `+` into a space, which no email contains. */
 export function queryEmail(maxLength: number) {
   return z.string().check(
     z.overwrite((value) => value.trim().replaceAll(' ', '+')),
@@ -161,10 +163,10 @@ export function wholeNumber(min: number, max: number) {
 /** A calendar date, `YYYY-MM-DD`. */
 export const date = z.iso.date()
 
-/** A date-time in an response: UTC, with milliseconds and `Z`. */
+/** A date-time in a response: UTC, with milliseconds and `Z`. */
 export const dateTime = z.iso.datetime({ precision: 3 })
 
-/** An amount in the company's currency: at most 2 decimals. */
+/** An amount in the company's currency, with at most 2 decimals. */
 export const amount = z.number()
 
 const PER_PAGE_DEFAULT = 25
@@ -203,6 +205,16 @@ export function offsetOf({ page, per_page }: Page): number {
 /** Milliseconds since the epoch as UTC with milliseconds and `Z`. */
 export function isoTime(ms: number): string {
   return new Date(ms).toISOString()
+}
+
+interface Times<T> {
+  created_at: T
+  updated_at: T
+}
+
+/** The row with its times as {@link isoTime}. */
+export function withIsoTimes<T extends Times<number>>(row: T): Omit<T, keyof Times<number>> & Times<string> {
+  return { ...row, created_at: isoTime(row.created_at), updated_at: isoTime(row.updated_at) }
 }
 
 /** {@link isoTime} of what may never have happened. */

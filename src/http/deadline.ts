@@ -1,11 +1,11 @@
 /**
- * How long a request waits for each thing that it needs, in milliseconds. Bindings end a call that hangs late or never,
- * so every wait has its end here; suppliers have theirs in `products/`, since the contract tells it.
+ * Deadlines in milliseconds. Bindings may never end a call that hangs, so every wait has a deadline. Those of suppliers
+ * are part of the contract and defined in `products/`.
  */
 export const BUDGET_MS = {
-  /** One batch, with its repetition. */
+  /** One batch, with its retry. */
   database: 10_000,
-  /** Then the request goes on without it. */
+  /** Then the request continues without it. */
   limiter: 2_000,
   /** The same. */
   cache: 1_000,
@@ -15,36 +15,36 @@ export const BUDGET_MS = {
   listing: 25_000,
   /** The published description. */
   assets: 5_000,
-  /** A body that sends nothing at all; see {@link bodyBudgetMs}. */
+  /** A body of no bytes: see {@link bodyBudgetMs}. */
   body: 10_000,
-  /** For a large body: until others have released their memory. */
+  /** A large body waiting for memory. */
   memory: 10_000,
-  /** Everything that a handler does. */
+  /** The whole handler. */
   handler: 30_000,
-  /** A step of what goes on after the answer. */
+  /** A step of the work after the response. */
   afterwards: 10_000,
 } as const
 
-/** 128 KB a second, which a link of 1 Mbit/s holds. */
+/** 128 KB a second: a link of 1 Mbit/s. */
 const MIN_BYTES_PER_MS = 128
 
-/** How long a body of so many bytes may take to arrive, or a response to be read: 10 s, and what the minimum rate takes. */
+/** How long so many bytes of a body may take to arrive, or of a response to be read: 10 s and the time at the minimum rate. */
 export function bodyBudgetMs(bytes: number): number {
   return BUDGET_MS.body + bytes / MIN_BYTES_PER_MS
 }
 
-/** What took longer than its budget; its message holds nothing of the request. */
+/** A deadline has passed. The message contains nothing of the request. */
 export class DeadlineError extends Error {
   override readonly name = 'DeadlineError'
 
   constructor(ms: number) {
-    super(`No answer within ${ms} ms.`)
+    super(`No response within ${ms} ms.`)
   }
 }
 
 /**
- * The promise's outcome, or a {@link DeadlineError} after `ms` milliseconds. The work itself is not stopped: bindings
- * know no cancellation.
+ * Settles as the promise does, or rejects with a {@link DeadlineError} after `ms` milliseconds. The work itself goes on:
+ * calls of bindings cannot be canceled.
  */
 export function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined
@@ -52,15 +52,15 @@ export function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
     timer = setTimeout(() => reject(new DeadlineError(ms)), ms)
     work.then(resolve, reject)
   })
-  // What follows `work` runs in the request that `work` belongs to, which may not clear another one's timer.
+  // Continuations of `work` run in the request that started it, which must not clear another request's timer.
   return outcome.finally(() => clearTimeout(timer))
 }
 
 const LONGEST_POLL_MS = 16
 
 /**
- * Waits for what another request brings about, by timers of its own. A promise that another request resolves would be
- * continued in that request's context where the runtime does not hand it back, and never if that request was aborted.
+ * Waits for another request's work by polling. A promise that another request resolves may continue in that request's
+ * context, or never when that request is aborted.
  *
  * @throws DeadlineError after `ms` milliseconds
  */

@@ -1,4 +1,4 @@
-/** The entity tags that an `If-None-Match` names, without `W/`: it compares weakly. `*` is every one. */
+/** The entity tags of an `If-None-Match`, without `W/` since the comparison is weak; `*` matches every one. */
 export function etagsOf(ifNoneMatch: string | null): string[] | '*' {
   if (ifNoneMatch === null) return []
   if (ifNoneMatch.trim() === '*') return '*'

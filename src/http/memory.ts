@@ -4,31 +4,31 @@ import { ApiError } from './errors.ts'
 /** Bodies under this size need no lease. */
 export const SMALL_BODY_BYTES = 262_144
 
-/** What large bodies hold together, beside one that may go over it. */
+/** The memory of all large bodies together, except that one lease may go over it. */
 const LIMIT_BYTES = 24_000_000
 
-/** How often a waiting request looks for room. */
+/** How often a waiting request checks for free memory. */
 const POLL_MS = 20
 
-/** A waiting request that has not looked for so long was canceled without notice, and so was one that holds memory. */
+/** A request that has not used its lease for so long was canceled, while waiting or while holding memory. */
 const LOST_WAITING_MS = 2_000
 const LOST_MS = 60_000
 
-/** Seconds after which a refused request may be sent again. */
+/** For `Retry-After`. */
 const RETRY_AFTER_SECONDS = 10
 
 /**
- * The memory that large bodies may hold at once in one isolate. A lease grows with what its request holds; where there
- * is no room, requests wait in the order in which they began. One lease at a time may go over the limit: it can always
- * finish, so leases that hold a part and wait for more never block each other for good.
+ * The memory of large bodies in one isolate. A lease grows with its body; when memory is short, requests wait in the
+ * order in which they began. One lease at a time may exceed the limit: it can always finish, so leases that wait for more
+ * never deadlock.
  *
- * A waiting request looks for room by itself, on timers of its own: in workerd a promise that another request resolves
- * goes on in that request's context, where this one's streams and bindings fail.
+ * A waiting request polls: in workerd a promise that another request resolves continues in that request's context, where
+ * this one's streams and bindings fail.
  */
 export class MemoryBudget {
   readonly #limitBytes: number
   readonly #holding = new Set<Lease>()
-  /** When each looked last. */
+  /** When each last checked. */
   readonly #waiting = new Map<Lease, number>()
   #usedBytes = 0
   #over: Lease | null = null
@@ -42,12 +42,12 @@ export class MemoryBudget {
     return this.#usedBytes
   }
 
-  /** A lease of nothing yet. */
+  /** An empty lease. */
   open(): Lease {
     return new Lease(this, this.#nextTurn++)
   }
 
-  /** Changes what a lease holds, where it is its turn and there is room. Called by leases only. */
+  /** Resizes a lease if it is its turn and there is memory. Called by leases only. */
   tryResize(lease: Lease, bytes: number): boolean {
     const now = Date.now()
     if (bytes > lease.bytes) {
@@ -92,14 +92,14 @@ export class MemoryBudget {
   }
 }
 
-/** What one request holds of a {@link MemoryBudget}. */
+/** One request's part of a {@link MemoryBudget}. */
 export class Lease {
   readonly #budget: MemoryBudget
   /** Requests that began earlier are served earlier. */
   readonly turn: number
   bytes = 0
   usedAt = Date.now()
-  /** The response still needs it: whoever sends the response releases it. */
+  /** The response still needs the memory: it is released when the response has been sent. */
   isStreaming = false
   #isReleased = false
   #owned: Uint8Array[] = []
@@ -110,9 +110,9 @@ export class Lease {
   }
 
   /**
-   * Holds so many bytes from now on. To hold fewer never waits.
+   * Acquires or releases memory, to hold this many bytes. Holding fewer never waits.
    *
-   * @throws ApiError 503 when there is no room within `waitMs`, or the lease was released
+   * @throws ApiError 503 when there is no memory within `waitMs`, or the lease was released
    */
   async resize(bytes: number, waitMs: number = BUDGET_MS.memory): Promise<void> {
     for (const endMs = Date.now() + waitMs; ; await pause(POLL_MS)) {
@@ -125,7 +125,7 @@ export class Lease {
     }
   }
 
-  /** Takes bytes that are needed no longer than the lease: they are released with it. */
+  /** Ties the life of these bytes to the lease: they are released with it. */
   own(bytes: Uint8Array): void {
     this.#owned.push(bytes)
   }
@@ -141,10 +141,10 @@ function busy(): ApiError {
   return new ApiError('unavailable', { headers: { 'Retry-After': String(RETRY_AFTER_SECONDS) } })
 }
 
-/** Gives back the memory behind these bytes now, not when garbage is collected. They are empty from then on. */
+/** Frees the memory of these bytes now instead of at the next garbage collection. They are empty from then on. */
 export function releaseBytes({ buffer }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer && !buffer.detached) buffer.transfer(0)
 }
 
-/** All requests of this isolate share its memory. */
+/** Shared by all requests of this isolate. */
 export const isolateMemory = new MemoryBudget(LIMIT_BYTES)

@@ -1,9 +1,10 @@
+import { Buffer } from 'node:buffer'
 import { DeadlineError, withDeadline } from './deadline.ts'
 
-/** `cut`: the body ended early. `charset`: an unknown charset, or bytes that are none of it. */
+/** `cut`: the body ended early. `charset`: an unknown charset, or bytes that are invalid in it. */
 export type OutboundFailure = 'timeout' | 'network' | 'too_large' | 'cut' | 'charset'
 
-/** Why a call to an outside system gave no text. It carries nothing of the other side: no address, no text, no cause. */
+/** A call to an outside system failed. It carries nothing of that system: no address, no text, no cause. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError'
   readonly failure: OutboundFailure
@@ -24,15 +25,15 @@ export interface OutboundRequest {
 export interface OutboundResponse {
   status: number
   headers: Headers
-  /** Reads the body, once. @throws OutboundError over so many bytes, counted after decompression */
+  /** Reads the body, once. @throws OutboundError over `maxBytes` bytes after decompression */
   readText: (maxBytes: number) => Promise<string>
 }
 
 /**
- * Makes one call to an outside system. The deadline covers `read` and so the body; a body that `read` leaves is dropped.
+ * Makes one call to an outside system. The deadline covers `read` and so the body; an unread body is discarded.
  *
- * Redirects are not followed, since they would carry credentials to another host, and no cache may answer for another
- * company.
+ * Redirects are not followed: they would carry credentials to another host. Responses are never cached: they belong to
+ * one company.
  *
  * @throws OutboundError, or what `read` throws
  */
@@ -41,7 +42,7 @@ export async function callOutside<T>(
   timeoutMs: number,
   read: (response: OutboundResponse) => Promise<T>,
 ): Promise<T> {
-  // Not AbortSignal.timeout: its timer would outlive the call and keep a Durable Object in memory.
+  // AbortSignal.timeout would outlive the call and keep a Durable Object in memory.
   const call = new AbortController()
   try {
     return await withDeadline(send(request, call.signal, read), timeoutMs)
@@ -61,7 +62,7 @@ async function send<T>(
     throw new OutboundError('network')
   })
   const reader = response.body?.getReader()
-  // An aborted signal need not end a body that has stopped coming; cancelling its reader does.
+  // An aborted signal may not end a stalled body; canceling its reader does.
   const cancel = () => void reader?.cancel().catch(() => {})
   if (signal.aborted) cancel()
   else signal.addEventListener('abort', cancel)
@@ -75,53 +76,28 @@ async function readText(
   maxBytes: number,
 ): Promise<string> {
   if (!reader) return ''
-  const decoder = new Decoder(contentType)
-  let text = ''
-  let sizeBytes = 0
-  for (;;) {
+  const chunks: Uint8Array[] = []
+  for (let sizeBytes = 0; ; ) {
     const { done, value } = await reader.read().catch(() => {
       throw new OutboundError('cut')
     })
-    if (done) return text + decoder.decode()
+    if (done) return decode(Buffer.concat(chunks), contentType)
     sizeBytes += value.byteLength
     if (sizeBytes > maxBytes) throw new OutboundError('too_large')
-    text += decoder.decode(value)
+    chunks.push(value)
   }
 }
 
-/** An XML declaration is read within so many bytes. */
+function decode(bytes: Uint8Array, contentType: string | null): string {
+  try {
+    return new TextDecoder(charsetOf(bytes, contentType), { fatal: true, ignoreBOM: false }).decode(bytes)
+  } catch {
+    throw new OutboundError('charset')
+  }
+}
+
+/** An XML declaration is searched in so many bytes. */
 const DECLARATION_BYTES = 256
-
-/** Decodes a body strictly, chunk by chunk, once its first bytes have shown its charset. */
-class Decoder {
-  readonly #contentType: string | null
-  #decoder: InstanceType<typeof TextDecoder> | null = null
-  #start = new Uint8Array()
-
-  constructor(contentType: string | null) {
-    this.#contentType = contentType
-  }
-
-  /** @param chunk left out at the end of the body */
-  decode(chunk?: Uint8Array): string {
-    try {
-      if (this.#decoder) return this.#decoder.decode(chunk, { stream: chunk !== undefined })
-      this.#start = join(this.#start, chunk ?? new Uint8Array())
-      if (chunk && this.#start.length < DECLARATION_BYTES) return ''
-      this.#decoder = new TextDecoder(charsetOf(this.#start, this.#contentType), { fatal: true, ignoreBOM: false })
-      return this.#decoder.decode(this.#start, { stream: chunk !== undefined })
-    } catch {
-      throw new OutboundError('charset')
-    }
-  }
-}
-
-function join(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
-  const joined = new Uint8Array(a.length + b.length)
-  joined.set(a)
-  joined.set(b, a.length)
-  return joined
-}
 
 /** Byte order marks, and how an XML declaration begins in UTF-16 without one (XML 1.0, appendix F). */
 const MARKS: readonly (readonly [bytes: readonly number[], charset: string])[] = [

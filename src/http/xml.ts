@@ -1,20 +1,20 @@
 import { SaxesParser } from 'saxes'
 
-/** The local names of the elements around and the element itself, outermost first. */
+/** The local names of an element and its ancestors, outermost first. */
 type Path = readonly string[]
 
 interface Events {
   open: (path: Path) => void
-  /** `text` is what stood in the element behind its last child. */
+  /** `text` is the element's text after its last child. */
   close: (path: Path, text: string, isLeaf: boolean) => void
 }
 
 /**
- * Reads XML from elsewhere, element by element. The text must be well-formed to its end, so that a cut answer is an
- * error and never a shorter one; document types and entities are refused before anything is parsed.
+ * Parses untrusted XML element by element. The text must be well-formed to its end, so a truncated response is an error;
+ * document types and entities are refused before parsing.
  *
- * @throws Error when it is not such XML, or deeper than `maxDepth`; the message may quote it, so it must not be shown
- *   or logged
+ * @throws Error for other text, or elements deeper than `maxDepth`; the message may quote the text, so it must not be
+ *   shown or logged
  */
 export function readXml(xml: string, maxDepth: number, { open, close }: Events): void {
   if (/<!(?:DOCTYPE|ENTITY)/i.test(xml)) throw new Error('a document type or entity is refused')

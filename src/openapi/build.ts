@@ -3,86 +3,100 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { contracts } from '../contracts.ts'
-import { describeApi } from './openapi.ts'
-import { tags } from './text.ts'
+import { DATABASE_LIMIT_MS, LIMIT } from '../rate-limit/window.ts'
+import { describeApi } from './document.ts'
 
-/*
- * npm run docs            writes src/openapi/openapi.json and the types of src/client made from it
- * npm run docs -- --check fails when one of these files differs from what the contracts give
- * npm run build:assets    fills .assets/ with the description and its page, for the Worker's static assets
- */
 const ROOT = join(import.meta.dirname, '../..')
 /** Installed beside the TypeScript 5 that it needs. */
 const TYPES_GENERATOR = join(ROOT, 'test/contract/node_modules/openapi-typescript/bin/cli.js')
 const PAGE_DIR = join(import.meta.dirname, 'page')
 const ASSETS_DIR = join(ROOT, '.assets')
 
-/** What the page needs of swagger-ui-dist and the names it gets, with the licences that must go along. */
-const VIEWER_FILES = {
-  'swagger-ui-bundle.js': 'swagger-ui-bundle.js',
-  'swagger-ui-bundle.js.LICENSE.txt': 'swagger-ui-bundle.js.LICENSE.txt',
-  'swagger-ui.css': 'swagger-ui.css',
-  LICENSE: 'swagger-ui.LICENSE.txt',
-  NOTICE: 'swagger-ui.NOTICE.txt',
+/** What the page needs of swagger-ui-dist, with its licences. */
+const VIEWER_FILES = ['swagger-ui-bundle.js', 'swagger-ui-bundle.js.LICENSE.txt', 'swagger-ui.css', 'LICENSE', 'NOTICE']
+
+/*
+ * npm run docs             writes the description, and the types of src/client generated from it
+ * npm run docs -- --check  fails where one of these files is out of date
+ * npm run lint:api         (--lint) fails on any problem or hint of two linters
+ * npm run build:assets     (--assets) fills .assets/, the Worker's static assets, with the description and its page
+ */
+if (import.meta.main) {
+  const commands = new Map([
+    ['', writeGenerated],
+    ['--check', checkGenerated],
+    ['--lint', lint],
+    ['--assets', buildAssets],
+  ])
+  const option = process.argv.slice(2).join(' ')
+  await (commands.get(option) ?? (() => fail(`Unknown option ${option}`)))()
 }
 
-const TAG_LINKS_PLACE = '<!-- links to the tags -->'
+/** The OpenAPI document of this API, as JSON. */
+async function generateDocument(): Promise<string> {
+  const introduction = (await readFile(join(import.meta.dirname, 'introduction.md'), 'utf8'))
+    .replace('{{requests}}', String(LIMIT))
+    .replace('{{database_seconds}}', String(DATABASE_LIMIT_MS / 1000))
+  return `${JSON.stringify(describeApi(contracts, introduction), null, 2)}\n`
+}
 
-const document = `${JSON.stringify(describeApi(contracts), null, 2)}\n`
-
-const [option, ...others] = process.argv.slice(2)
-if (others.length > 0) fail('Give at most one option: --check or --assets.')
-else if (option === undefined) await writeGenerated()
-else if (option === '--check') await checkGenerated()
-else if (option === '--assets') await buildAssets()
-else fail(`There is no option ${option}.`)
+/** The committed files and their content. */
+async function generateFiles(): Promise<Record<string, string>> {
+  const document = await generateDocument()
+  const types = execFileSync(process.execPath, [TYPES_GENERATOR], { input: document, encoding: 'utf8' })
+  return { 'src/openapi/openapi.json': document, 'src/client/schema.d.ts': types }
+}
 
 async function writeGenerated(): Promise<void> {
-  for (const [path, content] of generateFiles()) await writeFile(join(ROOT, path), content)
+  for (const [path, content] of Object.entries(await generateFiles())) await writeFile(join(ROOT, path), content)
 }
 
 async function checkGenerated(): Promise<void> {
-  for (const [path, content] of generateFiles()) {
+  for (const [path, content] of Object.entries(await generateFiles())) {
     const committed = await readFile(join(ROOT, path), 'utf8').catch(() => '')
     if (committed !== content) fail(`${path} is out of date: run \`npm run docs\`.`)
   }
 }
 
-/** Committed files and their content. */
-function generateFiles(): [path: string, content: string][] {
-  const types = execFileSync(process.execPath, [TYPES_GENERATOR], { input: document, encoding: 'utf8' })
+async function lint(): Promise<void> {
+  for (const problem of await lintDocument(await generateDocument())) fail(problem)
+}
+
+/** What the recommended rules of Redocly and Spectral report about an OpenAPI document, one line each. */
+export async function lintDocument(source: string): Promise<string[]> {
+  // Imported here because they load slowly.
+  const { createConfig, lintFromString } = await import('@redocly/openapi-core')
+  const { default: spectralCore } = await import('@stoplight/spectral-core')
+  const { default: spectralRulesets } = await import('@stoplight/spectral-rulesets')
+
+  const config = await createConfig({ extends: ['recommended'] })
+  const ofRedocly = await lintFromString({ source, absoluteRef: 'openapi.json', config })
+  const spectral = new spectralCore.Spectral()
+  spectral.setRuleset(new spectralCore.Ruleset({ extends: [[spectralRulesets.oas, 'recommended']] }))
+  const ofSpectral = await spectral.run(source)
   return [
-    ['src/openapi/openapi.json', document],
-    ['src/client/schema.d.ts', types],
+    ...ofRedocly.map(({ ruleId, message, location }) => `redocly ${ruleId} ${location[0]?.pointer ?? ''}: ${message}`),
+    ...ofSpectral.map(({ code, message, path }) => `spectral ${code} ${path.join('/')}: ${message}`),
   ]
 }
 
-/** Files are replaced one by one, so that a server on this folder never finds it empty. */
+/** Replaces the files one by one, so that a running server never sees an empty folder. */
 async function buildAssets(): Promise<void> {
   const viewerDir = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'))
-  const pageFiles = await readdir(PAGE_DIR)
-  await mkdir(ASSETS_DIR, { recursive: true })
-
-  for (const name of pageFiles) {
-    const text = await readFile(join(PAGE_DIR, name), 'utf8')
-    await writeFile(join(ASSETS_DIR, name), text.replace(TAG_LINKS_PLACE, linkTags()))
-  }
-  for (const [name, target] of Object.entries(VIEWER_FILES)) {
+  const assets: Record<string, string> = { 'openapi.json': await generateDocument() }
+  for (const name of await readdir(PAGE_DIR)) assets[name] = await readFile(join(PAGE_DIR, name), 'utf8')
+  for (const name of VIEWER_FILES) {
     const text = await readFile(join(viewerDir, name), 'utf8')
-    // The source maps are not copied, so nothing may point to them.
-    await writeFile(join(ASSETS_DIR, target), text.replace(/\n?(?:\/\/|\/\*)# sourceMappingURL=[^#]*$/, '\n'))
+    const target = name.startsWith('swagger-ui') ? name : `swagger-ui.${name}.txt`
+    // The source maps are not copied.
+    assets[target] = text.replace(/\n?(?:\/\/|\/\*)# sourceMappingURL=[^#]*$/, '\n')
   }
-  await writeFile(join(ASSETS_DIR, 'openapi.json'), document)
 
-  const current = new Set([...pageFiles, ...Object.values(VIEWER_FILES), 'openapi.json'])
-  const stale = (await readdir(ASSETS_DIR)).filter((name) => !current.has(name))
-  await Promise.all(stale.map((name) => rm(join(ASSETS_DIR, name), { recursive: true })))
-}
-
-/** The viewer gives the heading of each tag this id. */
-function linkTags(): string {
-  const names = Object.keys(tags).filter((tag) => contracts.some((contract) => contract.tag === tag))
-  return names.map((name) => `<a href="#operations-tag-${name}">${name}</a>`).join('\n      ')
+  await mkdir(ASSETS_DIR, { recursive: true })
+  for (const [name, content] of Object.entries(assets)) await writeFile(join(ASSETS_DIR, name), content)
+  for (const name of await readdir(ASSETS_DIR)) {
+    if (!(name in assets)) await rm(join(ASSETS_DIR, name), { recursive: true })
+  }
 }
 
 function fail(message: string): void {

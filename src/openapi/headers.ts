@@ -1,107 +1,97 @@
-import { POLICY } from '../rate-limit/headers.ts'
+import { POLICY } from '../rate-limit/middleware.ts'
 import { DATABASE_LIMIT_MS, LIMIT, WINDOW_MS } from '../rate-limit/window.ts'
 import type { JsonObject } from './json.ts'
+
+const REQUEST_ID = { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' }
+const NOT_EMPTY = { type: 'string', minLength: 1 }
+const RESET_SECONDS = WINDOW_MS / 1000
 
 /** Response headers by name, as components. `required` ones are on every response that names them. */
 export const responseHeaders = {
   'X-Request-Id': {
-    description:
-      'The id of this request: the one that was sent, or one made by the server. Tell it when you ask for help.',
+    description: 'The id of this request: yours, or one made by the server. Quote it when you report a problem.',
     required: true,
-    schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' },
+    schema: REQUEST_ID,
     example: '3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10',
   },
   'RateLimit-Policy': {
-    description:
-      'The limits, in the form of draft-ietf-httpapi-ratelimit-headers-11: `default` allows `q` requests in `w` seconds, `database` allows `q` milliseconds of database time.',
+    description: 'Allowed in `w` seconds: `q` requests (`default`) and `q` milliseconds of database time (`database`).',
     schema: { type: 'string', pattern: '^"default";q=\\d+;w=\\d+, "database";q=\\d+;w=\\d+;qu="milliseconds"$' },
     example: POLICY,
   },
   RateLimit: {
-    description:
-      'What is left of each limit: `r` requests or milliseconds of database time, until there is more in `t` seconds.',
+    description: 'Left of each limit: `r` requests or milliseconds of database time; more after `t` seconds.',
     schema: { type: 'string', pattern: '^"default";r=\\d+;t=\\d+, "database";r=\\d+;t=\\d+$' },
-    example: `"default";r=${LIMIT - 1};t=${WINDOW_MS / 1000}, "database";r=${DATABASE_LIMIT_MS - 2};t=${WINDOW_MS / 1000}`,
+    example: `"default";r=${LIMIT - 1};t=${RESET_SECONDS}, "database";r=${DATABASE_LIMIT_MS - 2};t=${RESET_SECONDS}`,
   },
   'X-Bookmark': {
-    description:
-      'How fresh the data of this answer is. Send it with the next request and that one may be answered by the nearest copy of the database that is at least as fresh.',
-    schema: { type: 'string', minLength: 1 },
+    description: 'The version of the data. Send it with the next request to read from a replica at least as fresh.',
+    schema: NOT_EMPTY,
     example: '00000085-0000024c-00004c6d-8e61117bf38d7adb71b934ebbf891683',
   },
   'Server-Timing': {
-    description: 'How many milliseconds the server waited for the database.',
-    schema: { type: 'string', minLength: 1 },
+    description: 'The milliseconds that the server waited for the database.',
+    schema: NOT_EMPTY,
     example: 'db;dur=12',
   },
   ETag: {
-    description: 'Names this answer: it changes whenever the answer does. Send it back in `If-None-Match`.',
+    description: 'The version of the response body, which changes with it. Send it back in `If-None-Match`.',
     required: true,
     schema: { type: 'string', pattern: '^(W/)?"[^"]+"$' },
     example: '"1.0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11.3"',
   },
   'Retry-After': {
-    description: 'How many seconds to wait before the request is sent again.',
+    description: 'The number of seconds to wait before the next attempt.',
     required: true,
     schema: { type: 'string', pattern: '^\\d+$' },
     example: '42',
   },
   'Accept-Encoding': {
-    description: 'Present where the body was compressed: send it as it is, without `Content-Encoding`.',
+    description: 'Present where the body was compressed: send it uncompressed, without `Content-Encoding`.',
     schema: { type: 'string', const: 'identity' },
     example: 'identity',
   },
   Vary: {
-    description: 'The response may be compressed on its way; caches must keep the codings apart.',
+    description: 'The response may be compressed in transit; caches must store each encoding separately.',
     required: true,
     schema: { type: 'string', pattern: 'Accept-Encoding' },
     example: 'Accept-Encoding',
   },
   'WWW-Authenticate': {
-    description: 'How to authenticate.',
+    description: 'The authentication scheme.',
     required: true,
     schema: { type: 'string', const: 'Bearer' },
     example: 'Bearer',
   },
 } satisfies Record<string, JsonObject>
 
-type HeaderName = keyof typeof responseHeaders
+export type HeaderName = keyof typeof responseHeaders
 
-const LIMIT_HEADERS: readonly HeaderName[] = ['RateLimit-Policy', 'RateLimit']
+/** Of every error response but a 401. */
+export const ERROR_HEADERS: readonly HeaderName[] = ['X-Request-Id', 'RateLimit-Policy', 'RateLimit']
+/** Of every 200 and 304. */
+export const SUCCESS_HEADERS: readonly HeaderName[] = [...ERROR_HEADERS, 'X-Bookmark', 'Server-Timing']
 
-/** The headers of an answer: those that it has anyway and those of its own. */
-export function headersOf(kind: 'answer' | 'error' | 'unauthenticated', own: readonly string[] = []): JsonObject {
-  const names: Record<typeof kind, readonly string[]> = {
-    answer: ['X-Request-Id', ...LIMIT_HEADERS, 'X-Bookmark', 'Server-Timing'],
-    error: ['X-Request-Id', ...LIMIT_HEADERS],
-    unauthenticated: ['X-Request-Id'],
-  }
-  const all = [...names[kind], ...own]
-  return Object.fromEntries(all.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
-}
-
-/** Request headers that every operation takes. */
+/** Request headers of every operation, by component name. */
 export const requestHeaders: Record<string, JsonObject> = {
   RequestId: {
     name: 'X-Request-Id',
     in: 'header',
-    description: 'An id of your own for this request; it comes back in the answer. Another form than this is ignored.',
-    schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' },
+    description: 'Your own id for this request, returned in the response. An invalid one is ignored.',
+    schema: REQUEST_ID,
   },
   Bookmark: {
     name: 'X-Bookmark',
     in: 'header',
-    description:
-      'The `X-Bookmark` of your last answer. Without it, or with one that is malformed, the main copy of the database answers, which is always up to date.',
+    description: 'The `X-Bookmark` of your last response. Without a valid one the primary database is read.',
     schema: { type: 'string' },
   },
 }
 
-/** Of operations whose answer carries an `ETag`. */
+/** Of operations whose response carries an `ETag`. */
 export const ifNoneMatch: JsonObject = {
   name: 'If-None-Match',
   in: 'header',
-  description:
-    'The `ETag` of an answer that you have, several of them, or `*`: while that is still the answer, it is 304 without a body.',
+  description: 'The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged.',
   schema: { type: 'string' },
 }

@@ -1,124 +1,73 @@
-import { presentClient } from '../clients/present.ts'
+import type { itemColumns, RowOf } from '../db/columns.ts'
 import type { AccountingRow } from '../db/outbox.ts'
-import { isoTime, isoTimeOrNull } from '../http/contract.ts'
-import type { FullOrderRows, OrderRows, OrderTotalsRows } from './rows.ts'
+import { isoTimeOrNull, type ResponseBody, withIsoTimes } from '../http/contract.ts'
+import type { readOrder } from './contract.ts'
+import { type ChangedRow, LISTS, type ListName, type OrderRow } from './queries.ts'
 import { computeTotals, fromCents, type Line, lineTotal } from './totals.ts'
 
-export function presentProject(row: OrderRows['project']) {
-  return {
-    id: row.id,
-    title: row.title,
-    client_id: row.client_id,
-    description: row.description,
-    start_date: row.start_date,
-    deadline: row.deadline,
-    order_status_id: row.order_status_id,
-    client_notes: row.client_notes,
-    created_date: row.created_date,
-    created_at: isoTime(row.created_at),
-    updated_at: isoTime(row.updated_at),
-    deleted: row.deleted,
-  }
-}
+type Order = ResponseBody<typeof readOrder>
 
-function presentInvoice({ invoice, tax }: OrderRows, lines: Line[], paymentsCents: number[]) {
+function presentInvoice({ invoice, tax }: Pick<OrderRow, 'invoice' | 'tax'>, lines: Line[], paymentsCents: number[]) {
   if (!invoice) return null
+  const { discount_hundredths, ...columns } = invoice
   const totals = computeTotals(lines, { ...invoice, taxRate: tax?.rate ?? null }, paymentsCents)
   return {
-    id: invoice.id,
-    project_id: invoice.project_id,
-    number: invoice.number,
-    due_date: invoice.due_date,
-    tax_id: invoice.tax_id,
-    tax_exempt: invoice.tax_exempt,
-    tax_exempt_reason: invoice.tax_exempt_reason,
-    discount_amount: fromCents(invoice.discount_hundredths),
-    discount_amount_type: invoice.discount_amount_type,
-    discount_type: invoice.discount_type,
+    ...columns,
+    discount_amount: fromCents(discount_hundredths),
     subtotal: fromCents(totals.subtotal),
     discount_total: fromCents(totals.discount),
     tax_total: fromCents(totals.tax),
     total: fromCents(totals.total),
     amount_paid: fromCents(totals.paid),
     balance_due: fromCents(totals.balance),
-    deleted: invoice.deleted,
   }
 }
 
-export function presentItem(row: FullOrderRows['items'][number]) {
+export function presentItem({ unit_price_cents, ...item }: RowOf<typeof itemColumns>) {
   return {
-    id: row.id,
-    invoice_id: row.invoice_id,
-    title: row.title,
-    description: row.description,
-    quantity: row.quantity,
-    unit_price: fromCents(row.unit_price_cents),
-    total: fromCents(lineTotal(row)),
-    taxable: row.taxable,
-    supplier: row.supplier,
-    style: row.style,
-    color: row.color,
-    size: row.size,
-    sku: row.sku,
-    position: row.position,
-    deleted: row.deleted,
+    ...item,
+    unit_price: fromCents(unit_price_cents),
+    total: fromCents(lineTotal({ quantity: item.quantity, unit_price_cents })),
   }
 }
 
-/** The answer of create and read: all parts. */
-export function presentOrder(rows: FullOrderRows) {
-  const { tax, status } = rows
+/** The response of create and read; undefined when the rows are of no order. */
+export function presentOrder(rows: OrderRow[]): Order | undefined {
+  const order = rows.find(({ list }) => list === null)
+  if (!order) return undefined
+  const items = elementsOf(rows, 'invoice_items', LISTS.invoice_items.decode).sort((a, b) => a.position - b.position)
+  const payments = elementsOf(rows, 'payments', LISTS.payments.decode)
+  const paymentsCents = payments.map(({ amount_cents }) => amount_cents)
   return {
-    project: presentProject(rows.project),
-    invoice: presentInvoice(
-      rows,
-      rows.items,
-      rows.payments.map((payment) => payment.amount_cents),
-    ),
-    invoice_items: rows.items.map(presentItem),
-    payments: rows.payments.map((row) => ({
-      id: row.id,
-      invoice_id: row.invoice_id,
-      amount: fromCents(row.amount_cents),
-      method: row.method,
-      paid_at: row.paid_at,
-      note: row.note,
+    project: withIsoTimes(order.project),
+    invoice: presentInvoice(order, items, paymentsCents),
+    invoice_items: items.map(presentItem),
+    payments: payments.map(({ amount_cents, ...payment }) => ({ ...payment, amount: fromCents(amount_cents) })),
+    client: withIsoTimes(order.client),
+    tax: order.tax,
+    order_status: order.order_status,
+    artworks: elementsOf(rows, 'artworks', LISTS.artworks.decode).map(({ placements, colors, ...artwork }) => ({
+      ...artwork,
+      placements: JSON.parse(placements),
+      colors: JSON.parse(colors),
     })),
-    client: presentClient(rows.client),
-    tax: tax && { id: tax.id, name: tax.name, rate: tax.rate },
-    order_status: status && {
-      id: status.id,
-      title: status.title,
-      color: status.color,
-      workflow_key: status.workflow_key,
-      position: status.position,
-      is_default: status.is_default,
-    },
-    artworks: rows.artworks.map((row) => ({
-      id: row.id,
-      project_id: row.project_id,
-      name: row.name,
-      print_method: row.print_method,
-      placements: JSON.parse(row.placements),
-      colors: JSON.parse(row.colors),
-      preview_url: row.preview_url,
-      status: row.status,
-    })),
-    accounting: presentAccounting(rows.accounting),
+    accounting: presentAccounting(order),
   }
 }
 
-function presentAccounting({ state, lastError, stopReason, syncedAt }: AccountingRow) {
-  const isOpen = state === 'pending' || state === 'sent'
-  const restingStatus = syncedAt === null ? ('not_synced' as const) : ('synced' as const)
-  return {
-    status: isOpen ? ('pending' as const) : (state ?? restingStatus),
-    last_error: state === null ? null : isOpen ? (stopReason ?? lastError) : lastError,
-    synced_at: isoTimeOrNull(syncedAt),
-  }
+/** The elements of a list, ordered by id. */
+function elementsOf<T extends { id: number }>(rows: OrderRow[], name: ListName, decode: (json: string) => T): T[] {
+  return rows.flatMap(({ list, element }) => (list === name ? [decode(element)] : [])).sort((a, b) => a.id - b.id)
 }
 
-/** The answer of update and delete. */
-export function presentChange(rows: OrderTotalsRows) {
-  return { project: presentProject(rows.project), invoice: presentInvoice(rows, rows.lines, rows.paymentsCents) }
+/** The response of update and delete. */
+export function presentChange(row: ChangedRow) {
+  return { project: withIsoTimes(row.project), invoice: presentInvoice(row, row.lines, row.paymentsCents) }
+}
+
+function presentAccounting({ state, lastError, stopReason, syncedAt }: AccountingRow): Order['accounting'] {
+  const synced_at = isoTimeOrNull(syncedAt)
+  if (state === null) return { status: synced_at ? 'synced' : 'not_synced', last_error: null, synced_at }
+  if (state === 'parked' || state === 'dead') return { status: state, last_error: lastError, synced_at }
+  return { status: 'pending', last_error: stopReason ?? lastError, synced_at }
 }

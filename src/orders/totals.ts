@@ -56,7 +56,7 @@ export function computeTotals(lines: readonly Line[], terms: Terms, paymentsCent
     discount = discountOf(subtotal + tax, terms)
   } else {
     discount = discountOf(subtotal, terms)
-    // Without a discount every line is taxed whole, even where credits make the subtotal 0.
+    // Without a discount every line is taxed in full, even when credits make the subtotal 0.
     const [left, whole] = discount === 0 ? [1n, 1n] : [BigInt(subtotal - discount), BigInt(subtotal)]
     tax = divide(BigInt(taxable) * left * rate, whole * percentOfRate)
   }
@@ -85,7 +85,7 @@ function divide(numerator: bigint, denominator: bigint): number {
   return Number(doubled < 0n && doubled % (2n * d) !== 0n ? quotient - 1n : quotient)
 }
 
-/** Cents as the currency units of an answer. */
+/** Cents as currency units. */
 export function fromCents(cents: number): number {
   return cents / 100
 }

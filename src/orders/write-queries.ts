@@ -1,296 +1,206 @@
-import { and, eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { getTableColumns, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import { type Actor, actorOf, auditEntry } from '../db/audit.ts'
-import { orm, type Placeholders, prepare } from '../db/client.ts'
-import { given, insertRow } from '../db/columns.ts'
+import { orm, type Placeholders, prepareBatch } from '../db/client.ts'
+import { assignments, insertRow } from '../db/columns.ts'
 import { accountingEvent } from '../db/outbox.ts'
 import { companies, invoices, orderStatuses, orders } from '../db/schema.ts'
 import { isoDate } from '../http/contract.ts'
 import { invalid } from '../http/errors.ts'
 import type { NewOrder, OrderFields } from './contract.ts'
-import { orderRows, totalsRow } from './queries.ts'
-import { type FullOrderRows, type OrderTotalsRows, readOrder } from './rows.ts'
+import { type ChangedRow, changedRow, type OrderRow, orderRows } from './queries.ts'
 import { toHundredths } from './totals.ts'
 
-type Field = keyof ReturnType<typeof valuesOf>
-type ChangeOf<Name extends string> = Placeholders<Actor | Name, Field>
+type Column = keyof ReturnType<typeof columnValues>
 
-type Creation = ChangeOf<'today'>
-
-/** The statements of {@link createOrder}. */
-const creation = {
-  order: prepare((p: Creation) => {
-    const defaultStatus = sql`(SELECT id FROM ${orderStatuses}
-      WHERE company_id = ${p.companyId} AND is_default = 1 AND deleted = 0 ORDER BY position, id LIMIT 1)`
-    return insertRow(
-      orders,
-      {
-        ...given(projectColumns(p)),
-        company_id: p.companyId,
-        id: sql`last_order_id + 1`,
-        order_status_id: p.status_id ?? defaultStatus,
-        created_date: p.today,
-        created_at: p.now,
-        updated_at: p.now,
-      },
-      isCreatedBy(p),
-    )
-  }),
-  number: prepare((p: Creation) =>
+const creation = prepareBatch((p: Placeholders<Actor | 'created_date', Column>) => {
+  const { companyId, client_id } = p
+  const checks = referenceChecks(p)
+  const isValid = allOf(checks)
+  const orderId = sql`(SELECT last_order_id FROM companies WHERE id = ${companyId})`
+  const fromCounters = sql`FROM ${companies} WHERE ${companies.id} = ${companyId} AND ${isValid}`
+  const values = { ...p, company_id: companyId, created_at: p.now, updated_at: p.now }
+  const defaultStatus = sql`(SELECT id FROM ${orderStatuses}
+    WHERE company_id = ${companyId} AND is_default = 1 AND deleted = 0 ORDER BY position, id LIMIT 1)`
+  const ofClient = (column: SQL) =>
+    sql`(SELECT ${column} FROM clients WHERE company_id = ${companyId} AND id = ${client_id})`
+  return [
+    insertRow(orders, { order_status_id: defaultStatus, ...values, id: sql`last_order_id + 1` }, fromCounters),
     orm
       .update(companies)
       .set({ last_invoice_number: sql`${companies.last_invoice_number} + 1` })
-      .where(and(eq(companies.id, p.companyId), allOf(referenceChecks(p)))),
-  ),
-  invoice: prepare((p: Creation) => {
-    // What the request does not say of the tax is the client's; a reason of the client's belongs to its exemption.
-    const ofClient = (column: SQL) =>
-      sql`(SELECT ${column} FROM clients WHERE company_id = ${p.companyId} AND id = ${p.client_id})`
-    return insertRow(
+      .where(sql`${companies.id} = ${companyId} AND ${isValid}`),
+    insertRow(
       invoices,
       {
+        // What the request does not send is the client's; a client's reason belongs to the client's exemption.
         tax_exempt: ofClient(sql`tax_exempt`),
         ...(!p.tax_exempt && { tax_exempt_reason: ofClient(sql`tax_exempt_reason`) }),
-        ...given(invoiceColumns(p)),
-        company_id: p.companyId,
+        ...values,
         id: sql`last_invoice_id + 1`,
         project_id: sql`last_order_id`,
         number: sql`CAST(last_invoice_number AS TEXT)`,
-        created_at: p.now,
-        updated_at: p.now,
       },
-      isCreatedBy(p),
-    )
-  }),
-  notice: prepare((p: Creation) => accountingEvent(p, 'create', madeId(p), allOf(referenceChecks(p)))),
-  audit: prepare((p: Creation) => auditEntry(p, 'order.create', madeId(p), allOf(referenceChecks(p)))),
-  rows: prepare((p: Creation) => orderRows({ ...p, id: madeId(p), when: allOf(referenceChecks(p)) })),
-  verdict: prepare((p: Creation) => orm.select(verdictOf(referenceChecks(p))).from(sql`(SELECT 1)`)),
-}
-
-/** Behind the values of a row that is made of its company's counters. */
-function isCreatedBy(p: Creation): SQL {
-  return sql`FROM ${companies} WHERE ${companies.id} = ${p.companyId} AND ${allOf(referenceChecks(p))}`
-}
-
-/** The id that the order made in this batch was given. */
-function madeId({ companyId }: Creation): SQL {
-  return sql`(SELECT last_order_id FROM companies WHERE id = ${companyId})`
-}
+      fromCounters,
+    ),
+    accountingEvent(p, 'create', orderId, isValid),
+    auditEntry(p, 'order.create', orderId, isValid),
+    orderRows({ companyId, orderId, when: isValid }),
+    orm.select(outcomesOf(checks)).from(sql`(SELECT 1)`),
+  ]
+})
 
 /**
- * Makes an order and its invoice. The checks of what it refers to stand in every statement: inside one transaction they
- * all come out alike, so either everything is written or nothing.
+ * Creates an order and its invoice. Every statement repeats the checks of what the order refers to: inside one
+ * transaction they all have the same outcome, so either everything is written or nothing.
  *
  * @throws ApiError 400 naming each reference that is not the company's or is deleted
  */
-export async function createOrder(context: RequestContext, body: NewOrder): Promise<FullOrderRows> {
-  const values = { ...actorOf(context), ...valuesOf(body), today: isoDate(context.now) }
-  const [, , , notices, , rows, [verdict]] = await context.db.write([
-    creation.order(values),
-    creation.number(values),
-    creation.invoice(values),
-    creation.notice(values),
-    creation.audit(values),
-    creation.rows(values),
-    creation.verdict(values),
-  ])
-  const order = readOrder(rows)
-  if (!order) throw refused(failedOf(verdict))
-  if (notices.length > 0) context.deliverAccounting()
-  return order
+export async function createOrder(context: RequestContext, body: NewOrder): Promise<OrderRow[]> {
+  const values = { ...actorOf(context), ...columnValues(body), created_date: isoDate(context.now) }
+  const [, , , events, , rows, [outcomes]] = await context.db.write(creation(values))
+  assertPassed(outcomes)
+  if (events.length > 0) context.deliverAccounting()
+  return rows
 }
 
-type Update = ChangeOf<'id'>
+type Update = Placeholders<Actor | 'orderId', Column>
 
-/** The statements of {@link updateOrder}. */
-const update = {
-  order: prepare((p: Update) =>
-    orm
-      .update(orders)
-      .set(given({ ...projectColumns(p), updated_at: p.now }))
-      .where(sql`${isThis(p)} AND ${mayUpdate(p)}`),
-  ),
-  invoice: prepare((p: Update) =>
+const update = prepareBatch((p: Update) => {
+  const checks = { ...referenceChecks(p), ...discountCheck(p) }
+  const isAllowed = sql`${allOf(checks)} AND ${isLive(p)}`
+  const values = { ...p, updated_at: p.now }
+  return [
     orm
       .update(invoices)
-      .set(given({ ...invoiceColumns(p), updated_at: p.now }))
-      .where(sql`company_id = ${p.companyId} AND project_id = ${p.id} AND deleted = 0 AND ${mayUpdate(p)}`),
-  ),
-  notice: prepare((p: Update) => accountingEvent(p, 'update', sql`${p.id}`, mayUpdate(p))),
-  audit: prepare((p: Update) => auditEntry(p, 'order.update', sql`${p.id}`, mayUpdate(p))),
-  row: prepare((p: Update) => totalsRow(p, verdictOf(updateChecks(p)))),
-}
+      .set(assignments(invoices, values))
+      .where(sql`${isInvoice(p)} AND ${isAllowed}`),
+    orm
+      .update(orders)
+      .set(assignments(orders, values))
+      .where(sql`${isOrder(p)} AND ${isAllowed}`),
+    accountingEvent(p, 'update', sql`${p.orderId}`, isAllowed),
+    auditEntry(p, 'order.update', sql`${p.orderId}`, isAllowed),
+    changedRow(p, outcomesOf(checks)),
+  ]
+})
 
 /**
- * Sets only the columns that are sent, so that two concurrent updates keep what they did not both set.
+ * Sets only the columns of the fields that are sent, so that concurrent updates of different fields are all applied.
  *
- * @returns undefined where there is no such order
+ * @returns undefined when there is no such order
  * @throws ApiError 400 naming each field that refers to what is not the company's, or makes the discount impossible
  */
 export async function updateOrder(
   context: RequestContext,
-  id: number,
+  orderId: number,
   body: OrderFields,
-): Promise<OrderTotalsRows | undefined> {
-  const values = { ...actorOf(context), ...valuesOf(body), id }
-  const statements = [update.order(values), update.notice(values), update.audit(values), update.row(values)] as const
-  const isOfInvoice = Object.values(invoiceColumns<unknown>(values)).some((value) => value !== undefined)
-  const [, notices, , [row]] = isOfInvoice
-    ? await context.db.writeIdempotent([update.invoice(values), ...statements]).then(([, ...results]) => results)
-    : await context.db.writeIdempotent(statements)
+): Promise<ChangedRow | undefined> {
+  const columns = columnValues(body)
+  const [invoice, ...others] = update({ ...actorOf(context), ...columns, orderId })
+  const { writeIdempotent } = context.db
+  const [, events, , [row]] = await (changesInvoice(columns)
+    ? writeIdempotent([invoice, ...others]).then(([, ...results]) => results)
+    : writeIdempotent(others))
   if (!row) return undefined
-  const failed = failedOf(row.verdict)
-  if (failed.length > 0) throw refused(failed)
-  if (notices.length > 0) context.deliverAccounting()
+  assertPassed(row.checks)
+  if (events.length > 0) context.deliverAccounting()
   return row
 }
 
-type Deletion = Placeholders<Actor | 'id'>
-
-/** The statements of {@link deleteOrder}. */
-const deletion = {
-  notice: prepare((p: Deletion) => accountingEvent(p, 'delete', sql`${p.id}`, isLive(p))),
-  audit: prepare((p: Deletion) => auditEntry(p, 'order.delete', sql`${p.id}`, isLive(p))),
-  invoice: prepare((p: Deletion) =>
+const deletion = prepareBatch((p: Placeholders<Actor | 'orderId'>) => {
+  const values = { updated_at: p.now, deleted: sql`1` }
+  return [
+    accountingEvent(p, 'delete', sql`${p.orderId}`, isLive(p)),
+    auditEntry(p, 'order.delete', sql`${p.orderId}`, isLive(p)),
     orm
       .update(invoices)
-      .set(given({ deleted: sql`1`, updated_at: p.now }))
-      .where(sql`company_id = ${p.companyId} AND project_id = ${p.id} AND deleted = 0 AND ${isLive(p)}`),
-  ),
-  order: prepare((p: Deletion) =>
-    orm
-      .update(orders)
-      .set(given({ deleted: sql`1`, updated_at: p.now }))
-      .where(isThis(p))
-      .returning({ id: orders.id }),
-  ),
-  row: prepare((p: Deletion) => totalsRow(p)),
-}
+      .set(assignments(invoices, values))
+      .where(sql`${isInvoice(p)} AND ${isLive(p)}`),
+    orm.update(orders).set(assignments(orders, values)).where(isOrder(p)).returning({ id: orders.id }),
+    changedRow(p),
+  ]
+})
 
-/** @returns undefined where there is no such order, or it is deleted already */
-export async function deleteOrder(context: RequestContext, id: number): Promise<OrderTotalsRows | undefined> {
-  const values = { ...actorOf(context), id }
-  const [notices, , , [deleted], [row]] = await context.db.write([
-    deletion.notice(values),
-    deletion.audit(values),
-    deletion.invoice(values),
-    deletion.order(values),
-    deletion.row(values),
-  ])
-  if (notices.length > 0) context.deliverAccounting()
+/** @returns undefined when there is no such order, or it is deleted already */
+export async function deleteOrder(context: RequestContext, orderId: number): Promise<ChangedRow | undefined> {
+  const [events, , , [deleted], [row]] = await context.db.write(deletion({ ...actorOf(context), orderId }))
+  if (events.length > 0) context.deliverAccounting()
   return deleted && row
 }
 
-/** The values of the fields that are sent, as the columns hold them. */
-function valuesOf(body: OrderFields) {
+/** The values of the fields that are sent, by column, and whether an accounting event is requested. */
+function columnValues({ status_id, discount_amount, accounting_sync_enabled, ...fields }: OrderFields) {
   return {
-    title: body.title,
-    client_id: body.client_id,
-    description: body.description,
-    start_date: body.start_date,
-    deadline: body.deadline,
-    status_id: body.status_id,
-    client_notes: body.client_notes,
-    tax_id: body.tax_id === 0 ? null : body.tax_id,
-    tax_exempt: numberOf(body.tax_exempt),
-    tax_exempt_reason: body.tax_exempt_reason,
-    discount_hundredths: body.discount_amount === undefined ? undefined : toHundredths(body.discount_amount),
-    discount_amount_type: body.discount_amount_type,
-    discount_type: body.discount_type,
-    requested: numberOf(body.accounting_sync_enabled),
+    ...fields,
+    order_status_id: status_id,
+    due_date: fields.deadline,
+    tax_id: fields.tax_id === 0 ? null : fields.tax_id,
+    discount_hundredths: discount_amount === undefined ? undefined : toHundredths(discount_amount),
+    requested: accounting_sync_enabled,
   }
 }
 
-function numberOf(flag: boolean | undefined): number | undefined {
-  return flag === undefined ? undefined : Number(flag)
+function changesInvoice(values: Record<string, unknown>): boolean {
+  return Object.keys(getTableColumns(invoices)).some((name) => values[name] !== undefined)
 }
 
-function projectColumns(p: ChangeOf<never>) {
-  return {
-    title: p.title,
-    client_id: p.client_id,
-    description: p.description,
-    start_date: p.start_date,
-    deadline: p.deadline,
-    order_status_id: p.status_id,
-    client_notes: p.client_notes,
-  }
+type Which = Placeholders<'companyId' | 'orderId'>
+
+function isOrder(p: Which): SQL {
+  return sql`company_id = ${p.companyId} AND id = ${p.orderId} AND deleted = 0`
 }
 
-function invoiceColumns<T>(p: { [Name in Field]?: T }) {
-  return {
-    due_date: p.deadline,
-    tax_id: p.tax_id,
-    tax_exempt: p.tax_exempt,
-    tax_exempt_reason: p.tax_exempt_reason,
-    discount_hundredths: p.discount_hundredths,
-    discount_amount_type: p.discount_amount_type,
-    discount_type: p.discount_type,
-  }
+function isInvoice(p: Which): SQL {
+  return sql`company_id = ${p.companyId} AND project_id = ${p.orderId} AND deleted = 0`
 }
 
-function isThis(p: Placeholders<'companyId' | 'id'>): SQL {
-  return sql`company_id = ${p.companyId} AND id = ${p.id} AND deleted = 0`
+function isLive(p: Which): SQL {
+  return sql`EXISTS (SELECT 1 FROM orders WHERE ${isOrder(p)})`
 }
 
-function isLive(p: Placeholders<'companyId' | 'id'>): SQL {
-  return sql`EXISTS (SELECT 1 FROM orders WHERE ${isThis(p)})`
-}
-
-function mayUpdate(p: Update): SQL {
-  return sql`${allOf(updateChecks(p))} AND ${isLive(p)}`
-}
-
+/** Conditions by the field that each is about. */
 type Checks = Record<string, SQL>
 
-function updateChecks(p: Update): Checks {
-  return { ...referenceChecks(p), ...discountCheck(p) }
-}
-
-/** A condition per field that refers to another row of the company. */
-function referenceChecks({ companyId, client_id, status_id, tax_id }: Placeholders<'companyId', Field>): Checks {
+/** Each field that refers to another row of the company. */
+function referenceChecks(p: Placeholders<'companyId', Column>): Checks {
   const exists = (table: SQL, id: Placeholder) =>
-    sql`EXISTS (SELECT 1 FROM ${table} WHERE company_id = ${companyId} AND id = ${id} AND deleted = 0)`
+    sql`EXISTS (SELECT 1 FROM ${table} WHERE company_id = ${p.companyId} AND id = ${id} AND deleted = 0)`
   return {
-    ...(client_id && { client_id: exists(sql`clients`, client_id) }),
-    ...(status_id && { status_id: exists(sql`order_statuses`, status_id) }),
-    ...(tax_id && { tax_id: sql`(${tax_id} IS NULL OR ${exists(sql`taxes`, tax_id)})` }),
+    ...(p.client_id && { client_id: exists(sql`clients`, p.client_id) }),
+    ...(p.order_status_id && { status_id: exists(sql`order_statuses`, p.order_status_id) }),
+    ...(p.tax_id && { tax_id: sql`(${p.tax_id} IS NULL OR ${exists(sql`taxes`, p.tax_id)})` }),
   }
 }
 
 /** An amount or a type that is sent alone must go with the stored other. */
-function discountCheck({ companyId, id, discount_hundredths: amount, discount_amount_type: type }: Update): Checks {
+function discountCheck(p: Update): Checks {
+  const { discount_hundredths: amount, discount_amount_type: type } = p
   if ((amount === undefined) === (type === undefined)) return {}
   return {
-    [amount ? 'discount_amount' : 'discount_amount_type']: sql`NOT EXISTS (SELECT 1 FROM invoices
-      WHERE company_id = ${companyId} AND project_id = ${id} AND deleted = 0
+    [amount ? 'discount_amount' : 'discount_amount_type']: sql`NOT EXISTS (SELECT 1 FROM invoices WHERE ${isInvoice(p)}
       AND ${type ?? sql`discount_amount_type`} = 'percentage' AND ${amount ?? sql`discount_hundredths`} > 10000)`,
   }
 }
 
 function allOf(checks: Checks): SQL {
-  const conditions = Object.values(checks)
-  return conditions.length === 0 ? sql`1` : sql`(${sql.join(conditions, sql` AND `)})`
+  return sql`(${sql.join([sql`1`, ...Object.values(checks)], sql` AND `)})`
 }
 
-/** The outcome of each check, by field. */
-function verdictOf(checks: Checks): Record<string, SQL.Aliased<number>> {
-  const columns = Object.entries({ ...checks, ok: sql`1` })
+/** Selects the outcome of each check. */
+function outcomesOf(checks: Checks): Record<string, SQL.Aliased<number>> {
+  const columns = Object.entries(checks)
   return Object.fromEntries(columns.map(([field, check]) => [field, sql<number>`${check}`.as(`${field}_holds`)]))
 }
 
-function failedOf(verdict: Record<string, number> = {}): string[] {
-  return Object.keys(verdict).filter((field) => !verdict[field])
+const MESSAGES: Record<string, string> = {
+  discount_amount: 'as a percentage must be at most 100: the stored type is percentage',
+  discount_amount_type: 'must be fixed_amount: a percentage must be at most 100, and the stored amount is more',
 }
 
-function refused(failed: string[]) {
-  return invalid(
-    failed.map((field) => ({
-      path: field,
-      message: field.startsWith('discount')
-        ? 'a percentage must be at most 100; the stored discount makes this one more'
-        : 'is not of this company, or is deleted',
-    })),
-  )
+/** @throws ApiError 400 naming the field of each check that failed */
+function assertPassed(outcomes: Record<string, number> = {}): void {
+  const failed = Object.keys(outcomes).filter((field) => !outcomes[field])
+  if (failed.length === 0) return
+  throw invalid(failed.map((path) => ({ path, message: MESSAGES[path] ?? 'is not of this company, or is deleted' })))
 }

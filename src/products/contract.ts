@@ -1,8 +1,8 @@
 import * as z from 'zod/mini'
 import { amount, defineContract, id, idText, text } from '../http/contract.ts'
 import { invoiceItem } from '../orders/contract.ts'
-import { supplierBColorGroupSchema, supplierBStyleSchema } from './suppliers/color-groups.ts'
-import { supplierASummarySchema, supplierAVariantSchema } from './suppliers/variants.ts'
+import { supplierASearchSchema, supplierAVariantSchema } from './suppliers/supplier-a.ts'
+import { supplierBColorGroupSchema, supplierBStyleSchema } from './suppliers/supplier-b.ts'
 
 /** The sources of the search, in the order of the contract. */
 export const SOURCES = ['local', 'supplier_b', 'supplier_a', 'lines'] as const
@@ -13,7 +13,7 @@ const sourceState = z
   .enum(['ok', 'stale', 'skipped', 'not_configured', 'failed'])
   .check(
     z.describe(
-      '`ok`: asked, or fresh from the cache. `stale`: an older answer, while the supplier fails or is being asked again. `skipped`: not asked for, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no answer, and none in the cache.',
+      '`ok`: searched, or fresh from the cache. `stale`: older results, while the supplier fails or is called again. `skipped`: not included, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no response, and nothing in the cache.',
     ),
   )
 
@@ -28,7 +28,7 @@ const catalogItem = z
   })
   .check(z.meta({ id: 'CatalogItem', description: 'An item of the company’s own catalogue.' }))
 
-const SOURCE_OR_NOTHING = `\\s*(?:${SOURCES.join('|')})?\\s*`
+const OPTIONAL_SOURCE = `\\s*(?:${SOURCES.join('|')})?\\s*`
 
 const include = z
   .pipe(
@@ -39,8 +39,8 @@ const include = z
     z.array(z.enum(SOURCES, `must be a comma list of ${SOURCES.join(', ')}`)),
   )
   .check(
-    z.meta({ type: 'string', pattern: `^${SOURCE_OR_NOTHING}(?:,${SOURCE_OR_NOTHING})*$` }),
-    z.describe(`Comma list of the sources to ask: ${SOURCES.join(', ')}. Left out or blank: all.`),
+    z.meta({ type: 'string', pattern: `^${OPTIONAL_SOURCE}(?:,${OPTIONAL_SOURCE})*$` }),
+    z.describe(`Comma list of the sources to search: ${SOURCES.join(', ')}. Left out or blank: all.`),
   )
 
 export const searchProducts = defineContract({
@@ -57,12 +57,7 @@ export const searchProducts = defineContract({
     query: z.string().check(z.describe('`q` as it was sent; empty when it was not.')),
     local_items: z.array(catalogItem),
     supplier_b_styles: z.array(supplierBStyleSchema),
-    supplier_a: z.strictObject({
-      style: z.nullable(z.string()).check(z.describe('The style number found in `q`.')),
-      products: z.array(supplierAVariantSchema),
-      count: z.int().check(z.nonnegative()),
-      summary: z.nullable(supplierASummarySchema),
-    }),
+    supplier_a: supplierASearchSchema,
     invoice_lines: z.array(invoiceItem),
     sources: z.strictObject({
       local: sourceState,
@@ -74,7 +69,7 @@ export const searchProducts = defineContract({
   errors: [],
 })
 
-/** A parameter of product info: white space around it does not count, and a blank one is one left out. */
+/** A parameter of product info: trimmed, and a blank one counts as left out. */
 const parameter = z
   .optional(
     z.pipe(
@@ -84,7 +79,7 @@ const parameter = z
   )
   .check(z.meta({ type: 'string' }))
 
-const productAnswer = z.union([
+const product = z.union([
   z.strictObject({
     source: z.literal('supplier_a'),
     query: z.strictObject({ style: z.string(), color: z.nullable(z.string()), size: z.nullable(z.string()) }),
@@ -118,7 +113,7 @@ export const readProduct = defineContract({
     styleid: parameter.check(z.describe('The same as `styleId`.')),
     id: z.optional(idText).check(z.describe('invoice_item: the id, required.')),
   }),
-  response: productAnswer,
+  response: product,
   errors: ['not_found', 'conflict', 'upstream_failed'],
 })
 

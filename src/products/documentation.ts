@@ -29,12 +29,12 @@ const exampleVariant = {
   back_image: null,
 }
 
-/** What the published description says of these endpoints, by operation. */
+/** By operation. */
 export const documentation = {
   searchProducts: {
     summary: 'Search the catalogue, both suppliers and stored invoice lines',
     description:
-      'Asks the sources in parallel and always answers, within about 4 seconds: a source that fails or is too slow has empty arrays, and `sources` tells why. Every word of `q` must occur, ignoring case: in the title (local), in title or description (lines); at most 50 a source, the newest first. supplier_a is asked for the style number found in `q`; of several the first that it knows, two being tried. A blank `q` gives the 20 newest items of the catalogue and nothing else. What a supplier answered is used for 10 minutes, then for up to 24 hours while it is asked again.',
+      'Searches the sources in parallel and always responds within about 4 seconds: a source that fails or is too slow has empty arrays, and `sources` says why. Every word of `q` must occur, ignoring case: in the title (local), in title or description (lines); at most 50 per source, newest first. supplier_a is searched for the style number found in `q`: the first of at most two that it knows. A blank `q` returns the 20 newest items of the catalogue and nothing else. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed.',
     example: {
       query: { q: 'cotton tee', include: 'local,lines' },
       response: {
@@ -50,7 +50,7 @@ export const documentation = {
   readProduct: {
     summary: 'Read a supplier’s product or a stored invoice line',
     description:
-      '`supplier_a` needs `style` and gives its variants, narrowed by `color` and `size`. `supplier_b` needs `sku` or `styleId` (alias `styleid`; `style` serves when neither is sent; `sku` goes before them) and gives the SKUs grouped by colour. `invoice_item` needs `id`. `query` tells the parameters that were used. An unknown style or SKU gives no products, not an error. What a supplier answered is used for 10 minutes, then for up to 24 hours while it is asked again; a style that supplier_a does not know is remembered for an hour. 409: the company has no such integration, or it is disabled. 502: the supplier failed, or refused the company’s credentials, and nothing is cached.',
+      '`supplier_a` requires `style` and returns its variants, filtered by `color` and `size`. `supplier_b` requires `sku` or `styleId` (alias `styleid`; `style` is used when neither is sent; `sku` takes precedence) and returns the SKUs grouped by colour. `invoice_item` requires `id`. `query` holds the parameters that were used. An unknown style or SKU returns no products, not an error. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed; a style that supplier_a does not know is cached for an hour. 409: the company has no such integration, or it is disabled. 502: the supplier failed, or rejected the company’s credentials, and nothing is cached.',
     example: {
       params: { source: 'supplier_a' },
       query: { style: 'PC61', color: 'Navy' },

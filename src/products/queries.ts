@@ -1,122 +1,79 @@
-import { and, desc, eq, getTableColumns, type SQL, sql } from 'drizzle-orm'
-import { type Database, orm } from '../db/client.ts'
+import { and, desc, eq, getTableColumns, inArray, type SQL, sql } from 'drizzle-orm'
+import type { RequestContext } from '../context.ts'
+import { type CompanyContext, orm } from '../db/client.ts'
+import { itemColumns } from '../db/columns.ts'
 import { catalogItems, integrations, invoiceItems, invoices } from '../db/schema.ts'
 import { idOf, inSlot, wordsMatch } from '../db/search.ts'
-import type { CatalogItemRow, InvoiceItemRow } from './present.ts'
-import type { SupplierName } from './suppliers/supplier.ts'
+import { type SupplierName, supplierNames } from './suppliers/registry.ts'
 
-const FOUND_MAX = 50
-const SAMPLE = 20
+const MAX_FOUND = 50
+/** How many of the newest items a blank search lists. */
+const NEWEST = 20
 
-const NONE = sql`0`
+const NOTHING = sql`0`
 
-const { enabled, base_url: baseUrl, credentials, updated_at: updatedAt } = getTableColumns(integrations)
-const integrationColumns = {
-  kind: sql<SupplierName>`${integrations.kind}`.as('supplier'),
-  enabled,
-  baseUrl,
-  credentials,
-  updatedAt,
-}
+/** A supplier's integration as it is stored: the credentials are encrypted, and every change raises `updated_at`. */
+export type Integration = typeof integrations.$inferSelect
 
-interface Company {
-  companyId: number
-  companySlot: number
-}
+/** A line is hidden when it is deleted or its invoice is. */
+const isVisibleLine = sql`${invoiceItems.deleted} = 0 AND EXISTS (SELECT 1 FROM ${invoices}
+  WHERE ${invoices.company_id} = ${invoiceItems.company_id} AND ${invoices.id} = ${invoiceItems.invoice_id} AND ${invoices.deleted} = 0)`
 
-/** A supplier's integration as it is stored: the credentials are encrypted. */
-export interface IntegrationRow {
-  kind: SupplierName
-  enabled: boolean
-  baseUrl: string
-  credentials: string
-  /** Milliseconds since the epoch; raised by every change of the row. */
-  updatedAt: number
-}
-
-/**
- * The sources that are wanted of the database, and the company's supplier integrations, in one round trip. A blank `q`
- * filters nothing.
- */
-export async function searchOwn(
-  db: Database,
-  company: Company,
-  q: string,
-  wanted: { local: boolean; lines: boolean },
-): Promise<{ items: CatalogItemRow[]; lines: InvoiceItemRow[]; suppliers: IntegrationRow[] }> {
-  const [items, lines, suppliers] = await db.read([
-    wanted.local ? findItems(company, q) : orm.select().from(catalogItems).where(NONE),
-    wanted.lines ? findLines(company, q) : orm.select().from(invoiceItems).where(NONE),
-    supplierIntegrations(company.companyId),
+/** The wanted sources of the database, and the integrations of the company's suppliers, in one round trip. */
+export async function searchOwn(context: RequestContext, q: string, wanted: { local: boolean; lines: boolean }) {
+  const { companyId, db } = context
+  const [items, lines, supplierIntegrations] = await db.read([
+    wanted.local ? findItems(context, q) : orm.select().from(catalogItems).where(NOTHING),
+    wanted.lines ? findLines(context, q) : orm.select(itemColumns).from(invoiceItems).where(NOTHING),
+    orm
+      .select()
+      .from(integrations)
+      .where(and(eq(integrations.company_id, companyId), inArray(integrations.kind, supplierNames))),
   ])
-  return { items, lines, suppliers }
+  return { items, lines, integrations: supplierIntegrations }
 }
 
-function findItems({ companyId, companySlot }: Company, q: string) {
+function findItems({ companyId, token }: RequestContext, q: string) {
   const match = wordsMatch(q)
-  const live = sql`${catalogItems.company_id} = ${companyId} AND ${catalogItems.deleted} = 0`
+  const isVisible = sql`${catalogItems.company_id} = ${companyId} AND ${catalogItems.deleted} = 0`
   if (match === null) {
-    return orm.select().from(catalogItems).where(live).orderBy(desc(catalogItems.id)).limit(SAMPLE)
+    return orm.select().from(catalogItems).where(isVisible).orderBy(desc(catalogItems.id)).limit(NEWEST)
   }
   return orm
     .select(getTableColumns(catalogItems))
     .from(sql`catalog_items_fts`)
     .innerJoin(catalogItems, sql`${catalogItems.id} = ${idOf(sql`catalog_items_fts.rowid`)}`)
-    .where(and(hits('catalog_items_fts', match, companySlot), live))
+    .where(and(isHit('catalog_items_fts', match, token.companySlot), isVisible))
     .orderBy(sql`catalog_items_fts.rowid DESC`)
-    .limit(FOUND_MAX)
+    .limit(MAX_FOUND)
 }
 
-function findLines({ companyId, companySlot }: Company, q: string) {
+function findLines({ companyId, token }: RequestContext, q: string) {
   const match = wordsMatch(q)
-  if (match === null) return orm.select().from(invoiceItems).where(NONE)
+  if (match === null) return orm.select(itemColumns).from(invoiceItems).where(NOTHING)
+  const isVisible = sql`${invoiceItems.company_id} = ${companyId} AND ${isVisibleLine}`
   return orm
-    .select(getTableColumns(invoiceItems))
+    .select(itemColumns)
     .from(sql`invoice_items_fts`)
     .innerJoin(invoiceItems, sql`${invoiceItems.id} = ${idOf(sql`invoice_items_fts.rowid`)}`)
-    .where(
-      and(hits('invoice_items_fts', match, companySlot), sql`${invoiceItems.company_id} = ${companyId} AND ${isLive}`),
-    )
+    .where(and(isHit('invoice_items_fts', match, token.companySlot), isVisible))
     .orderBy(sql`invoice_items_fts.rowid DESC`)
-    .limit(FOUND_MAX)
+    .limit(MAX_FOUND)
 }
 
-export async function findInvoiceItem(db: Database, companyId: number, id: number) {
-  const [[row]] = await db.read([
-    orm
-      .select()
-      .from(invoiceItems)
-      .where(and(eq(invoiceItems.company_id, companyId), eq(invoiceItems.id, id), isLive)),
-  ])
-  return row
-}
-
-/** A line is gone when it is deleted or its invoice is. */
-const isLive = sql`${invoiceItems.deleted} = 0 AND EXISTS (SELECT 1 FROM ${invoices}
-  WHERE ${invoices.company_id} = ${invoiceItems.company_id} AND ${invoices.id} = ${invoiceItems.invoice_id} AND ${invoices.deleted} = 0)`
-
-function hits(table: 'catalog_items_fts' | 'invoice_items_fts', match: string, slot: number): SQL {
-  const name = sql.raw(table)
+function isHit(index: 'catalog_items_fts' | 'invoice_items_fts', match: string, slot: number): SQL {
+  const name = sql.raw(index)
   return sql`${name} MATCH ${match} AND ${name}.rowid ${inSlot(slot)}`
 }
 
-function supplierIntegrations(companyId: number) {
-  return orm
-    .select(integrationColumns)
-    .from(integrations)
-    .where(and(eq(integrations.company_id, companyId), sql`${integrations.kind} IN ('supplier_a', 'supplier_b')`))
+export async function findInvoiceItem({ db, companyId }: CompanyContext, id: number) {
+  const isItem = and(eq(invoiceItems.company_id, companyId), eq(invoiceItems.id, id), isVisibleLine)
+  const [[row]] = await db.read([orm.select(itemColumns).from(invoiceItems).where(isItem)])
+  return row
 }
 
-export async function findIntegration(
-  db: Database,
-  companyId: number,
-  kind: SupplierName,
-): Promise<IntegrationRow | undefined> {
-  const [[row]] = await db.read([
-    orm
-      .select(integrationColumns)
-      .from(integrations)
-      .where(and(eq(integrations.company_id, companyId), eq(integrations.kind, kind))),
-  ])
+export async function findIntegration({ db, companyId }: CompanyContext, kind: SupplierName) {
+  const isIntegration = and(eq(integrations.company_id, companyId), eq(integrations.kind, kind))
+  const [[row]] = await db.read([orm.select().from(integrations).where(isIntegration)])
   return row
 }

@@ -2,126 +2,94 @@ import type { RequestContext } from '../context.ts'
 import type { ResponseBody } from '../http/contract.ts'
 import { withDeadline } from '../http/deadline.ts'
 import { log } from '../http/log.ts'
-import { type searchProducts as contract, SOURCES, type Source, type SourceState } from './contract.ts'
-import { finishLookup, startLookup } from './find.ts'
-import { styleOfSupplierA, stylesOfSupplierB } from './lookups.ts'
-import { presentCatalogItem, presentLine } from './present.ts'
-import { type IntegrationRow, searchOwn } from './queries.ts'
-import { findStyleCandidates } from './style-token.ts'
-import type { SupplierBStyle } from './suppliers/color-groups.ts'
-import type { SupplierName } from './suppliers/supplier.ts'
-import { type SupplierAVariant, summarise } from './suppliers/variants.ts'
+import { presentItem } from '../orders/present.ts'
+import { fromCents } from '../orders/totals.ts'
+import { type searchProducts as contract, SOURCES, type Source } from './contract.ts'
+import { searchOwn } from './queries.ts'
+import { type SupplierResult, startLookup } from './supplier-cache.ts'
+import { suppliers } from './suppliers/registry.ts'
+import type { Supplier } from './suppliers/supplier.ts'
 
-/** The whole search answers in this time, whatever its sources do. */
+/** The whole search takes no longer, whatever its sources do. */
 const SEARCH_MS = 4_000
 
-/** Of the style numbers that a text may mean so many are tried. */
-const STYLE_TRIES = 2
-
-type SearchAnswer = ResponseBody<typeof contract>
-
-/** What both suppliers' parts of one search share. */
-interface Search {
-  context: RequestContext
-  q: string
-  until: number
-  /** The company's integration, null where it has none that is enabled, `unknown` where the database fails. */
-  integrationOf: (supplier: SupplierName) => Promise<IntegrationRow | 'unknown' | null>
-}
-
 /**
- * The answer of the search. The database, the cache and both suppliers are asked at once; a source that fails, or takes
- * longer than the search, is told in `sources` and never makes it throw.
+ * Searches the database, the cache and the suppliers concurrently. A source that fails, or takes longer than the search,
+ * is reported in `sources` and never makes it throw.
  */
 export async function searchProducts(
   context: RequestContext,
   query: { q?: string | undefined; include?: Source[] | undefined },
-): Promise<SearchAnswer> {
-  const until = Date.now() + SEARCH_MS
-  // Nothing can be found by control characters: with nothing beside them the text is blank.
+): Promise<ResponseBody<typeof contract>> {
+  const deadline = Date.now() + SEARCH_MS
+  // Control characters match nothing: a text of nothing else is blank.
   const q = (query.q ?? '').replaceAll(/\p{Cc}/gu, ' ').trim()
   const included = new Set(query.include?.length ? query.include : SOURCES)
-  const isAsked = (source: Source) => included.has(source) && (source === 'local' || q !== '')
+  const isWanted = (source: Source) => included.has(source) && (source === 'local' || q !== '')
 
-  const own = searchDatabase(context, q, { local: isAsked('local'), lines: isAsked('lines') })
-  const integrationOf: Search['integrationOf'] = async (supplier) => {
-    const found = await own
-    return found ? (found.suppliers.find((row) => row.kind === supplier && row.enabled) ?? null) : 'unknown'
-  }
-  const search = { context, q, until, integrationOf }
-  const [found, supplierB, supplierA] = await Promise.all([
-    own,
-    isAsked('supplier_b') ? findStyles(search) : SKIPPED,
-    isAsked('supplier_a') ? findStyle(search) : { ...SKIPPED, style: null },
+  const database = searchDatabase(context, q, { local: isWanted('local'), lines: isWanted('lines') })
+  const [own, ...parts] = await Promise.all([
+    database,
+    ...Object.values(suppliers).map((supplier) =>
+      searchSupplier(context, supplier, isWanted(supplier.name) ? q : '', database, deadline),
+    ),
   ])
 
-  const ownState = (source: Source) => (isAsked(source) ? (found ? 'ok' : 'failed') : 'skipped')
+  const ownState = (source: Source) => (isWanted(source) ? (own ? 'ok' : 'failed') : 'skipped')
+  // An adapter's part is of the contract's schema, which it defines itself.
   return {
     query: query.q ?? '',
-    local_items: found?.items.map(presentCatalogItem) ?? [],
-    supplier_b_styles: supplierB.items,
-    supplier_a: presentStyle(supplierA.style, supplierA.items),
-    invoice_lines: found?.lines.map(presentLine) ?? [],
+    local_items: (own?.items ?? []).map(({ id, title, description, price_cents }) => {
+      return { id, title, description, price: price_cents === null ? null : fromCents(price_cents) }
+    }),
+    ...Object.assign({}, ...parts.map(({ body }) => body)),
+    invoice_lines: (own?.lines ?? []).map(presentItem),
     sources: {
       local: ownState('local'),
-      supplier_b: supplierB.state,
-      supplier_a: supplierA.state,
+      ...Object.fromEntries(parts.map(({ name, state }) => [name, state])),
       lines: ownState('lines'),
     },
   }
 }
 
-interface SupplierPart<Item> {
-  state: SourceState
-  items: Item[]
-}
-
-const SKIPPED: SupplierPart<never> = { state: 'skipped', items: [] }
-const NOT_CONFIGURED: SupplierPart<never> = { state: 'not_configured', items: [] }
-
-/** The database's part, or null when it fails or is too slow. */
+/** What the database has, or null when it fails or is too slow. */
 async function searchDatabase(context: RequestContext, q: string, wanted: { local: boolean; lines: boolean }) {
   try {
-    return await withDeadline(searchOwn(context.db, context.token, q, wanted), SEARCH_MS)
+    return await withDeadline(searchOwn(context, q, wanted), SEARCH_MS)
   } catch (error) {
-    // The name alone: the message of a failed query holds what was searched for.
-    log('search_database_failed', {
-      request_id: context.requestId,
-      error: error instanceof Error ? error.name : typeof error,
-    })
+    // The name alone: the message of a failed query holds the search text.
+    const name = error instanceof Error ? error.name : typeof error
+    log('search_database_failed', { request_id: context.requestId, error: name })
     return null
   }
 }
 
-async function findStyles({ context, q, until, integrationOf }: Search): Promise<SupplierPart<SupplierBStyle>> {
-  const started = startLookup(context, stylesOfSupplierB(q))
-  const integration = await integrationOf('supplier_b')
-  return integration ? finishLookup(context, started, integration, { until, sparing: true }) : NOT_CONFIGURED
-}
+/**
+ * The first of the supplier's lookups with items. The cache is read for all of them at once, beside the database.
+ *
+ * @param q blank when the supplier is to be skipped
+ */
+async function searchSupplier(
+  context: RequestContext,
+  supplier: Supplier,
+  q: string,
+  database: ReturnType<typeof searchDatabase>,
+  deadline: number,
+) {
+  const { name, adapter } = supplier
+  const { lookups, present } = adapter.search(q)
+  const started = lookups.map((lookup) => startLookup(context, supplier, lookup))
+  const own = await database
+  const integration = own ? own.integrations.find(({ kind, enabled }) => kind === name && enabled) : 'unknown'
+  if (!integration) return { name, state: q === '' ? 'skipped' : 'not_configured', body: present([], 0) }
 
-/** The first of the styles that `q` may mean which supplier_a knows. The caches of all are read at once. */
-async function findStyle({
-  context,
-  q,
-  until,
-  integrationOf,
-}: Search): Promise<SupplierPart<SupplierAVariant> & { style: string | null }> {
-  const styles = findStyleCandidates(q).slice(0, STYLE_TRIES)
-  const tries = styles.map((style) => ({ style, started: startLookup(context, styleOfSupplierA(style)) }))
-  const integration = await integrationOf('supplier_a')
-  const [first = null] = styles
-  if (!integration) return { ...NOT_CONFIGURED, style: first }
-
-  let part: SupplierPart<SupplierAVariant> = SKIPPED
-  for (const { style, started } of tries) {
-    part = await finishLookup(context, started, integration, { until, sparing: true })
-    if (part.items.length > 0) return { ...part, style }
-    // A supplier that fails is not tried again, and what it might know stays open.
-    if (part.state === 'failed') break
+  let state: SupplierResult['state'] = 'skipped'
+  for (const [index, finish] of started.entries()) {
+    const result = await finish(integration, { deadline, isSparing: true })
+    state = result.state
+    if (result.items.length > 0) return { name, state, body: present(result.items, index) }
+    // A failing supplier is not called again, and whether it has the next one remains open.
+    if (state === 'failed') break
   }
-  return { ...part, style: first }
-}
-
-function presentStyle(style: string | null, products: SupplierAVariant[]): SearchAnswer['supplier_a'] {
-  return { style, products, count: products.length, summary: style === null ? null : summarise(style, products) }
+  return { name, state, body: present([], 0) }
 }

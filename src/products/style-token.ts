@@ -1,6 +1,4 @@
-/**
- * Finds supplier_a style numbers in what people type into a search box. Pure; the rules and lists are tables below.
- */
+/** Finds supplier_a style numbers in what people type into a search box. */
 
 const STYLE = /^[A-Z0-9]{2,12}(?:-[A-Z0-9]{1,6})?$/
 /** Longer ones cannot be a style, whatever is trimmed off them. */
@@ -10,7 +8,7 @@ const BARE_NUMBER = /^\d{3,6}$/
 /** Letter sizes, from XXS to 5XL and tall ones; only their ranges can look like a style ("XS-4XL"). */
 const LETTER_SIZE = /^(?:X{0,3}S|M|X{0,4}L)T?$/
 
-/** What holds a letter and a digit and is still no style. */
+/** Words with a letter and a digit that are no style. */
 const STOP_LIST: readonly RegExp[] = [
   // Sizes: 2XL, 3XLT, 2XS, 4X, 5T, and months.
   /^\d{1,2}X(?:LT?|S)?$/,
@@ -33,7 +31,7 @@ const STOP_LIST: readonly RegExp[] = [
   /^(?:B2B|B2C|H2O|3D)$/,
 ]
 
-/** After these the next word is a number of theirs, however it looks: "PO 12345", "PMS 186C". */
+/** The word after one of these is its number, whatever it looks like: "PO 12345", "PMS 186C". */
 const PREFIX_WORD = /^(?:PO|INV|INVOICE|ORDER|PMS|UPF|SPF|FY)$/
 
 /** Between "style" and its number: "style no. 5000". */
@@ -42,21 +40,19 @@ const NUMBER_WORD = /^(?:NO|NUM|NUMBER)$/
 const YEAR = /^(?:19|20)\d\d$/
 
 /**
- * The style numbers that a text may mean, in the order of the text, each once, in upper case. Callers try at most two.
+ * The style numbers that a text may mean, in the order of the text, each once, in upper case.
  *
- * A number of 3–6 digits alone counts only as the whole text, or behind "style", "#" or a brand word: elsewhere it is a
- * quantity or a year.
- *
- * @param brandWords brand names of one word, in upper case; there is no list of brands here
+ * A number of 3–6 digits alone counts only as the whole text, or after "style" or "#": elsewhere it is a quantity or a
+ * year.
  */
-export function findStyleCandidates(text: string, brandWords: ReadonlySet<string> = new Set()): string[] {
+export function findStyleCandidates(text: string): string[] {
   const words = splitWords(text)
   const candidates = new Set<string>()
   let previous = ''
-  // The last word that says something: neither "#" nor "no.".
+  // The last meaningful word: neither "#" nor "no.".
   let lead = ''
   for (const word of words) {
-    const isNamed = previous === '#' || lead === 'STYLE' || brandWords.has(lead)
+    const isNamed = previous === '#' || lead === 'STYLE'
     const isWhole = words.length === 1 && !YEAR.test(word)
     const fits = BARE_NUMBER.test(word) ? isNamed || isWhole : isStyle(word)
     if (fits && !PREFIX_WORD.test(lead)) candidates.add(word)
@@ -80,24 +76,19 @@ function splitWords(text: string): string[] {
           : word.replaceAll(/^[^\p{L}\p{N}\p{Sc}%]+|(?<=[\p{L}\p{N}\p{Sc}%])[^\p{L}\p{N}\p{Sc}%]+$/gu, ''),
       )
       .filter((word) => word !== '')
-      .map((word) => (isAscii(word) ? word.toUpperCase() : word))
+      // Only ASCII: upper-casing can make ASCII of other letters ("ß" is "SS").
+      .map((word) => (/^[!-~]*$/.test(word) ? word.toUpperCase() : word))
   )
-}
-
-// Upper-casing other scripts can make ASCII of them ("ß" is "SS").
-function isAscii(word: string): boolean {
-  return /^[!-~]*$/.test(word)
 }
 
 function isStyle(word: string): boolean {
   return STYLE.test(word) && /[A-Z]/.test(word) && /\d/.test(word) && !isStopped(word)
 }
 
-/** On the stop list, whole or as a range of two such things: "XS-4XL", "2T-5T", "10-12PM". */
+/** On the stop list, whole or as a range: "XS-4XL", "2T-5T", "10-12PM". */
 function isStopped(word: string): boolean {
-  const matchesList = (part: string) => STOP_LIST.some((pattern) => pattern.test(part))
+  const isListed = (part: string) => STOP_LIST.some((pattern) => pattern.test(part))
+  const isRangeEnd = (part: string) => LETTER_SIZE.test(part) || isListed(part)
   const [from = '', to] = word.split('-')
-  if (matchesList(word)) return true
-  const isRangeEnd = (part: string) => LETTER_SIZE.test(part) || matchesList(part)
-  return to !== undefined && isRangeEnd(to) && (isRangeEnd(from) || /^\d+$/.test(from))
+  return isListed(word) || (to !== undefined && isRangeEnd(to) && (isRangeEnd(from) || /^\d+$/.test(from)))
 }

@@ -1,9 +1,9 @@
 import { poll } from '../http/deadline.ts'
 
-/** The database time that the batches of one token may be expected to take at any moment, from one isolate. */
+/** The database time that a token's batches in flight, from one isolate, may be expected to take. */
 const IN_FLIGHT_MS = 250
 
-/** What a batch is expected to take while none is known, and at least: 8 batches in flight at first, 50 at most. */
+/** A batch's expected time before any has run, and the least: 8 batches in flight at first, 50 at most. */
 const FIRST_ESTIMATE_MS = 30
 const LEAST_ESTIMATE_MS = 5
 
@@ -11,11 +11,11 @@ const LEAST_ESTIMATE_MS = 5
 const ADAPTATION = 0.2
 
 /**
- * A token bucket of database time: so much may be used at once, and from then on a third of the time. The database is
- * then idle for most of the requests of others, also while one token uses its whole allowance.
+ * A token bucket of database time: a burst, then a third of the time. The database is idle for most of the requests of
+ * others, even while one token uses its whole allowance.
  */
 const BURST_MS = 1_000
-const SHARE = 1 / 3
+const FILL_RATE = 1 / 3
 
 /** How long a batch waits for the earlier ones of its token. */
 const QUEUE_MS = 5_000
@@ -23,89 +23,87 @@ const QUEUE_MS = 5_000
 /** A batch that has not ended by then was lost with its request. */
 const LOST_MS = 20_000
 
-/** Whether another batch may go to the database beside those in flight: always one. */
+/** Whether another batch may run beside those in flight: one always may. */
 export function mayEnter(inFlight: number, estimateMs: number): boolean {
   return inFlight === 0 || (inFlight + 1) * estimateMs <= IN_FLIGHT_MS
 }
 
-/** The estimate after a batch: that of a token whose batches differ is near its most expensive one. */
+/** The estimate after a batch. For a token with different batches it is near the most expensive one. */
 export function updateEstimate(estimateMs: number, durationMs: number): number {
   const average = estimateMs + (durationMs - estimateMs) * ADAPTATION
   return Math.max(LEAST_ESTIMATE_MS, average, durationMs)
 }
 
-/** The place of one batch that is in flight. */
+/** The place of one batch, in the queue or in flight. */
 export interface Pass {
+  /** 0 while it is queued. */
   enteredAt: number
 }
 
-interface Waiter {
-  pass: Pass | null
-}
-
 /**
- * Lets batches of one token go to the database in their order, as many at once as their expected time permits: many
- * that come together cannot fill the database's queue before the first of them is counted.
+ * Admits a token's batches to the database in their order, as many at once as their expected time permits: a crowd
+ * cannot fill the database's queue before the first of them is counted.
  */
 export class DatabaseGate {
   private estimateMs = FIRST_ESTIMATE_MS
   private bucketMs = BURST_MS
   private filledAt = 0
   private readonly inFlight = new Set<Pass>()
-  private readonly queue: Waiter[] = []
+  private readonly queue = new Set<Pass>()
 
-  /** A place in flight, or null where the batch must wait. */
+  /** A place in flight, or null where the batch must {@link wait}. */
   tryEnter(): Pass | null {
     const now = Date.now()
     for (const pass of this.inFlight) if (now - pass.enteredAt >= LOST_MS) this.inFlight.delete(pass)
-    this.admitNext()
-    return this.queue.length === 0 && this.hasRoom() ? this.admit() : null
+    this.admitQueued()
+    return this.queue.size === 0 && this.hasRoom() ? this.admit({ enteredAt: 0 }) : null
   }
 
   /** @throws DeadlineError when the earlier batches take too long */
   async wait(): Promise<Pass> {
-    const waiter: Waiter = { pass: null }
-    this.queue.push(waiter)
+    const pass: Pass = { enteredAt: 0 }
+    this.queue.add(pass)
     const isAdmitted = () => {
-      this.admitNext()
-      return waiter.pass !== null
+      this.admitQueued()
+      return pass.enteredAt > 0
     }
     await poll(isAdmitted, QUEUE_MS).catch((error: unknown) => {
-      this.queue.splice(this.queue.indexOf(waiter), 1)
+      this.queue.delete(pass)
+      this.leave(pass)
       throw error
     })
-    return waiter.pass ?? this.admit()
+    return pass
   }
 
-  /** @param durationMs what the batch took; left out when it did not run */
+  /** @param durationMs what the batch took; omitted when it did not run */
   leave(pass: Pass, durationMs?: number): void {
     if (!this.inFlight.delete(pass)) return
     if (durationMs !== undefined) {
       this.estimateMs = updateEstimate(this.estimateMs, durationMs)
       this.bucketMs = this.fill() - durationMs
     }
-    this.admitNext()
+    this.admitQueued()
   }
 
-  /** How long the batches in flight and those that wait are expected to take. */
+  /** How long the batches in flight and in the queue are expected to take. */
   expectedMs(): number {
-    const work = (this.inFlight.size + this.queue.length) * this.estimateMs
+    const work = (this.inFlight.size + this.queue.size) * this.estimateMs
     const available = this.fill()
-    return work <= available ? work : (work - available) / SHARE
+    return work <= available ? work : (work - available) / FILL_RATE
   }
 
   private fill(): number {
     const now = Date.now()
-    this.bucketMs = Math.min(BURST_MS, this.bucketMs + Math.max(0, now - this.filledAt) * SHARE)
+    this.bucketMs = Math.min(BURST_MS, this.bucketMs + Math.max(0, now - this.filledAt) * FILL_RATE)
     this.filledAt = now
     return this.bucketMs
   }
 
-  private admitNext(): void {
-    while (this.hasRoom()) {
-      const waiter = this.queue.shift()
-      if (!waiter) return
-      waiter.pass = this.admit()
+  private admitQueued(): void {
+    for (const pass of this.queue) {
+      if (!this.hasRoom()) return
+      this.queue.delete(pass)
+      this.admit(pass)
     }
   }
 
@@ -113,8 +111,8 @@ export class DatabaseGate {
     return mayEnter(this.inFlight.size, this.estimateMs) && this.fill() > 0
   }
 
-  private admit(): Pass {
-    const pass = { enteredAt: Date.now() }
+  private admit(pass: Pass): Pass {
+    pass.enteredAt = Date.now()
     this.inFlight.add(pass)
     return pass
   }

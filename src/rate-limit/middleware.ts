@@ -1,37 +1,156 @@
-import type { MiddlewareHandler } from 'hono'
-import type { AppEnv } from '../context.ts'
-import { errorResponse } from '../http/errors.ts'
-import { describeLimits, POLICY, refusalOf } from './headers.ts'
+import type { MiddlewareHandler, Next } from 'hono'
+import type { Meter } from '../db/client.ts'
+import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
+import { ApiError, errorResponse } from '../http/errors.ts'
+import type { Pass } from './database-gate.ts'
+import type { LocalLimiter, Remote } from './local-limiter.ts'
+import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, secondsUntil, type Verdict, WINDOW_MS } from './window.ts'
+
+/** What the middleware uses of the application's environment, which refers to {@link RequestUsage}. */
+interface UsageEnv {
+  Variables: { usage: RequestUsage; limit: Promise<Verdict> }
+}
 
 /**
- * Counts the request against what this isolate has leased, or asks the token's Durable Object for more. The route runs
- * beside the check, and its response is thrown away when the check refuses; a route that changes something waits for it
- * first, and so does every other one while the token's database time is used up.
+ * Counts the request. Where the token's Durable Object must be called, the route runs beside that call and its response
+ * is discarded when the request is refused; a route that writes waits first ({@link waitForLimit}), and every route
+ * does while the token's database time is used up.
  */
-export const rateLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
-  const { now } = c.get('context')
+export const rateLimit: MiddlewareHandler<UsageEnv> = async (c, next) => {
   const usage = c.get('usage')
-  const mustWait = usage.isDatabaseTimeUsedUp()
-  const known = usage.check(now)
-  const pending = known ? Promise.resolve(known) : usage.acquire(now)
+  const { limiter } = usage
+  const mustWait = limiter.isDatabaseTimeUsedUp()
+  const acquired = usage.acquire()
+  const pending = Promise.resolve(acquired)
   c.set('limit', pending)
 
-  const early = mustWait ? await pending : known
-  if (early?.allowed !== false) await next()
+  const runsBeside = acquired instanceof Promise && !mustWait
+  if (runsBeside || (await pending).allowed) await next()
   const verdict = await pending
   if (!verdict.allowed) {
-    // Hono would put the headers of the response that is thrown away onto the new one.
+    // Without this Hono would copy the headers of the discarded response.
     c.res = undefined
     c.res = errorResponse(refusalOf(verdict, Date.now()))
   }
   c.res.headers.set('RateLimit-Policy', POLICY)
-  c.res.headers.set('RateLimit', describeLimits(verdict, usage.databaseLeft(), Date.now()))
+  c.res.headers.set('RateLimit', describeLimits(verdict, limiter.databaseLeft(), Date.now()))
   usage.end()
 }
 
-/** The step of a route that changes something. */
-export const waitForLimit: MiddlewareHandler<AppEnv> = async (c, next) => {
+/** Runs before a route that writes. */
+export async function waitForLimit(c: { get(name: 'limit'): Promise<Verdict> }, next: Next): Promise<void> {
   const verdict = await c.get('limit')
   if (!verdict.allowed) throw refusalOf(verdict, Date.now())
   await next()
+}
+
+/** The most that a failed batch is charged: D1 does not report its time, and an outage must not use up an allowance. */
+const FAILED_BATCH_MS = 1_000
+
+/** One request's use of its token's limits: its permit and the database time of its batches. */
+export class RequestUsage implements Meter {
+  readonly limiter: LocalLimiter
+  private readonly remote: Remote
+  private refusal: Verdict | null = null
+  private hasEnded = false
+
+  constructor(limiter: LocalLimiter, remote: Remote) {
+    this.limiter = limiter
+    this.remote = remote
+  }
+
+  /** Takes a permit; a promise, which never rejects, where the token's Durable Object must be called. */
+  acquire(): Verdict | Promise<Verdict> {
+    const acquired = this.limiter.acquire(this.remote)
+    if (!(acquired instanceof Promise)) return acquired
+    // Also for an aborted request the wait must end, or the limiter would count it as waiting forever.
+    this.remote.keepAlive(acquired)
+    return acquired.then((verdict) => {
+      if (!verdict.allowed) this.refusal = verdict
+      return verdict
+    })
+  }
+
+  /**
+   * Runs a batch as soon as the token's earlier ones leave room for it, and charges its time.
+   *
+   * @throws ApiError 429 without running it, where the wait was too long or the allowance was used up meanwhile
+   */
+  async run<T extends { durationMs: number }>(batch: () => Promise<T>): Promise<T> {
+    const pass = this.limiter.gate.tryEnter() ?? (await this.wait())
+    const work = batch()
+    const settled = this.settle(work, pass, Date.now())
+    // The batch of an aborted request is charged and leaves the gate, too.
+    this.remote.keepAlive(settled)
+    await settled
+    return work
+  }
+
+  charge(databaseMs: number): void {
+    this.limiter.charge(databaseMs)
+    if (this.hasEnded) this.limiter.report(this.remote)
+  }
+
+  /** Reports the database time. For use when the response is ready; later charges are reported at once. */
+  end(): void {
+    this.hasEnded = true
+    this.limiter.report(this.remote)
+  }
+
+  private async wait(): Promise<Pass> {
+    const { gate } = this.limiter
+    const waited = gate.wait()
+    this.remote.keepAlive(waited.catch(() => undefined))
+    const pass = await waited.catch(() => {
+      throw rateLimited(Math.max(1, Math.ceil(gate.expectedMs() / 1_000)), 'Too many concurrent requests of this token')
+    })
+    const refusal = this.refusal ?? (this.limiter.isDatabaseTimeUsedUp() ? this.limiter.verdict(false) : null)
+    if (!refusal) return pass
+    gate.leave(pass)
+    throw refusalOf(refusal, Date.now())
+  }
+
+  private async settle(work: Promise<{ durationMs: number }>, pass: Pass, startedAt: number): Promise<void> {
+    const durationMs = await withDeadline(work, BUDGET_MS.database).then(
+      (result) => result.durationMs,
+      () => Math.min(Date.now() - startedAt, FAILED_BATCH_MS),
+    )
+    this.limiter.gate.leave(pass, durationMs)
+    this.charge(durationMs)
+  }
+}
+
+const WINDOW_SECONDS = WINDOW_MS / 1_000
+
+/** `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-11. */
+export const POLICY = `"default";q=${LIMIT};w=${WINDOW_SECONDS}, "database";q=${DATABASE_LIMIT_MS};w=${WINDOW_SECONDS};qu="milliseconds"`
+
+/**
+ * `RateLimit` of the same draft.
+ *
+ * @param databaseMs what is left now, after the request has used some itself
+ */
+function describeLimits(verdict: Verdict, databaseMs: number, now: number): string {
+  const requestSeconds = secondsUntil(verdict.resetAt, now)
+  const milliseconds = Math.max(0, Math.floor(databaseMs))
+  const databaseSeconds = secondsUntilDatabaseTime({ ...verdict, databaseMs }, now)
+  return `"default";r=${verdict.remaining};t=${requestSeconds}, "database";r=${milliseconds};t=${databaseSeconds}`
+}
+
+/** The 429 of a verdict that refuses. */
+function refusalOf(verdict: Verdict, now: number): ApiError {
+  if (verdict.databaseMs > 0) return rateLimited(secondsUntil(verdict.resetAt, now))
+  const message = `The token has used its ${DATABASE_LIMIT_MS / 1_000} seconds of database time a minute`
+  return rateLimited(secondsUntilDatabaseTime(verdict, now), message)
+}
+
+/** @param seconds after which the same request succeeds */
+function rateLimited(seconds: number, message?: string): ApiError {
+  const headers = { 'Retry-After': String(seconds) }
+  return new ApiError('rate_limited', message === undefined ? { headers } : { headers, message })
+}
+
+function secondsUntilDatabaseTime(verdict: Verdict, now: number): number {
+  const at = databaseResetAt(verdict)
+  return secondsUntil(at, now, at - verdict.resetAt + WINDOW_MS)
 }

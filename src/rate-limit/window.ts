@@ -3,41 +3,41 @@ export const LIMIT = 300
 export const DATABASE_LIMIT_MS = 15_000
 export const WINDOW_MS = 60_000
 
-/** A call brings at most one in 30 of what is left beyond the requests that wait for it: 10 at first, 1 at the end. */
+/** Beyond the waiting requests a call leases at most 1 in 30 of what is left: 10 permits at first, 1 at the end. */
 const PREFETCH_DIVISOR = 30
 
-/** One fixed window: it begins with its first request. */
+/** One fixed window, which begins with its first request. */
 export interface Window {
   startedAt: number
-  /** Requests given out. */
+  /** Requests leased. */
   count: number
-  /** Database time used, with what earlier windows used beyond their allowance. */
+  /** Database time used, including what earlier windows used beyond their allowance. */
   databaseMs: number
 }
 
-/** What an isolate asks for. */
+/** What an isolate requests of the limiter. */
 export interface Demand {
-  /** Requests that wait for the response, or were let through already without being counted. */
+  /** Requests that wait for the response, or were already allowed without being counted. */
   waiting: number
-  /** Permits that the isolate has a use for, the waiting ones among them. */
+  /** Permits that the isolate can use, including those for the waiting requests. */
   wanted: number
   /** Database time used since the last call. */
   databaseMs: number
 }
 
-/** What one call of the limiter brings. */
+/** What the limiter grants by one call. */
 export interface Lease {
-  /** Requests that the isolate may let through until `resetAt`; none when an allowance is used up. */
+  /** Requests that the isolate may allow until `resetAt`; none when an allowance is used up. */
   permits: number
-  /** Requests of this window that no isolate holds yet. */
+  /** Requests of this window that are not leased yet. */
   remaining: number
-  /** When the window ends and all requests are back, in milliseconds since the epoch. */
+  /** When the window ends, in milliseconds since the epoch. */
   resetAt: number
-  /** Database time that is left; negative where more was used than the allowance. */
+  /** Database time that is left; negative when overused. */
   databaseMs: number
 }
 
-/** What one request is told. */
+/** The decision on one request. */
 export interface Verdict {
   allowed: boolean
   /** Requests left in this window. */
@@ -47,8 +47,8 @@ export interface Verdict {
 }
 
 /**
- * Counts the database time that was used and leases permits at `now`: to all requests that wait, and ahead of others
- * only a share of what is left. The count never passes the limit.
+ * Counts the used database time and leases permits at `now`: one to each waiting request, and ahead of further requests
+ * only a share of what is left. The count never exceeds the limit.
  */
 export function acquire(window: Window | undefined, now: number, demand: Demand): { window: Window; lease: Lease } {
   const current = advance(window, now)
@@ -66,26 +66,26 @@ export function acquire(window: Window | undefined, now: number, demand: Demand)
   return { window: next, lease }
 }
 
-/** The window at `now`. Each window that has passed pays for one allowance of database time. */
+/** The window at `now`. Each window that has passed pays off one allowance of database time. */
 function advance(window: Window | undefined, now: number): Window {
   if (!window) return { startedAt: now, count: 0, databaseMs: 0 }
   const passed = Math.floor((now - window.startedAt) / WINDOW_MS)
-  // A clock that went backwards gives no second allowance, and keeps no one waiting for longer.
+  // A clock that went backwards neither gives a second allowance nor makes the wait longer.
   if (passed < 1) return { ...window, startedAt: Math.min(window.startedAt, now) }
   const debtMs = Math.max(0, window.databaseMs - passed * DATABASE_LIMIT_MS)
-  // A debt keeps the rhythm of the windows, so that a time given in `Retry-After` stays right.
+  // With a debt the next window begins on schedule, so that a `Retry-After` already sent stays right.
   return { startedAt: debtMs > 0 ? window.startedAt + passed * WINDOW_MS : now, count: 0, databaseMs: debtMs }
 }
 
-/** When there is database time again: the first window to begin with less than a whole allowance used. */
+/** When there is database time again: when the first window begins with less than a whole allowance used. */
 export function databaseResetAt({ resetAt, databaseMs }: Pick<Verdict, 'resetAt' | 'databaseMs'>): number {
   const windows = Math.floor((DATABASE_LIMIT_MS - databaseMs) / DATABASE_LIMIT_MS)
   return resetAt + Math.max(0, windows - 1) * WINDOW_MS
 }
 
 /**
- * Whole seconds until a reset, never 0: a caller who waits so long is served. No reset is further away than `withinMs`,
- * whatever the clocks of two machines say.
+ * Whole seconds until a reset, at least 1, so that a caller who waits so long is not refused again. At most `withinMs`,
+ * however far the clocks of two machines differ.
  */
 export function secondsUntil(resetAt: number, now: number, withinMs = WINDOW_MS): number {
   return Math.min(Math.max(1, Math.ceil((resetAt - now) / 1000)), Math.ceil(withinMs / 1000))

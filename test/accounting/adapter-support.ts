@@ -3,12 +3,11 @@ import {
   buildUpdateCall,
   type InvoiceCall,
   type InvoiceReferences,
-  type InvoiceSource,
 } from '../../src/accounting/invoice-payload.ts'
 import { AccountingError } from '../../src/accounting/transport.ts'
 import { makeOrder, World } from './support.ts'
 
-export const ACME = { displayName: 'Acme', email: 'ann@acme.test' }
+export const ACME = ['Acme', 'ann@acme.test'] as const
 
 export async function fail(work: Promise<unknown>): Promise<AccountingError> {
   const error = await work.then(
@@ -20,15 +19,15 @@ export async function fail(work: Promise<unknown>): Promise<AccountingError> {
 }
 
 /** A company with its customer, ready to send invoices. */
-export async function openBooks(order: Partial<InvoiceSource> = {}) {
+export async function openAccount(order: Parameters<typeof makeOrder>[0] = {}) {
   const world = new World()
   const adapter = world.connect()
-  const customerId = await adapter.findOrCreateCustomer(ACME, 'customer')
+  const customerId = await adapter.findOrCreateCustomer(...ACME, 'customer')
   const references = { customerId, itemId: '1', taxCodeId: null }
   const create = buildCreateCall(makeOrder(order), references)
   return { world, adapter, references, create }
 }
 
-export function makeUpdate(order: Partial<InvoiceSource>, references: InvoiceReferences, Id: string) {
+export function makeUpdate(order: Parameters<typeof makeOrder>[0], references: InvoiceReferences, Id: string) {
   return (SyncToken: string): InvoiceCall => buildUpdateCall(makeOrder(order), references, { Id, SyncToken })
 }

@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Notice, planOrder, type Remote } from '../../src/accounting/collapse.ts'
 import type { Operation } from '../../src/accounting/decisions.ts'
+import { type OpenEvent, planOrder, type Remote } from '../../src/accounting/decisions.ts'
 
 /** `c`, `u`, `d` for the operation; then nothing for pending, `!` sent, `p` parked, `x` dead. Ids count from 1. */
-function read(rows: string): Notice[] {
+function read(rows: string): OpenEvent[] {
   const operations: Record<string, Operation> = { c: 'create', u: 'update', d: 'delete' }
-  const states: Record<string, Notice['state']> = { '': 'pending', '!': 'sent', p: 'parked', x: 'dead' }
+  const states: Record<string, OpenEvent['state']> = { '': 'pending', '!': 'sent', p: 'parked', x: 'dead' }
   return [...rows.matchAll(/([cud])([!px]?)/g)].map(([, operation = '', state = ''], index) => ({
     id: index + 1,
     operation: operations[operation] ?? 'update',
@@ -41,7 +41,7 @@ describe('planOrder', () => {
     ['u dx', 'linked', '2 delete', [1]],
     ['dx', 'linked', 'nothing', []],
     ['d!', 'linked', '1 delete', []],
-  ])('%s, %s: %s, drops %o', (rows, remote, expected, dropped) => {
+  ])('plans the rows `%s` of a remote that is %s as: %s, drops %o', (rows, remote, expected, dropped) => {
     const plan = planOrder(read(rows), remote)
     const next = plan.next
       ? `${plan.next.id} ${plan.next.operation}${plan.next.findFirst ? ', find first' : ''}`
@@ -52,7 +52,7 @@ describe('planOrder', () => {
 
   const row = fc.record({
     operation: fc.constantFrom<Operation>('create', 'update', 'delete'),
-    state: fc.constantFrom<Notice['state']>('pending', 'sent', 'parked', 'dead'),
+    state: fc.constantFrom<OpenEvent['state']>('pending', 'sent', 'parked', 'dead'),
   })
   const rowsOf = fc.array(row, { maxLength: 12 }).map((rows) => rows.map((each, index) => ({ id: index + 1, ...each })))
   const remotes = fc.constantFrom<Remote>('linked', 'absent', 'unknown')
@@ -68,7 +68,7 @@ describe('planOrder', () => {
     )
   })
 
-  it('never creates what is there, and never updates or removes what is not', () => {
+  it('never creates an invoice that exists, and never updates or removes one that does not', () => {
     fc.assert(
       fc.property(rowsOf, remotes, (rows, remote) => {
         const { next } = planOrder(
@@ -81,32 +81,32 @@ describe('planOrder', () => {
     )
   })
 
-  /** Plays a queue to its end against a system that answers every call, and gives the operations that it carried out. */
-  function play(rows: Notice[], first: Remote): string[] {
+  /** Delivers a queue to a system that accepts every call, and returns the operations in order. */
+  function play(rows: OpenEvent[], first: Remote): string[] {
     let open = rows
     let remote = first
-    const told: string[] = []
+    const delivered: string[] = []
     for (let turn = 0; turn < 50; turn++) {
       const { next, dropped } = planOrder(open, remote)
       open = open.filter((each) => !dropped.includes(each.id))
-      if (!next) return told
-      told.push(next.operation)
+      if (!next) return delivered
+      delivered.push(next.operation)
       open = open.filter((each) => each.id !== next.id)
       remote = next.operation === 'delete' ? 'absent' : 'linked'
     }
     throw new Error('The queue never ends')
   }
 
-  it('tells a run of edits in at most one call, and an order that was removed at last in none or one', () => {
+  it('delivers a run of edits in at most one call, and an order that was removed in the end in none or one', () => {
     const edits = fc.array(fc.constantFrom<Operation>('update'), { maxLength: 8 })
     fc.assert(
       fc.property(edits, fc.boolean(), fc.boolean(), (changes, isNew, removed) => {
         const operations: Operation[] = [...(isNew ? ['create' as const] : []), ...changes]
         if (removed) operations.push('delete')
         const rows = operations.map((operation, index) => ({ id: index + 1, operation, state: 'pending' as const }))
-        const told = play(rows, isNew ? 'absent' : 'linked')
+        const delivered = play(rows, isNew ? 'absent' : 'linked')
         const expected = removed ? (isNew ? [] : ['delete']) : isNew ? ['create'] : changes.length > 0 ? ['update'] : []
-        expect(told).toEqual(expected)
+        expect(delivered).toEqual(expected)
       }),
     )
   })

@@ -9,7 +9,7 @@ import { REALM } from './support.ts'
 beforeAll(migrate)
 
 describe('the connection', () => {
-  it('makes a call again at once with a new token when the token ran out', async () => {
+  it('repeats a call at once with a new token when the token has expired', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.deliver()
@@ -21,7 +21,7 @@ describe('the connection', () => {
     expect(refreshes).toHaveLength(2)
   })
 
-  it('is stopped when the consent is lost; connecting it again lets the queue go on', async () => {
+  it('is stopped when the consent is lost, and resumes when the company connects again', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.deliver()
@@ -30,7 +30,7 @@ describe('the connection', () => {
     const other = await shop.makeOrder()
     expect(await shop.deliver()).toBeNull()
     for (const orderId of [id, other]) {
-      expect(await shop.standing(orderId)).toMatchObject({
+      expect(await shop.accounting(orderId)).toMatchObject({
         status: 'pending',
         last_error: expect.stringContaining('invalid_grant'),
       })
@@ -43,16 +43,16 @@ describe('the connection', () => {
     await shop.world.steer({ action: 'grant', realm_id: REALM, refresh_token })
     await shop.connect({ refresh_token })
     await shop.deliver()
-    expect(await shop.standing(id)).toMatchObject({ status: 'synced', last_error: null })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
     expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'create'])
   })
 
-  it('is stopped when the API host gives no tokens; a token address lets the queue go on', async () => {
+  it('is stopped when the API host has no token endpoint, and resumes with a token address', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.world.steer({ action: 'move_tokens' })
     expect(await shop.deliver()).toBeNull()
-    expect(await shop.standing(id)).toMatchObject({
+    expect(await shop.accounting(id)).toMatchObject({
       status: 'pending',
       last_error: expect.stringMatching(
         /no token endpoint at http.*: set token_url of the accounting_sync integration/,
@@ -65,20 +65,20 @@ describe('the connection', () => {
 
     await shop.connect({}, true, { token_url: shop.world.tokenUrl })
     await shop.deliver()
-    expect(await shop.standing(id)).toMatchObject({ status: 'synced', last_error: null })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
   })
 
-  it('goes on trying while the token host fails', async () => {
+  it('retries while the token host fails', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.world.spoil({ match: '^POST /oauth2', ...SPOILT.unavailable })
     expect(await shop.deliver()).toBeGreaterThan(Date.now())
     await shop.passTime()
     await shop.deliver()
-    expect(await shop.standing(id)).toMatchObject({ status: 'synced' })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced' })
   })
 
-  it('leaves ids of other books alone', async () => {
+  it('does not use ids of another remote account', async () => {
     const shop = await Shop.open()
     const [id, removed] = [await shop.makeOrder(), await shop.makeOrder()]
     await shop.deliver()
@@ -91,7 +91,7 @@ describe('the connection', () => {
     expect(realms['2002']?.changes.map((change) => change.operation)).toEqual(['customer', 'create'])
   })
 
-  it('keeps rotated tokens through a restart', async () => {
+  it('reuses rotated tokens after a restart', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.deliver()
@@ -104,21 +104,21 @@ describe('the connection', () => {
     expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'update'])
   })
 
-  it('is stopped, and says so, when the credentials cannot be read', async () => {
+  it('is stopped with a reason when the credentials cannot be read', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await sql(`UPDATE integrations SET credentials = 'v1.00000000.AAAA' WHERE company_id = ?`, shop.company.id)
     expect(await shop.deliver()).toBeNull()
-    expect(await shop.standing(id)).toMatchObject({
+    expect(await shop.accounting(id)).toMatchObject({
       status: 'pending',
       last_error: 'The stored credentials were encrypted with another CREDENTIALS_KEY.',
     })
     await shop.connect()
     await shop.deliver()
-    expect(await shop.standing(id)).toMatchObject({ status: 'synced' })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced' })
   })
 
-  it('shows no secret anywhere: not in the database, not in the log, not in answers', async () => {
+  it('leaks no secret into the database, the log or responses', async () => {
     const shop = await Shop.open({ client_secret: 'local-client-secret' })
     const id = await shop.makeOrder()
     await shop.deliver()
@@ -138,7 +138,7 @@ describe('the connection', () => {
     const tables = await sql<{ name: string }>(
       `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '%fts%' AND name NOT LIKE '\\_cf%' ESCAPE '\\'`,
     )
-    const seen = [JSON.stringify(logLines), JSON.stringify(await shop.standing(id))]
+    const seen = [JSON.stringify(logLines), JSON.stringify(await shop.accounting(id))]
     for (const { name } of tables) seen.push(JSON.stringify(await sql(`SELECT * FROM "${name}"`)))
     expect(seen.join('\n')).toContain('invalid_grant')
     for (const secret of secrets) expect(seen.join('\n').includes(secret), secret).toBe(false)

@@ -21,7 +21,7 @@ async function openShop(name: string, stored = name) {
 }
 
 async function customerNames(shop: Shop): Promise<string[]> {
-  return Object.values((await shop.world.books()).customers).map((customer) => customer.DisplayName)
+  return Object.values((await shop.world.account()).customers).map((customer) => customer.DisplayName)
 }
 
 async function readClient(shop: Shop) {
@@ -38,14 +38,14 @@ describe('the customer of a client', () => {
     ['Smith: Team Blue', 'Smith: Team Blue', 'Smith - Team Blue'],
     ['Tabs', 'Tabs\tand\nbreaks\u0007', 'Tabs and breaks'],
     ['Nothing', '\u0001\u0002', 'Client ID'],
-  ])('of %s (stored as %j) has a name that the system takes', async (name, stored, expected) => {
+  ])('of %s (stored as %j) has a name that the accounting system accepts', async (name, stored, expected) => {
     const { shop, orderId } = await openShop(name, stored)
     expect(await shop.deliver()).toBeNull()
-    expect(await shop.standing(orderId)).toMatchObject({ status: 'synced', last_error: null })
+    expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced', last_error: null })
     expect(await customerNames(shop)).toEqual([expected.replace('ID', String(shop.clientId))])
   })
 
-  it('is found by the name that was derived', async () => {
+  it('is found by its derived name', async () => {
     const { shop } = await openShop('Smith: Team Blue')
     await shop.deliver()
     await sql('UPDATE clients SET accounting_customer_id = NULL WHERE company_id = ?', shop.company.id)
@@ -54,13 +54,13 @@ describe('the customer of a client', () => {
     expect(await shop.changes()).toEqual(['customer', 'create', 'create'])
   })
 
-  it('gets another name where a vendor or an employee has its own, and is remembered', async () => {
+  it('gets another name where a vendor or an employee has its name, and its id is stored', async () => {
     const { shop, orderId } = await openShop('Acme Print')
     for (const name of ['ACME print', 'Acme Print (customer)']) {
       await shop.world.steer({ action: 'take_name', realm_id: REALM, name })
     }
     expect(await shop.deliver()).toBeNull()
-    expect(await shop.standing(orderId)).toMatchObject({ status: 'synced' })
+    expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced' })
     expect(await customerNames(shop)).toEqual(['Acme Print (customer 2)'])
     const [invoice] = await shop.invoices()
     expect(await readClient(shop)).toEqual({
@@ -74,37 +74,37 @@ describe('the customer of a client', () => {
     expect((await shop.world.lines()).slice(calls)).toEqual([`POST /v3/company/${REALM}/invoice`])
   })
 
-  it('gets another name where an inactive customer has its own', async () => {
+  it('gets another name where an inactive customer has its name', async () => {
     const { shop, orderId } = await openShop('Acme Print')
     const adapter = shop.world.connect()
-    const id = await adapter.findOrCreateCustomer({ displayName: 'Acme Print', email: null }, 'c1')
+    const id = await adapter.findOrCreateCustomer('Acme Print', null, 'c1')
     await shop.world.steer({ action: 'set_active', realm_id: REALM, id, active: false })
     const refresh_token = `refresh-${REALM}-again`
     await shop.world.steer({ action: 'grant', realm_id: REALM, refresh_token })
     await shop.connect({ refresh_token })
     await shop.deliver()
-    expect(await shop.standing(orderId)).toMatchObject({ status: 'synced' })
+    expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced' })
     expect(await customerNames(shop)).toEqual(['Acme Print', 'Acme Print (customer)'])
   })
 
-  it('is parked, and says how to go on, when every name is taken', async () => {
+  it('is parked with instructions when every name is taken', async () => {
     const { shop, orderId } = await openShop('Acme Print')
     for (let index = 0; index <= 20; index++) {
       const suffix = ['', ' (customer)'][index] ?? ` (customer ${index})`
       await shop.world.steer({ action: 'take_name', realm_id: REALM, name: `Acme Print${suffix}` })
     }
     expect(await shop.deliver()).toBeNull()
-    expect(await shop.standing(orderId)).toMatchObject({
+    expect(await shop.accounting(orderId)).toMatchObject({
       status: 'parked',
       last_error: expect.stringMatching(/"Acme Print" .* npm run accounting -- link-customer/),
     })
-    expect((await shop.world.books()).misused).toEqual([])
+    expect((await shop.world.account()).misused).toEqual([])
   })
 
-  it('is refused for any other reason as before', async () => {
+  it('fails when it is refused for any other reason', async () => {
     const world = new World()
-    const error = await fail(world.connect().findOrCreateCustomer({ displayName: 'a:b', email: null }, 'c1'))
-    expect(error.failure).toMatchObject({ kind: 'answered', codes: ['2040'] })
+    const error = await fail(world.connect().findOrCreateCustomer('a:b', null, 'c1'))
+    expect(error.failure).toMatchObject({ kind: 'response', codes: ['2040'] })
   })
 })
 
@@ -119,7 +119,7 @@ describe('a customer who is linked by hand', () => {
   }
 
   async function makeCustomer(shop: Shop): Promise<string> {
-    const id = await shop.world.connect().findOrCreateCustomer({ displayName: 'By hand', email: null }, 'c1')
+    const id = await shop.world.connect().findOrCreateCustomer('By hand', null, 'c1')
     const refresh_token = `refresh-${REALM}-again`
     await shop.world.steer({ action: 'grant', realm_id: REALM, refresh_token })
     await shop.connect({ refresh_token })
@@ -131,7 +131,7 @@ describe('a customer who is linked by hand', () => {
     const id = await makeCustomer(shop)
     await link(shop, id)
     await shop.deliver()
-    expect(await shop.standing(orderId)).toMatchObject({ status: 'synced' })
+    expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced' })
     expect(await shop.invoices()).toMatchObject([{ CustomerRef: { value: id } }])
     expect(await customerNames(shop)).toEqual(['By hand'])
   })
@@ -142,7 +142,10 @@ describe('a customer who is linked by hand', () => {
     await link(shop, id)
     await shop.world.steer({ action: 'set_active', realm_id: REALM, id, active: false })
     await shop.deliver()
-    expect(await shop.standing(orderId)).toMatchObject({ status: 'dead', last_error: expect.stringContaining('2500') })
+    expect(await shop.accounting(orderId)).toMatchObject({
+      status: 'dead',
+      last_error: expect.stringContaining('2500'),
+    })
     expect(await readClient(shop)).toEqual({ accounting_customer_id: id, accounting_customer_linked: 1 })
   })
 

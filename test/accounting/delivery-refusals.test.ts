@@ -7,7 +7,7 @@ import { INVOICE_POST, REALM } from './support.ts'
 beforeAll(migrate)
 
 describe('a call that is refused', () => {
-  it('is merged when somebody else edited the invoice, whose other fields stay', async () => {
+  it('is merged when somebody else edited the invoice, and leaves its other fields', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.deliver()
@@ -18,15 +18,15 @@ describe('a call that is refused', () => {
     expect(await shop.invoices()).toMatchObject([{ Memo: 'by hand', PrivateNote: 'ours' }])
     const [, stale, merged] = await shop.invoiceCalls()
     expect(merged?.requestId).not.toBe(stale?.requestId)
-    expect((await shop.world.books()).misused).toEqual([])
+    expect((await shop.world.account()).misused).toEqual([])
 
     await shop.world.steer({ action: 'edit_invoice', realm_id: REALM, id: Id, fields: { Memo: 'again' } })
     await shop.call('DELETE', `/orders/${id}`)
     await shop.deliver()
-    expect((await shop.world.books()).voided).toEqual([Id])
+    expect((await shop.world.account()).voided).toEqual([Id])
   })
 
-  it('is dead after five stale answers', async () => {
+  it('is dead after five stale responses', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.deliver()
@@ -40,10 +40,10 @@ describe('a call that is refused', () => {
     expect(await shop.deliver()).toBeNull()
     const ids = (await shop.invoiceCalls()).slice(1).map((call) => call.requestId)
     expect(new Set(ids).size).toBe(5)
-    expect(await shop.standing(id)).toMatchObject({ status: 'dead', last_error: expect.stringContaining('5010') })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'dead', last_error: expect.stringContaining('5010') })
   })
 
-  it('of an invoice that is gone: an update is parked, a void is done', async () => {
+  it('is parked for an update of a removed invoice, and done for a void', async () => {
     const shop = await Shop.open()
     const [edited, deleted] = [await shop.makeOrder(), await shop.makeOrder()]
     await shop.deliver()
@@ -52,7 +52,10 @@ describe('a call that is refused', () => {
     await shop.call('PATCH', `/orders/${edited}`, { description: 'x' })
     await shop.call('DELETE', `/orders/${deleted}`)
     await shop.deliver()
-    expect(await shop.standing(edited)).toMatchObject({ status: 'parked', last_error: expect.stringContaining('610') })
+    expect(await shop.accounting(edited)).toMatchObject({
+      status: 'parked',
+      last_error: expect.stringContaining('610'),
+    })
     expect(await shop.open()).toMatchObject([{ order_id: edited, state: 'parked' }])
   })
 
@@ -65,8 +68,11 @@ describe('a call that is refused', () => {
     await shop.world.steer({ action: 'edit_invoice', realm_id: REALM, id: Id, fields })
     const second = await shop.makeOrder()
     await shop.deliver()
-    expect(await shop.standing(first)).toMatchObject({ status: 'synced' })
-    expect(await shop.standing(second)).toMatchObject({ status: 'parked', last_error: expect.stringContaining('6140') })
+    expect(await shop.accounting(first)).toMatchObject({ status: 'synced' })
+    expect(await shop.accounting(second)).toMatchObject({
+      status: 'parked',
+      last_error: expect.stringContaining('6140'),
+    })
     expect(await shop.invoices()).toHaveLength(1)
   })
 
@@ -78,10 +84,10 @@ describe('a call that is refused', () => {
     await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
     expect(await shop.deliver()).toBeNull()
     expect(await shop.changes()).toEqual(['customer', 'create', 'update'])
-    expect(await shop.standing(id)).toMatchObject({ status: 'synced' })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced' })
   })
 
-  it('goes on when the invoices of the number could not be listed', async () => {
+  it('is retried when the invoices of the number could not be listed', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.deliver()
@@ -102,11 +108,11 @@ describe('a call that is refused', () => {
       const id = await shop.makeOrder()
       await shop.world.spoil({ match: INVOICE_POST, status: 400, body: makeFault(code, 'Refused') })
       expect(await shop.deliver()).toBeNull()
-      expect(await shop.standing(id)).toMatchObject({ status: 'dead', last_error: expect.stringContaining(code) })
-      await shop.call('PATCH', `/orders/${id}`, { description: 'mended' })
+      expect(await shop.accounting(id)).toMatchObject({ status: 'dead', last_error: expect.stringContaining(code) })
+      await shop.call('PATCH', `/orders/${id}`, { description: 'corrected' })
       await shop.deliver()
-      expect(await shop.standing(id)).toMatchObject({ status: 'synced', last_error: null })
-      expect(await shop.invoices()).toMatchObject([{ PrivateNote: 'mended' }])
+      expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
+      expect(await shop.invoices()).toMatchObject([{ PrivateNote: 'corrected' }])
     },
   )
 
@@ -115,6 +121,6 @@ describe('a call that is refused', () => {
     const id = await shop.makeOrder()
     await shop.world.spoil({ match: INVOICE_POST, status: 400, body: makeFault(code, 'Closed') })
     expect(await shop.deliver()).toBeNull()
-    expect(await shop.standing(id)).toMatchObject({ status: 'parked', last_error: expect.stringContaining(code) })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'parked', last_error: expect.stringContaining(code) })
   })
 })

@@ -13,10 +13,10 @@ describe('a call that fails', () => {
     ['a page with 503', SPOILT.unavailable],
     ['a fault inside 200', SPOILT.faultInside],
     ['a connection that ends', { destroy: true }],
-    ['an answer that is cut', { cutAfterBytes: 10 }],
-    ['an applied change whose answer is lost', { apply: true, destroy: true }],
-    ['an applied change answered with 500', { apply: true, ...SPOILT.broken }],
-  ])('is repeated to the letter after %s', async (_, fault) => {
+    ['a response that is cut', { cutAfterBytes: 10 }],
+    ['an applied change whose response is lost', { apply: true, destroy: true }],
+    ['an applied change with a 500 response', { apply: true, ...SPOILT.broken }],
+  ])('is repeated byte for byte after %s', async (_, fault) => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.world.spoil({ match: INVOICE_POST, ...fault })
@@ -24,7 +24,7 @@ describe('a call that fails', () => {
     const at = await shop.deliver()
     expect(at).toBeGreaterThan(before)
     expect(at).toBeLessThan(Date.now() + 2_000)
-    expect(await shop.standing(id)).toMatchObject({
+    expect(await shop.accounting(id)).toMatchObject({
       status: 'pending',
       last_error: expect.stringContaining('accounting'),
     })
@@ -34,10 +34,10 @@ describe('a call that fails', () => {
     expect(more).toEqual([])
     expect(second).toEqual(first)
     expect(await shop.invoices()).toHaveLength(1)
-    expect(await shop.standing(id)).toMatchObject({ status: 'synced', last_error: null })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
   })
 
-  it('is dead after the last try; an edit finds what was applied and goes on', async () => {
+  it('is dead after the last attempt, and an edit finds what was applied', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.world.spoil({ match: INVOICE_POST, times: -1, apply: true, destroy: true })
@@ -46,17 +46,17 @@ describe('a call that fails', () => {
       await shop.deliver()
     }
     expect(await shop.open()).toMatchObject([{ state: 'dead', attempts: MAX_ATTEMPTS, request_body: null }])
-    expect(await shop.standing(id)).toMatchObject({ status: 'dead', last_error: expect.any(String), synced_at: null })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'dead', last_error: expect.any(String), synced_at: null })
     await shop.world.spoil()
     expect(await shop.deliver()).toBeNull()
     await shop.call('PATCH', `/orders/${id}`, { description: 'again' })
-    expect(await shop.standing(id)).toMatchObject({ status: 'pending', last_error: null })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'pending', last_error: null })
     await shop.deliver()
     expect(await shop.changes()).toEqual(['customer', 'create', 'update'])
     expect(await shop.invoices()).toMatchObject([{ PrivateNote: 'again' }])
   })
 
-  it('is dead, and may have been applied: a deletion still finds the invoice and voids it', async () => {
+  it('is dead, and a deletion still finds and voids an invoice that was applied', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.world.spoil({ match: INVOICE_POST, times: MAX_ATTEMPTS, apply: true, destroy: true })
@@ -64,7 +64,7 @@ describe('a call that fails', () => {
       await shop.passTime()
       await shop.deliver()
     }
-    expect(await shop.standing(id)).toMatchObject({ status: 'dead' })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'dead' })
     await shop.call('DELETE', `/orders/${id}`)
     expect(await shop.deliver()).toBeNull()
     expect(await shop.changes()).toEqual(['customer', 'create', 'void'])
@@ -74,7 +74,7 @@ describe('a call that fails', () => {
   it.each([
     ['429', SPOILT.throttled],
     ['XML', SPOILT.throttledXml],
-  ])('pauses the company for a minute when throttled by %s, and counts no try', async (_, fault) => {
+  ])('pauses the company for a minute when throttled by %s, and counts no attempt', async (_, fault) => {
     const shop = await Shop.open()
     const [first, second] = [await shop.makeOrder(), await shop.makeOrder()]
     await shop.world.spoil({ match: INVOICE_POST, ...fault })
@@ -94,7 +94,7 @@ describe('a call that fails', () => {
     expect(calls[1]).toEqual(calls[0])
   })
 
-  it('backs off, and dies, when the customer cannot be had either', async () => {
+  it('backs off, and is dead in the end, when the customer cannot be found either', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.world.spoil({ match: '^GET .*query', times: -1, ...SPOILT.unavailable })
@@ -102,7 +102,7 @@ describe('a call that fails', () => {
       await shop.passTime()
       await shop.deliver()
     }
-    expect(await shop.standing(id)).toMatchObject({ status: 'dead' })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'dead' })
     expect(await shop.invoiceCalls()).toEqual([])
   })
 })

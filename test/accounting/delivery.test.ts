@@ -10,16 +10,16 @@ import { INVOICE_POST } from './support.ts'
 beforeAll(migrate)
 
 describe('an order’s changes', () => {
-  it('arrive: created, updated, voided', async () => {
+  it('are delivered: created, updated, voided', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder({
       description: 'Front print',
       deadline: '2026-05-01',
       tax_id: shop.company.id * 100 + 1,
     })
-    expect(await shop.standing(id)).toEqual({ status: 'pending', last_error: null, synced_at: null })
+    expect(await shop.accounting(id)).toEqual({ status: 'pending', last_error: null, synced_at: null })
     expect(await shop.deliver()).toBeNull()
-    expect(await shop.standing(id)).toEqual({ status: 'synced', last_error: null, synced_at: expect.any(String) })
+    expect(await shop.accounting(id)).toEqual({ status: 'synced', last_error: null, synced_at: expect.any(String) })
     expect(await shop.invoices()).toMatchObject([
       { DocNumber: '1001', PrivateNote: 'Front print', DueDate: '2026-05-01', TotalAmt: 123.41, SyncToken: '0' },
     ])
@@ -30,7 +30,7 @@ describe('an order’s changes', () => {
       discount_amount: 14,
       discount_amount_type: 'fixed',
     })
-    expect(await shop.standing(id)).toMatchObject({ status: 'pending', synced_at: expect.any(String) })
+    expect(await shop.accounting(id)).toMatchObject({ status: 'pending', synced_at: expect.any(String) })
     await shop.deliver()
     expect(await shop.invoices()).toMatchObject([
       { DocNumber: '1001', PrivateNote: 'Back print', DueDate: '2026-06-01', TotalAmt: 108.25, SyncToken: '1' },
@@ -40,10 +40,10 @@ describe('an order’s changes', () => {
     await shop.deliver()
     expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'void'])
     expect(await shop.open()).toEqual([])
-    expect(shop.wakeCalls).toBe(3)
+    expect(shop.startCalls).toBe(3)
   })
 
-  it('are deleted there when the company wants that', async () => {
+  it('are deleted in the accounting system when the company is configured so', async () => {
     const shop = await Shop.open({ delete_mode: 'delete' })
     const id = await shop.makeOrder()
     await shop.deliver()
@@ -53,21 +53,21 @@ describe('an order’s changes', () => {
     expect(await shop.invoices()).toEqual([])
   })
 
-  it('are told only when the request, else the company, says so, and the integration is enabled', async () => {
+  it('are delivered only when the request, else the company, enables the sync, and the integration is enabled', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder({ accounting_sync_enabled: false })
-    expect(shop.wakeCalls).toBe(0)
-    expect(await shop.standing(id)).toEqual({ status: 'not_synced', last_error: null, synced_at: null })
+    expect(shop.startCalls).toBe(0)
+    expect(await shop.accounting(id)).toEqual({ status: 'not_synced', last_error: null, synced_at: null })
     await sql('UPDATE companies SET accounting_sync_enabled = 0 WHERE id = ?', shop.company.id)
     await shop.call('PATCH', `/orders/${id}`, { title: 'A' })
     expect(await shop.open()).toEqual([])
     await shop.call('PATCH', `/orders/${id}`, { title: 'B', accounting_sync_enabled: true })
     expect(await shop.open()).toHaveLength(1)
-    expect(shop.wakeCalls).toBe(1)
+    expect(shop.startCalls).toBe(1)
     await shop.connect({}, false)
     await shop.call('PATCH', `/orders/${id}`, { title: 'C', accounting_sync_enabled: true })
     expect(await shop.open()).toHaveLength(1)
-    expect(shop.wakeCalls).toBe(1)
+    expect(shop.startCalls).toBe(1)
     expect(await shop.deliver()).toBeNull()
     expect(await shop.world.lines()).toEqual([])
     await shop.connect({}, true)
@@ -92,13 +92,13 @@ describe('an order’s changes', () => {
     expect(await shop.open()).toEqual([])
   })
 
-  it('keep their order: nothing of an order passes a call without an answer, and other orders go on', async () => {
+  it('stay in order: nothing overtakes a call without a response, and other orders are delivered', async () => {
     const shop = await Shop.open()
     const [first, second] = [await shop.makeOrder({ description: 'old' }), await shop.makeOrder()]
     await shop.world.spoil({ match: INVOICE_POST, apply: true, destroy: true })
     const at = await shop.deliver()
     expect(at).toBeGreaterThan(Date.now())
-    expect(await shop.standing(second)).toMatchObject({ status: 'synced' })
+    expect(await shop.accounting(second)).toMatchObject({ status: 'synced' })
     expect(await shop.open()).toMatchObject([{ order_id: first, state: 'sent', attempts: 1 }])
 
     await shop.call('PATCH', `/orders/${first}`, { description: 'new' })
@@ -115,16 +115,16 @@ describe('an order’s changes', () => {
 })
 
 describe('a step that was overtaken', () => {
-  it('leaves the notice as the later one stored it', async () => {
+  it('leaves the event as the later one stored it', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.world.spoil({ match: INVOICE_POST, ...SPOILT.broken })
     await shop.deliver()
-    const db = databaseFor(env.DB, shop.company.id)
-    const [sent] = (await loadOrder(db, shop.company.id, id, Date.now())).notices
-    if (!sent) throw new Error('There is no notice.')
+    const context = { companyId: shop.company.id, db: databaseFor(env.DB, shop.company.id) }
+    const [sent] = (await loadOrder(context, id, Date.now())).events
+    if (!sent) throw new Error('There is no event.')
     const late = { ...sent, request_id: 'another' }
-    await recordStep(db, shop.company.id, late, { notice: { state: 'dead' } }, Date.now())
+    await recordStep(context, late, { event: { state: 'dead' } }, Date.now())
     expect(await shop.open()).toMatchObject([{ state: 'sent', request_id: sent.request_id }])
   })
 })

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { readFault } from '../../src/accounting/faults.ts'
+import { readFault } from '../../src/accounting/transport.ts'
 import { makeFault, makeLowerFault, makeXmlFault } from '../../src/simulators/accounting-data.ts'
 
 describe('readFault', () => {
@@ -15,7 +15,7 @@ describe('readFault', () => {
     ['no list', '{"Fault":{"Error":{"code":"5010","Message":"Stale"}}}', ['5010'], 'Stale', null],
     ['several', '{"Fault":{"Error":[{"code":"2020"},{"code":"6000"}]}}', ['2020', '6000'], '', null],
     ['no error in it', '{"Fault":{}}', [], '', null],
-  ])('%s', (_name, body, codes, message, oauthError) => {
+  ])('reads a fault: %s', (_name, body, codes, message, oauthError) => {
     expect(readFault(body)).toEqual({ codes, message, oauthError })
   })
 
@@ -28,7 +28,7 @@ describe('readFault', () => {
     '<html><body>Fault</body></html>',
     '{"Fault":null}',
     '{"a',
-  ])('finds none in %s', (body) => {
+  ])('finds no fault in %s', (body) => {
     expect(readFault(body)).toBeNull()
   })
 

@@ -4,19 +4,22 @@ import {
   buildCreateCall,
   buildRemoveCall,
   buildUpdateCall,
+  formatDocNumber,
   type InvoiceBody,
   type InvoiceSource,
-  type InvoiceSourceLine,
 } from '../../src/accounting/invoice-payload.ts'
-import { formatDocNumber } from '../../src/accounting/wire-text.ts'
 import { makeLine, makeOrder } from './support.ts'
 
 const REFERENCES = { customerId: '7', itemId: '1', taxCodeId: null }
 
-function build(order: Partial<InvoiceSource> = {}): InvoiceBody {
-  const call = buildCreateCall(makeOrder(order), REFERENCES)
+function buildCreate(source: InvoiceSource) {
+  const call = buildCreateCall(source, REFERENCES)
   if (call.operation !== 'create') throw new Error('Not a create')
-  return call.body
+  return call
+}
+
+function build(fields: Parameters<typeof makeOrder>[0] = {}): InvoiceBody {
+  return buildCreate(makeOrder(fields)).body
 }
 
 function salesOf(body: InvoiceBody) {
@@ -28,12 +31,11 @@ function discountOf(body: InvoiceBody) {
 }
 
 describe('an invoice of an order', () => {
-  it('is told whole', () => {
+  it('has all fields of the order', () => {
     expect(
       build({
-        discount: { amount: 10, amount_type: 'percentage', type: 'before_tax' },
-        lines: [makeLine({ description: 'Size M' }), makeLine({ quantity: 1, total_cents: 950, taxable: false })],
-        totals: { subtotal: 12_350, discount_total: 1_235, tax_total: 846, total: 11_961 },
+        discount_hundredths: 1_000,
+        items: [makeLine({ description: 'Size M' }), makeLine({ quantity: 1, taxable: false })],
       }),
     ).toEqual({
       DocNumber: '1001',
@@ -65,9 +67,8 @@ describe('an invoice of an order', () => {
     expect(salesOf(build({ tax: null })).map((line) => line.SalesItemLineDetail.TaxCodeRef.value)).toEqual(['NON'])
   })
 
-  it('has a line of nothing while the order has none', () => {
-    const body = build({ lines: [], totals: { subtotal: 0, discount_total: 0, tax_total: 0, total: 0 } })
-    expect(body.Line).toEqual([
+  it('has a placeholder line while the order has none', () => {
+    expect(build({ items: [] }).Line).toEqual([
       {
         DetailType: 'SalesItemLineDetail',
         Amount: 0,
@@ -78,36 +79,27 @@ describe('an invoice of an order', () => {
   })
 
   it.each([
-    ['fixed', { amount: 20, amount_type: 'fixed_amount', type: 'before_tax' }, 2_000, { Amount: 20 }],
-    [
-      'fixed, more than there is',
-      { amount: 500, amount_type: 'fixed_amount', type: 'before_tax' },
-      11_400,
-      { Amount: 114 },
-    ],
-    ['percent after tax', { amount: 10, amount_type: 'percentage', type: 'after_tax' }, 1_234, { Amount: 12.34 }],
-  ] as const)('tells a discount (%s) as its amount, without a percentage', (_name, discount, cents, expected) => {
-    const line = discountOf(
-      build({ discount, totals: { subtotal: 11_400, discount_total: cents, tax_total: 941, total: 12_341 - cents } }),
-    )
-    expect(line).toEqual({ DetailType: 'DiscountLineDetail', DiscountLineDetail: { PercentBased: false }, ...expected })
+    ['fixed', { discount_hundredths: 2_000, discount_amount_type: 'fixed_amount' }, 20],
+    ['fixed, more than the subtotal', { discount_hundredths: 50_000, discount_amount_type: 'fixed_amount' }, 114],
+    ['percent after tax', { discount_hundredths: 1_000, discount_type: 'after_tax' }, 12.34],
+  ] as const)('has a discount (%s) as its amount, without a percentage', (_name, discount, Amount) => {
+    const line = discountOf(build(discount))
+    expect(line).toEqual({ DetailType: 'DiscountLineDetail', DiscountLineDetail: { PercentBased: false }, Amount })
   })
 
-  it('has no discount line for a discount of nothing', () => {
-    expect(
-      discountOf(build({ discount: { amount: 0, amount_type: 'percentage', type: 'before_tax' } })),
-    ).toBeUndefined()
+  it('has no discount line for a discount of 0', () => {
+    expect(discountOf(build({ discount_hundredths: 0 }))).toBeUndefined()
   })
 
   it.each([
-    [2.5, 999, 2_498, { Qty: 1, UnitPrice: 24.98, Amount: 24.98 }, '2.5 × 9.99\nTee, black'],
-    [2.5, 1_000, 2_500, { Qty: 2.5, UnitPrice: 10, Amount: 25 }, 'Tee, black'],
-    [0.1, 30, 3, { Qty: 0.1, UnitPrice: 0.3, Amount: 0.03 }, 'Tee, black'],
-    [3, 10, 30, { Qty: 3, UnitPrice: 0.1, Amount: 0.3 }, 'Tee, black'],
-    [1e-7, 100, 0, { Qty: 1, UnitPrice: 0, Amount: 0 }, '1e-7 × 1.00\nTee, black'],
-    [0, 950, 0, { Qty: 0, UnitPrice: 9.5, Amount: 0 }, 'Tee, black'],
-  ])('%d at %d cents', (quantity, unit_price_cents, total_cents, expected, description) => {
-    const [line] = salesOf(build({ lines: [makeLine({ quantity, unit_price_cents, total_cents })] }))
+    [2.5, 999, { Qty: 1, UnitPrice: 24.98, Amount: 24.98 }, '2.5 × 9.99\nTee, black'],
+    [2.5, 1_000, { Qty: 2.5, UnitPrice: 10, Amount: 25 }, 'Tee, black'],
+    [0.1, 30, { Qty: 0.1, UnitPrice: 0.3, Amount: 0.03 }, 'Tee, black'],
+    [3, 10, { Qty: 3, UnitPrice: 0.1, Amount: 0.3 }, 'Tee, black'],
+    [1e-7, 100, { Qty: 1, UnitPrice: 0, Amount: 0 }, '1e-7 × 1.00\nTee, black'],
+    [0, 950, { Qty: 0, UnitPrice: 9.5, Amount: 0 }, 'Tee, black'],
+  ])('has a line of %d at %d cents as an exact product', (quantity, unit_price_cents, expected, description) => {
+    const [line] = salesOf(build({ items: [makeLine({ quantity, unit_price_cents })] }))
     const { Qty, UnitPrice } = line?.SalesItemLineDetail ?? {}
     expect({ Qty, UnitPrice, Amount: line?.Amount }).toEqual(expected)
     expect(line?.Description).toBe(description)
@@ -120,7 +112,7 @@ describe('an invoice of an order', () => {
     ['next Friday', undefined],
     ['', undefined],
     [null, undefined],
-  ])('deadline %s: due %s', (deadline, expected) => {
+  ])('with the deadline %s is due %s', (deadline, expected) => {
     expect(build({ deadline }).DueDate).toBe(expected)
   })
 
@@ -129,12 +121,12 @@ describe('an invoice of an order', () => {
     ['x'.repeat(4_001), 4_000],
     [`${'x'.repeat(3_999)}😀`, 3_999],
     [`${'x'.repeat(3_998)}😀!`, 4_000],
-  ])('cuts a note to 4,000, never through a character', (description, length) => {
+  ])('has a note of at most 4,000 characters, never cut through one', (description, length) => {
     const note = build({ description }).PrivateNote ?? ''
     expect([note.length, note.isWellFormed(), description.startsWith(note)]).toEqual([length, true, true])
   })
 
-  it('has a number of at most 21 characters that keeps its end', () => {
+  it('has a number of at most 21 characters: the end of a longer one', () => {
     expect(formatDocNumber('1001')).toBe('1001')
     expect(formatDocNumber('PREFIX-2026-000000000000012345')).toBe('26-000000000000012345')
     expect(formatDocNumber(`😀${'1'.repeat(20)}`)).toBe('1'.repeat(20))
@@ -142,7 +134,7 @@ describe('an invoice of an order', () => {
 })
 
 describe('an update', () => {
-  it('clears what was cleared, and leaves number and date alone', () => {
+  it('clears what was cleared, and does not change number and date', () => {
     const order = makeOrder({ description: null, deadline: null })
     const { operation, body } = buildUpdateCall(order, REFERENCES, { Id: '9', SyncToken: '3' })
     expect(operation).toBe('update')
@@ -151,7 +143,7 @@ describe('an update', () => {
     expect(Object.keys(body)).not.toContain('TxnDate')
   })
 
-  it('removes as configured', () => {
+  it('that removes is a void or a delete as configured', () => {
     const key = { Id: '9', SyncToken: '3' }
     expect(buildRemoveCall(key, 'void')).toEqual({ operation: 'void', body: key })
     expect(buildRemoveCall(key, 'delete')).toEqual({ operation: 'delete', body: key })
@@ -165,9 +157,7 @@ function roundHalfUp(numerator: bigint, denominator: bigint): number {
   return Number((shifted - (((shifted % divisor) + divisor) % divisor)) / divisor)
 }
 
-const THOUSANDTHS = 1_000n
-
-/** A line of any quantity up to thousandths, its total as the order's rules round it. */
+/** A line of any quantity up to thousandths. */
 const lines = fc
   .record({
     thousandths: fc.oneof(
@@ -177,52 +167,23 @@ const lines = fc
     unit_price_cents: fc.integer({ min: 0, max: 1_000_000 }),
     taxable: fc.boolean(),
   })
-  .map(
-    ({ thousandths, unit_price_cents, taxable }): InvoiceSourceLine =>
-      makeLine({
-        quantity: thousandths / 1_000,
-        unit_price_cents,
-        total_cents: roundHalfUp(BigInt(thousandths) * BigInt(unit_price_cents), THOUSANDTHS),
-        taxable,
-      }),
+  .map(({ thousandths, unit_price_cents, taxable }) =>
+    makeLine({ quantity: thousandths / 1_000, unit_price_cents, taxable }),
   )
 
-const discounts = fc.option(
-  fc.record({
-    hundredths: fc.integer({ min: 0, max: 10_000 }),
-    amount_type: fc.constantFrom('percentage' as const, 'fixed_amount' as const),
-    type: fc.constantFrom('before_tax' as const, 'after_tax' as const),
-  }),
-)
-
-/** An order whose totals follow the order rules; the tax base is simplified to the whole order. */
 const orders = fc
   .record({
-    lines: fc.array(lines, { maxLength: 8 }),
-    discount: discounts,
+    items: fc.array(lines, { maxLength: 8 }),
+    discount_hundredths: fc.integer({ min: 0, max: 10_000 }),
+    discount_amount_type: fc.constantFrom('percentage' as const, 'fixed_amount' as const),
+    discount_type: fc.constantFrom('before_tax' as const, 'after_tax' as const),
     ratePermyriad: fc.integer({ min: 0, max: 2_500 }),
     tax_exempt: fc.boolean(),
     description: fc.option(fc.string({ unit: 'grapheme' })),
   })
-  .map(({ lines: own, discount, ratePermyriad, tax_exempt, description }) => {
-    const subtotal = own.reduce((sum, line) => sum + line.total_cents, 0)
-    const rate = BigInt(tax_exempt ? 0 : ratePermyriad)
-    const discountOn = (base: number) => {
-      if (!discount) return 0
-      if (discount.amount_type === 'fixed_amount') return Math.min(discount.hundredths, base)
-      return roundHalfUp(BigInt(base) * BigInt(discount.hundredths), 10_000n)
-    }
-    const before = discount?.type === 'before_tax' ? discountOn(subtotal) : 0
-    const tax_total = roundHalfUp(BigInt(subtotal - before) * rate, 10_000n)
-    const discount_total = discount?.type === 'after_tax' ? discountOn(subtotal + tax_total) : before
-    return makeOrder({
-      lines: own,
-      tax: tax_exempt ? null : { code_id: null },
-      description,
-      discount: discount && { ...discount, amount: discount.hundredths / 100 },
-      totals: { subtotal, discount_total, tax_total, total: subtotal - discount_total + tax_total },
-    })
-  })
+  .map(({ ratePermyriad, ...fields }) =>
+    makeOrder({ ...fields, tax: { rate: ratePermyriad / 100, accounting_tax_code_id: null } }),
+  )
 
 /** What a number says in decimal, in millionths of a unit: exact for up to six places. */
 function toMicros(value: number): bigint {
@@ -234,7 +195,7 @@ describe('arithmetic', () => {
   it('every line is exactly quantity times price', () => {
     fc.assert(
       fc.property(orders, (order) => {
-        for (const { Amount, SalesItemLineDetail } of salesOf(build(order))) {
+        for (const { Amount, SalesItemLineDetail } of salesOf(buildCreate(order).body)) {
           const product = toMicros(SalesItemLineDetail.Qty) * toMicros(SalesItemLineDetail.UnitPrice)
           expect(product).toBe(toMicros(Amount) * 1_000_000n)
         }
@@ -242,10 +203,10 @@ describe('arithmetic', () => {
     )
   })
 
-  it('lines less discount plus tax are the total, as the other side adds them up', () => {
+  it('lines less discount plus tax are the total, as the accounting system adds them up', () => {
     fc.assert(
       fc.property(orders, (order) => {
-        const body = build(order)
+        const { body, expected } = buildCreate(order)
         const toCents = (amount: number) => Math.round(amount * 100)
         const sum = salesOf(body).reduce((cents, line) => cents + toCents(line.Amount), 0)
         const line = discountOf(body)
@@ -256,26 +217,28 @@ describe('arithmetic', () => {
               ? toCents(line.Amount)
               : roundHalfUp(BigInt(sum) * BigInt(toCents(line.DiscountLineDetail.DiscountPercent)), 10_000n)
         }
-        expect(sum - discount + toCents(body.TxnTaxDetail.TotalTax)).toBe(order.totals.total)
+        expect(sum - discount + toCents(body.TxnTaxDetail.TotalTax)).toBe(expected.total)
       }),
       { numRuns: 500 },
     )
   })
 
-  it('a percentage before tax is told as a percentage', () => {
+  it('a percentage before tax is sent as a percentage', () => {
     fc.assert(
       fc.property(orders, (order) => {
-        fc.pre(order.discount?.amount_type === 'percentage' && order.discount.type === 'before_tax')
-        fc.pre(order.totals.discount_total > 0)
-        expect(discountOf(build(order))).toEqual({
+        const { discount_amount_type, discount_type, discount_hundredths } = order.invoice
+        fc.pre(discount_amount_type === 'percentage' && discount_type === 'before_tax')
+        const line = discountOf(buildCreate(order).body)
+        fc.pre(line !== undefined)
+        expect(line).toEqual({
           DetailType: 'DiscountLineDetail',
-          DiscountLineDetail: { PercentBased: true, DiscountPercent: order.discount?.amount },
+          DiscountLineDetail: { PercentBased: true, DiscountPercent: discount_hundredths / 100 },
         })
       }),
     )
   })
 
-  it('texts fit, and are well formed where they were', () => {
+  it('texts fit, and stay well formed', () => {
     fc.assert(
       fc.property(fc.integer({ min: 3_980, max: 4_010 }), fc.string({ unit: 'grapheme' }), (filler, end) => {
         const description = `${'x'.repeat(filler)}${end}`
@@ -288,7 +251,7 @@ describe('arithmetic', () => {
     )
   })
 
-  it('survives being stored and read back unchanged, so that a retry is identical', () => {
+  it('a stored call is read back unchanged, so that a retry is identical', () => {
     fc.assert(
       fc.property(orders, (order) => {
         const text = JSON.stringify(buildCreateCall(order, REFERENCES))

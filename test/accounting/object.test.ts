@@ -22,26 +22,26 @@ async function runSweep(nowMs = Date.now()): Promise<void> {
 }
 
 describe('the object of a company', () => {
-  it('is woken by the write itself, and delivers without anybody waiting', async () => {
+  it('is started by the write, and delivers after the response', async () => {
     const shop = await Shop.open()
     const made = await shop.company.call('POST', '/orders', { title: 'T', client_id: shop.clientId })
     expect(made.body.accounting).toEqual({ status: 'pending', last_error: null, synced_at: null })
     await vi.waitFor(
-      async () => expect(await shop.standing(made.body.project.id)).toMatchObject({ status: 'synced' }),
+      async () => expect(await shop.accounting(made.body.project.id)).toMatchObject({ status: 'synced' }),
       { timeout: 5_000 },
     )
     expect(await runInDurableObject(shop.object, (_, state) => state.storage.getAlarm())).toBeNull()
   })
 
-  it('is not woken by a write that told nothing', async () => {
+  it('is not started by a write without an event', async () => {
     const shop = await Shop.open()
     await shop.makeOrder({ accounting_sync_enabled: false })
     await shop.call('PATCH', `/orders/${999_999}`, { title: 'none' })
     await shop.call('POST', '/orders', { title: 'T', client_id: 999_999 })
-    expect(shop.wakeCalls).toBe(0)
+    expect(shop.startCalls).toBe(0)
   })
 
-  it('goes on by its alarm after it was evicted', async () => {
+  it('resumes by its alarm after it was evicted', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.world.spoil({ match: '^POST .*invoice', apply: true, destroy: true })
@@ -50,11 +50,11 @@ describe('the object of a company', () => {
     await evictDurableObject(shop.object)
     await shop.passTime()
     await runDurableObjectAlarm(shop.object)
-    await vi.waitFor(async () => expect(await shop.standing(id)).toMatchObject({ status: 'synced' }), 5_000)
+    await vi.waitFor(async () => expect(await shop.accounting(id)).toMatchObject({ status: 'synced' }), 5_000)
     expect(await shop.changes()).toEqual(['customer', 'create'])
   })
 
-  it('repeats the same call when it was killed in the middle of one', async () => {
+  it('repeats the same call when it was killed during one', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     await shop.world.spoil({ match: '^POST .*invoice', apply: true, delayMs: 1_500, destroy: true })
@@ -63,14 +63,14 @@ describe('the object of a company', () => {
     await abortAllDurableObjects()
     expect(await shop.open()).toMatchObject([{ state: 'sent', attempts: 0 }])
     await runSweep()
-    await vi.waitFor(async () => expect(await shop.standing(id)).toMatchObject({ status: 'synced' }), 5_000)
+    await vi.waitFor(async () => expect(await shop.accounting(id)).toMatchObject({ status: 'synced' }), 5_000)
     const calls = await shop.invoiceCalls()
     expect(calls.length).toBeGreaterThan(1)
     expect(new Set(calls.map((call) => JSON.stringify(call))).size).toBe(1)
     expect(await shop.invoices()).toHaveLength(1)
   })
 
-  it('comes back when the database fails', async () => {
+  it('retries when the database fails', async () => {
     const shop = await Shop.open()
     await shop.makeOrder()
     await sql('ALTER TABLE accounting_links RENAME TO accounting_links_away')
@@ -87,7 +87,7 @@ describe('the object of a company', () => {
     expect(await shop.changes()).toEqual(['customer', 'create'])
   })
 
-  it('takes more orders than one run does, the ones that wait longest first', async () => {
+  it('delivers more orders than fit in one run, the ones that wait longest first', async () => {
     const shop = await Shop.open()
     for (let each = 0; each < 25; each++) await shop.makeOrder()
     expect(await shop.deliver()).toBeNull()
@@ -97,25 +97,25 @@ describe('the object of a company', () => {
 })
 
 describe('the sweep', () => {
-  it('wakes companies whose call was lost, and no others', async () => {
+  it('starts companies whose call was lost, and no others', async () => {
     const [lost, paused, disabled] = [await Shop.open(), await Shop.open(), await Shop.open()]
     const id = await lost.makeOrder()
     await paused.makeOrder()
     await sql(
-      `INSERT INTO accounting_connections (company_id, books, paused_until) VALUES (?, '', ?)`,
+      `INSERT INTO accounting_connections (company_id, remote_account, paused_until) VALUES (?, '', ?)`,
       paused.company.id,
       Date.now() + 60_000,
     )
     await disabled.makeOrder()
     await disabled.connect({}, false)
     await runSweep()
-    await vi.waitFor(async () => expect(await lost.standing(id)).toMatchObject({ status: 'synced' }), 5_000)
+    await vi.waitFor(async () => expect(await lost.accounting(id)).toMatchObject({ status: 'synced' }), 5_000)
     expect(await paused.world.lines()).toEqual([])
     expect(await disabled.world.lines()).toEqual([])
-    expect(logLines.filter((line) => line.event === 'sweep').at(-1)).toMatchObject({ woken: 1 })
+    expect(logLines.filter((line) => line.event === 'sweep').at(-1)).toMatchObject({ started: 1 })
   })
 
-  it('removes audit rows of 90 days ago and delivered notices of a week ago, however many', async () => {
+  it('removes audit rows of 90 days ago and delivered events of a week ago, however many', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
     const now = Date.now()
@@ -151,19 +151,19 @@ describe('the sweep', () => {
   })
 })
 
-describe('the cost of telling', () => {
+describe('a write', () => {
   it.each([
     ['up', []],
     ['down', [{ times: -1, destroy: true }]],
     ['silent', [{ delayMs: 3_000 }]],
-  ])('is no wait for the network while the accounting system is %s', async (_, faults) => {
+  ])('does not wait for the network while the accounting system is %s', async (_, faults) => {
     const shop = await Shop.open()
     await shop.world.spoil(...faults)
     const token = await mintToken(shop.company.id)
-    // The objects run in this isolate, where their own calls would be counted too: they are woken later.
-    const woken: number[] = []
+    // The objects run in this isolate, where their own calls would be counted too: they are started later.
+    const started: number[] = []
     const start = async (companyId: number) => {
-      woken.push(companyId)
+      started.push(companyId)
       await scheduler.wait(500)
     }
     const bindings = Object.assign({}, env, { ACCOUNTING_DELIVERY: { idFromName: String, get: () => ({ start }) } })
@@ -184,7 +184,7 @@ describe('the cost of telling', () => {
       expect(own.map((hop) => hop.name)).toEqual(['RATE_LIMITER.acquire', 'DB.batch'])
     }
     expect([made.depth, read.depth]).toEqual([2, 1])
-    expect(woken).toEqual([shop.company.id, shop.company.id, shop.company.id])
+    expect(started).toEqual([shop.company.id, shop.company.id, shop.company.id])
     await deliveries
   })
 })

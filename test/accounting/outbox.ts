@@ -1,6 +1,14 @@
-import type { AccountingAdapter } from '../../src/accounting/adapter.ts'
-import { type Notice, planOrder, type Remote } from '../../src/accounting/collapse.ts'
-import { classify, type Decision, decide, isOurInvoice, type Operation } from '../../src/accounting/decisions.ts'
+import type { AccountingAdapter, Tokens } from '../../src/accounting/adapter.ts'
+import {
+  classify,
+  type Decision,
+  decide,
+  isOurInvoice,
+  type OpenEvent,
+  type Operation,
+  planOrder,
+  type Remote,
+} from '../../src/accounting/decisions.ts'
 import {
   buildCreateCall,
   buildRemoveCall,
@@ -9,13 +17,12 @@ import {
   type InvoiceKey,
   type InvoiceSource,
 } from '../../src/accounting/invoice-payload.ts'
-import type { AccountingTokens } from '../../src/accounting/tokens.ts'
 import { AccountingError } from '../../src/accounting/transport.ts'
 import { World } from './support.ts'
 
 class Crash extends Error {}
 
-interface Row extends Notice {
+interface Row extends OpenEvent {
   orderId: number
   requestId: string
   call: string
@@ -34,15 +41,15 @@ export interface Order {
 }
 
 /**
- * An outbox of the simplest kind, to play the pure parts and the adapter against the simulator: what it keeps in
- * `orders`, `rows`, `customers` and `tokens` is taken as stored, everything else is lost when it crashes.
+ * An outbox of the simplest kind, to run the pure parts and the adapter against the simulator: `orders`,
+ * `rows`, `customers` and `tokens` count as stored, everything else is lost when it crashes.
  */
 export class Outbox {
   readonly world = new World()
   readonly orders: Order[] = []
   rows: Row[] = []
   readonly customers = new Map<string, string>()
-  tokens: AccountingTokens = this.world.firstTokens()
+  tokens: Tokens = this.world.firstTokens()
   nowMs = Date.now()
   pausedUntilMs = 0
   stopped = false
@@ -64,7 +71,6 @@ export class Outbox {
       saveTokens: async (tokens) => {
         this.tokens = tokens
       },
-      nowMs: () => this.nowMs,
     })
     return this.adapter
   }
@@ -127,18 +133,17 @@ export class Outbox {
     }
   }
 
-  /** Fixes the body of a row; false when there is nothing to tell. */
+  /** Fixes the body of a row; false when there is nothing to deliver. */
   private async freeze(order: Order, row: Row, asked: Operation, findFirst: boolean): Promise<boolean> {
     let operation = asked
     const { company_name: displayName, email } = order.source.client
     const customerId =
-      this.customers.get(displayName) ??
-      (await this.adapter.findOrCreateCustomer({ displayName, email }, this.makeId()))
+      this.customers.get(displayName) ?? (await this.adapter.findOrCreateCustomer(displayName, email, this.makeId()))
     this.customers.set(displayName, customerId)
     const references = { customerId, itemId: '1', taxCodeId: null }
     const create = buildCreateCall(order.source, references)
     if (findFirst) {
-      const found = await this.findOurs(order.source.number, create)
+      const found = await this.findOurs(order.source.invoice.number, create)
       if (!found && asked === 'delete') return false
       if (found) {
         order.link = found

@@ -72,6 +72,11 @@ async function addEvents({ company }: Shop, { count, orders, state = 'pending', 
   )
 }
 
+/** Of the metered database. */
+function contextOf({ company }: Shop) {
+  return { companyId: company.id, db: databaseFor(meter.env.DB, company.id) }
+}
+
 /** What the object of a company reads in one run; it makes no call. */
 async function runObject(shop: Shop): Promise<{ rowsRead: number; alarm: number | null }> {
   return runInDurableObject(shop.object, async (_, state) => {
@@ -86,18 +91,18 @@ async function runObject(shop: Shop): Promise<{ rowsRead: number; alarm: number 
 }
 
 describe('the queue of a company', () => {
-  it('is read at a cost of the orders that it gives, not of what waits', async () => {
-    const db = databaseFor(meter.env.DB, busy.company.id)
+  it('is read at the cost of the orders that it returns, not of the backlog', async () => {
+    const context = contextOf(busy)
     meter.take()
-    const queue = await loadQueue(db, busy.company.id, Date.now(), 20)
+    const queue = await loadQueue(context, Date.now(), 20)
     expect(meter.take().rowsRead).toBeLessThanOrEqual(200)
     expect(queue).toEqual({ orderIds: Array.from({ length: 20 }, (_, index) => index + 1), nextAttemptAt: null })
   })
 
-  it('tells when the next event becomes due at the cost of one row', async () => {
-    const db = databaseFor(meter.env.DB, busy.company.id)
+  it('returns when the next event becomes due at the cost of one row', async () => {
+    const context = contextOf(busy)
     meter.take()
-    const queue = await loadQueue(db, busy.company.id, 0, 20)
+    const queue = await loadQueue(context, 0, 20)
     expect(meter.take().rowsRead).toBeLessThanOrEqual(5)
     expect(queue).toEqual({ orderIds: [], nextAttemptAt: 1 })
   })
@@ -154,21 +159,21 @@ describe('the queue of a company', () => {
     expect(meter.take().rowsRead).toBeLessThanOrEqual(12)
   })
 
-  it('of events of one order gives the order, and the others after it', async () => {
+  it('returns an order with many events once, and the others after it', async () => {
     const shop = await Shop.open()
     await addOrders(shop, 30)
     await addEvents(shop, { count: 1_000, orders: 1, dueAt: 1 })
     await addEvents(shop, { count: 30, orders: 30, dueAt: 5_000 })
-    const db = databaseFor(meter.env.DB, shop.company.id)
-    expect((await loadQueue(db, shop.company.id, Date.now(), 20)).orderIds).toEqual([1])
-    const { notices } = await loadOrder(db, shop.company.id, 1, Date.now())
-    expect(notices).toHaveLength(1)
-    expect((await loadQueue(db, shop.company.id, Date.now(), 20)).orderIds).toHaveLength(20)
+    const context = contextOf(shop)
+    expect((await loadQueue(context, Date.now(), 20)).orderIds).toEqual([1])
+    const { events } = await loadOrder(context, 1, Date.now())
+    expect(events).toHaveLength(1)
+    expect((await loadQueue(context, Date.now(), 20)).orderIds).toHaveLength(20)
   })
 })
 
 describe('an order that was changed thousands of times while nothing could be delivered', () => {
-  it('is delivered by one call, with what it is now, and read as any other', async () => {
+  it('is delivered by one call with its present state', async () => {
     const shop = await Shop.open()
     const orderId = await shop.makeOrder({ description: 'first' })
     await sql(
@@ -179,7 +184,7 @@ describe('an order that was changed thousands of times while nothing could be de
       orderId,
     )
     await shop.call('PATCH', `/orders/${orderId}`, { description: 'last' })
-    expect(await shop.standing(orderId)).toMatchObject({ status: 'pending' })
+    expect(await shop.accounting(orderId)).toMatchObject({ status: 'pending' })
     expect(await shop.deliver()).toBeNull()
     expect(await shop.changes()).toEqual(['customer', 'create'])
     expect(await shop.invoices()).toMatchObject([{ PrivateNote: 'last' }])
@@ -188,7 +193,7 @@ describe('an order that was changed thousands of times while nothing could be de
 })
 
 describe('an event behind a call that waits for its retry', () => {
-  it('becomes due with it, and at once when the call is done', async () => {
+  it('becomes due with the call, and at once when the call is done', async () => {
     const shop = await Shop.open()
     const orderId = await shop.makeOrder()
     await shop.world.spoil({ match: INVOICE_POST, ...SPOILT.broken })
@@ -197,10 +202,10 @@ describe('an event behind a call that waits for its retry', () => {
     const [sent, update] = await shop.open()
     expect(sent).toMatchObject({ state: 'sent', next_attempt_at: at })
     expect(update).toMatchObject({ state: 'pending', next_attempt_at: at })
-    const db = databaseFor(env.DB, shop.company.id)
-    expect(await loadQueue(db, shop.company.id, Date.now(), 20)).toEqual({ orderIds: [], nextAttemptAt: at })
+    const context = contextOf(shop)
+    expect(await loadQueue(context, Date.now(), 20)).toEqual({ orderIds: [], nextAttemptAt: at })
 
-    // Somebody has the call sent again before its time.
+    // Somebody retries the call before its time.
     await sql(`UPDATE accounting_outbox SET next_attempt_at = 0 WHERE id = ?`, sent?.id)
     await sql(`UPDATE accounting_outbox SET next_attempt_at = 4102444800000 WHERE id = ?`, update?.id)
     expect(await shop.deliver()).toBeNull()
@@ -221,12 +226,12 @@ describe('a suspended company', () => {
 
     await sql('UPDATE companies SET suspended = 0 WHERE id = ?', shop.company.id)
     await sweep()
-    await vi.waitFor(async () => expect(await shop.standing(orderId)).toMatchObject({ status: 'synced' }), 5_000)
+    await vi.waitFor(async () => expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced' }), 5_000)
   })
 })
 
 describe('a run that fails', () => {
-  it('is repeated later each time, at most an hour, and no call for a delivery shortens that', async () => {
+  it('is repeated with a backoff of at most an hour, which a start does not shorten', async () => {
     const shop = await Shop.open()
     await shop.makeOrder()
     const broken = {

@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
 import { SPOILT } from '../../src/simulators/accounting-data.ts'
 import { createRandom } from '../support/random.ts'
-import { type Books, INVOICE_POST } from './support.ts'
+import { type Account, INVOICE_POST } from './support.ts'
 
 /** What may go wrong at the other side while orders change at random. */
 export const FAULTS = [
@@ -25,24 +25,24 @@ export function seeded(seed: number): () => number {
 }
 
 /** Whatever went wrong: every living order has its one invoice, a deleted one at most a voided one, and no more. */
-export function expectSoundBooks(books: Books, orders: { number: string; deleted: boolean }[]): void {
-  expect(books.misused).toEqual([])
-  const applied = books.changes.map((change) => change.requestId)
+export function expectConsistentAccount(account: Account, orders: { number: string; deleted: boolean }[]): void {
+  expect(account.misused).toEqual([])
+  const applied = account.changes.map((change) => change.requestId)
   expect(new Set(applied).size).toBe(applied.length)
 
-  const invoices = Object.values(books.invoices)
+  const invoices = Object.values(account.invoices)
   let removed = 0
   for (const order of orders) {
     const own = invoices.filter((invoice) => invoice.DocNumber === order.number)
     if (order.deleted) {
       expect(own.length).toBeLessThanOrEqual(1)
-      for (const invoice of own) expect(books.voided).toContain(invoice.Id)
+      for (const invoice of own) expect(account.voided).toContain(invoice.Id)
       removed += own.length
     } else {
       expect(own).toHaveLength(1)
     }
   }
-  const count = (operation: string) => books.changes.filter((change) => change.operation === operation).length
+  const count = (operation: string) => account.changes.filter((change) => change.operation === operation).length
   expect(count('create')).toBe(invoices.length)
   expect(count('void')).toBe(removed)
   // The run has met what it is for.

@@ -1,23 +1,23 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { redactSecrets } from '../../src/accounting/redact.ts'
+import { redactSecrets } from '../../src/accounting/transport.ts'
 
 const MAX = 300
 
-describe('a message from outside', () => {
+describe('redactSecrets', () => {
   it.each([
     ['a secret', 'No s3cret! here', ['s3cret!'], 'No [secret] here'],
-    ['a secret as an address holds it', 'No a%2Fb%20c here', ['a/b c'], 'No [secret] here'],
-    ['a secret as a form holds it', 'No a%2Fb+%7Ec here', ['a/b ~c'], 'No [secret] here'],
+    ['a secret as a URL encodes it', 'No a%2Fb%20c here', ['a/b c'], 'No [secret] here'],
+    ['a secret as a form encodes it', 'No a%2Fb+%7Ec here', ['a/b ~c'], 'No [secret] here'],
     ['a secret that holds another', 'No abcdef here', ['abc', 'abcdef'], 'No [secret] here'],
     ['a long word with a digit', `No ${'x'.repeat(23)}1 here`, [], 'No [secret] here'],
     ['a long word of letters', `No ${'x'.repeat(24)} here`, [], `No ${'x'.repeat(24)} here`],
-    ['a secret that is no text', 'No secret here', ['', '\ud800'], 'No secret here'],
-  ])('shows %s as it should', (_name, text, secrets, expected) => {
+    ['a secret that is not well formed', 'No secret here', ['', '\ud800'], 'No secret here'],
+  ])('handles %s', (_name, text, secrets, expected) => {
     expect(redactSecrets(text, secrets, MAX)).toBe(expected)
   })
 
-  it('is cut to its length, whatever it is', () => {
+  it('cuts any text to the length', () => {
     for (const unit of ['%', '%1', 'a1 ', '=', ' ', '1'.repeat(23)]) {
       expect(redactSecrets(unit.repeat(4_000_000 / unit.length), ['secret'], MAX).length).toBeLessThanOrEqual(MAX)
     }

@@ -7,7 +7,7 @@ import { type Answer, freshId, mintCompany, request, send, sql, type TestCompany
 import { addItem } from '../support/rows.ts'
 import { World } from './support.ts'
 
-export interface NoticeRow {
+export interface EventRow {
   id: number
   order_id: number
   operation: string
@@ -20,13 +20,13 @@ export interface NoticeRow {
   last_error: string | null
 }
 
-/** A company whose orders go to books of its own at the simulator, delivered when the test says so. */
+/** A company whose orders go to an account of its own at the simulator, delivered when the test says so. */
 export class Shop {
   readonly company: TestCompany
   readonly world = new World()
   clientId = 0
-  /** How often the service asked for a delivery. */
-  wakeCalls = 0
+  /** How often the service started a delivery. */
+  startCalls = 0
 
   private constructor(company: TestCompany) {
     this.company = company
@@ -59,10 +59,10 @@ export class Shop {
     )
   }
 
-  /** A request whose wish for a delivery is only counted. */
+  /** A request whose start of a delivery is only counted. */
   call(method: string, path: string, body?: unknown, token = this.company.token): Promise<Answer> {
     const start = async () => {
-      this.wakeCalls += 1
+      this.startCalls += 1
     }
     const quiet = { idFromName: () => ({}), get: () => ({ start }) }
     return send(request(token, method, path, body), { env: Object.assign({}, env, { ACCOUNTING_DELIVERY: quiet }) })
@@ -76,7 +76,7 @@ export class Shop {
   }
 
   /** The `accounting` part of an order. */
-  async standing(orderId: number): Promise<{ status: string; last_error: string | null; synced_at: string | null }> {
+  async accounting(orderId: number): Promise<{ status: string; last_error: string | null; synced_at: string | null }> {
     return (await this.call('GET', `/orders/${orderId}`)).body.accounting
   }
 
@@ -85,7 +85,7 @@ export class Shop {
     return objects.get(objects.idFromName(String(this.company.id)))
   }
 
-  /** Runs the object's alarm until it has nothing to do now; gives when it wants to go on. */
+  /** Runs the object's alarm until it has nothing to do now; returns its next alarm. */
   async deliver(): Promise<number | null> {
     for (;;) {
       const at = await runInDurableObject(this.object, async (instance, state) => {
@@ -105,8 +105,8 @@ export class Shop {
     await sql(`UPDATE accounting_connections SET paused_until = 0 WHERE company_id = ?`, this.company.id)
   }
 
-  /** Notices that are not done, oldest first. */
-  open(): Promise<NoticeRow[]> {
+  /** Events that are not done, oldest first. */
+  open(): Promise<EventRow[]> {
     return sql(`SELECT * FROM accounting_outbox WHERE company_id = ? AND state <> 'done' ORDER BY id`, this.company.id)
   }
 
@@ -116,12 +116,12 @@ export class Shop {
 
   // biome-ignore lint/suspicious/noExplicitAny: tests look into invoices freely
   async invoices(): Promise<any[]> {
-    return Object.values((await this.world.books()).invoices)
+    return Object.values((await this.world.account()).invoices)
   }
 
   /** What was carried out at the other side, in order. */
   async changes(): Promise<string[]> {
-    return (await this.world.books()).changes.map((change) => change.operation)
+    return (await this.world.account()).changes.map((change) => change.operation)
   }
 
   /** The calls to the other side that would change an invoice. */

@@ -1,12 +1,11 @@
 import { inject } from 'vitest'
-import { type AccountingAdapter, createAccountingAdapter } from '../../src/accounting/adapter.ts'
-import type { InvoiceSource, InvoiceSourceLine } from '../../src/accounting/invoice-payload.ts'
-import type { AccountingTokens } from '../../src/accounting/tokens.ts'
+import { AccountingAdapter, type AccountingSettings, type Tokens } from '../../src/accounting/adapter.ts'
+import type { InvoiceSource } from '../../src/accounting/invoice-payload.ts'
 import { CREDENTIALS, type Steering } from '../../src/simulators/accounting-data.ts'
 import type { Fault } from '../../src/simulators/kit.ts'
 import { look, spoil } from '../../src/simulators/steer.ts'
 
-export interface Books {
+export interface Account {
   // biome-ignore lint/suspicious/noExplicitAny: tests look into invoices freely
   invoices: Record<string, any>
   voided: string[]
@@ -20,13 +19,13 @@ export interface Books {
 interface State {
   grants: Record<string, string | null>
   accessTokens: Record<string, unknown>
-  realms: Record<string, Books>
+  realms: Record<string, Account>
 }
 
 export const REALM = CREDENTIALS.realm_id
 /** The calls that create, change or remove an invoice, as a fault matches them. */
 export const INVOICE_POST = '^POST /v3/company/\\d+/invoice'
-const EMPTY_BOOKS: Books = { invoices: {}, voided: [], deleted: [], customers: {}, changes: [], misused: [] }
+const EMPTY_ACCOUNT: Account = { invoices: {}, voided: [], deleted: [], customers: {}, changes: [], misused: [] }
 
 /** A company at the simulator that no other test shares. */
 export class World {
@@ -35,28 +34,23 @@ export class World {
   /** Where the token host gives tokens of the same company. */
   readonly tokenUrl = `${inject('tokenHostUrl')}/t/${this.scopeId}/oauth2/v1/tokens/bearer`
   /** What `saveTokens` was given, newest last. */
-  readonly saved: AccountingTokens[] = []
+  readonly saved: Tokens[] = []
 
-  connect(options: Partial<Parameters<typeof createAccountingAdapter>[0]> = {}): AccountingAdapter {
-    return createAccountingAdapter({
-      settings: this.settings(),
-      tokens: this.firstTokens(),
-      saveTokens: async (tokens) => {
-        this.saved.push(tokens)
-      },
-      nowMs: () => Date.now(),
-      timeoutMs: 5_000,
-      ...options,
-    })
+  connect({
+    settings = this.settings(),
+    tokens = this.firstTokens(),
+    saveTokens = async (saved: Tokens) => void this.saved.push(saved),
+  } = {}): AccountingAdapter {
+    return new AccountingAdapter(settings, tokens, saveTokens)
   }
 
-  settings() {
+  settings(): AccountingSettings {
     const { realm_id: realmId, client_id: clientId, client_secret: clientSecret } = CREDENTIALS
     return { baseUrl: this.baseUrl, tokenUrl: null, realmId, clientId, clientSecret }
   }
 
-  firstTokens(): AccountingTokens {
-    return { refreshToken: CREDENTIALS.refresh_token, accessToken: null, accessGoodUntilMs: 0 }
+  firstTokens(): Tokens {
+    return { refresh_token: CREDENTIALS.refresh_token, access_token: null, access_good_until: 0 }
   }
 
   async spoil(...faults: Fault[]): Promise<void> {
@@ -66,15 +60,15 @@ export class World {
   async steer(order: Steering): Promise<void> {
     const response = await fetch(`${this.baseUrl}/__books`, { method: 'POST', body: JSON.stringify(order) })
     const text = await response.text()
-    if (!response.ok) throw new Error(`The books answered ${response.status}: ${text}`)
+    if (!response.ok) throw new Error(`The simulator responded with ${response.status}: ${text}`)
   }
 
   async look() {
     return look<State>(this.baseUrl)
   }
 
-  async books(): Promise<Books> {
-    return (await this.look()).state.realms[REALM] ?? EMPTY_BOOKS
+  async account(): Promise<Account> {
+    return (await this.look()).state.realms[REALM] ?? EMPTY_ACCOUNT
   }
 
   /** `METHOD path` of every call to the system itself. */
@@ -84,30 +78,35 @@ export class World {
   }
 }
 
-export function makeLine(line: Partial<InvoiceSourceLine> = {}): InvoiceSourceLine {
-  return {
-    title: 'Tee, black',
-    description: null,
-    quantity: 12,
-    unit_price_cents: 950,
-    total_cents: 11_400,
-    taxable: true,
-    ...line,
-  }
+type Line = InvoiceSource['items'][number]
+
+export function makeLine(line: Partial<Line> = {}): Line {
+  return { title: 'Tee, black', description: null, quantity: 12, unit_price_cents: 950, taxable: true, ...line }
 }
 
-export function makeOrder(order: Partial<InvoiceSource> = {}): InvoiceSource {
-  return {
-    number: '1001',
+type Fields = InvoiceSource['project'] & InvoiceSource['invoice'] & Pick<InvoiceSource, 'client' | 'tax' | 'items'>
+
+/** By default an order of 12 × 9.50 with 8.25 % of tax: 123.41. */
+export function makeOrder(fields: Partial<Fields> = {}): InvoiceSource {
+  const { client, tax, items, ...rest } = {
     title: 'Team shirts',
     description: 'Print on the front',
     created_date: '2026-01-31',
     deadline: '2026-02-28',
-    client: { company_name: 'Acme', email: 'ann@acme.test' },
-    tax: { code_id: null },
-    discount: null,
-    lines: [makeLine()],
-    totals: { subtotal: 11_400, discount_total: 0, tax_total: 941, total: 12_341 },
-    ...order,
+    number: '1001',
+    due_date: null,
+    tax_exempt: false,
+    discount_hundredths: 0,
+    discount_amount_type: 'percentage' as const,
+    discount_type: 'before_tax' as const,
+    client: makeClient(),
+    tax: { rate: 8.25, accounting_tax_code_id: null },
+    items: [makeLine()],
+    ...fields,
   }
+  return { project: rest, invoice: rest, client, tax, items }
+}
+
+export function makeClient(company_name = 'Acme'): InvoiceSource['client'] {
+  return { id: 1, company_name, email: 'ann@acme.test', accounting_customer_id: null }
 }

@@ -1,41 +1,32 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
+import { getDefaultTokenUrl, type Tokens } from '../../src/accounting/adapter.ts'
 import { classify } from '../../src/accounting/decisions.ts'
-import { type AccountingTokens, getDefaultTokenUrl } from '../../src/accounting/tokens.ts'
-import { AccountingError } from '../../src/accounting/transport.ts'
 import { CREDENTIALS, SPOILT } from '../../src/simulators/accounting-data.ts'
+import { fail } from './adapter-support.ts'
 import { REALM, World } from './support.ts'
 
 const TOKEN = '^POST /oauth2'
-
-async function fail(work: Promise<unknown>): Promise<AccountingError> {
-  const error = await work.then(
-    () => null,
-    (thrown: unknown) => thrown,
-  )
-  if (!(error instanceof AccountingError)) throw new Error(`Expected an AccountingError, got ${String(error)}`)
-  return error
-}
 
 async function countRefreshes(world: World): Promise<number> {
   return (await world.lines()).filter((line) => line.startsWith('POST /oauth2')).length
 }
 
 describe('access tokens', () => {
-  it('are asked for when there is none, and used for all that follows', async () => {
+  it('are requested when there is none, and reused', async () => {
     const world = new World()
     const adapter = world.connect()
     await adapter.findInvoices('1')
     await adapter.findInvoices('2')
     expect(await countRefreshes(world)).toBe(1)
     const [stored] = world.saved
-    expect(stored?.refreshToken).not.toBe(CREDENTIALS.refresh_token)
-    expect(stored?.accessGoodUntilMs).toBeGreaterThan(Date.now() + 3_500_000)
+    expect(stored?.refresh_token).not.toBe(CREDENTIALS.refresh_token)
+    expect(stored?.access_good_until).toBeGreaterThan(Date.now() + 3_500_000)
     const again = world.connect(stored ? { tokens: stored } : {})
     await again.findInvoices('3')
     expect(await countRefreshes(world)).toBe(1)
   })
 
-  it('are asked for as the protocol says', async () => {
+  it('are requested as the protocol says', async () => {
     const world = new World()
     await world.connect().findInvoices('1')
     const { calls } = await world.look()
@@ -50,7 +41,7 @@ describe('access tokens', () => {
     })
   })
 
-  it('are asked for at the address that is configured', async () => {
+  it('are requested at the configured address', async () => {
     const world = new World()
     const tokenUrl = `${world.baseUrl}/elsewhere`
     await world.spoil({ match: '^POST /elsewhere', status: 400, body: '{"error":"invalid_grant"}' })
@@ -58,7 +49,7 @@ describe('access tokens', () => {
     expect(classify(error.failure)).toBe('grant_lost')
   })
 
-  it('are asked for at the token host where the API host gives none', async () => {
+  it('are requested at the token host where the API host has no token endpoint', async () => {
     const world = new World()
     await world.steer({ action: 'move_tokens' })
     await world.connect({ settings: { ...world.settings(), tokenUrl: world.tokenUrl } }).findInvoices('1')
@@ -70,7 +61,7 @@ describe('access tokens', () => {
     ['https://sandbox-quickbooks.api.intuit.com', 'https://oauth.platform.intuit.com/oauth2/v1/tokens/bearer'],
     ['https://accounting.example/api', 'https://accounting.example/api/oauth2/v1/tokens/bearer'],
     ['https://constructor', 'https://constructor/oauth2/v1/tokens/bearer'],
-  ])('are asked for, with the API at %s, at %s', (baseUrl, tokenUrl) => {
+  ])('are requested, with the API at %s, at %s', (baseUrl, tokenUrl) => {
     expect(getDefaultTokenUrl(baseUrl)).toBe(tokenUrl)
   })
 
@@ -91,17 +82,19 @@ describe('access tokens', () => {
     )
   })
 
-  it('are renewed before they run out', async () => {
+  it('are renewed before they expire', async () => {
     const world = new World()
-    let nowMs = Date.now()
-    const adapter = world.connect({ nowMs: () => nowMs })
+    const start = Date.now()
+    const clock = vi.spyOn(Date, 'now').mockReturnValue(start)
+    const adapter = world.connect()
     await adapter.findInvoices('1')
-    nowMs += 3_539_000
+    clock.mockReturnValue(start + 3_539_000)
     await adapter.findInvoices('1')
     expect(await countRefreshes(world)).toBe(1)
-    nowMs += 2_000
+    clock.mockReturnValue(start + 3_541_000)
     await adapter.findInvoices('1')
     expect(await countRefreshes(world)).toBe(2)
+    clock.mockRestore()
   })
 
   it('are renewed once when refused, and the call repeated once', async () => {
@@ -122,7 +115,7 @@ describe('access tokens', () => {
     expect(await countRefreshes(world)).toBe(3)
   })
 
-  it('are renewed once for many calls at once', async () => {
+  it('are renewed once for concurrent calls', async () => {
     const world = new World()
     const adapter = world.connect()
     await Promise.all(['1', '2', '3', '4'].map((number) => adapter.findInvoices(number)))
@@ -150,7 +143,7 @@ describe('the refresh token', () => {
 
   it('that could not be stored is stored at the next call, and not renewed again', async () => {
     const world = new World()
-    const stored: AccountingTokens[] = []
+    const stored: Tokens[] = []
     let broken = true
     const adapter = world.connect({
       saveTokens: async (tokens) => {
@@ -163,26 +156,26 @@ describe('the refresh token', () => {
     broken = false
     await adapter.findInvoices('1')
     expect(await countRefreshes(world)).toBe(1)
-    expect(stored[0]?.refreshToken).toBe((await world.look()).state.grants[REALM])
+    expect(stored[0]?.refresh_token).toBe((await world.look()).state.grants[REALM])
   })
 
   it('rotates: the old one is refused', async () => {
     const world = new World()
     await world.connect().findInvoices('1')
     const error = await fail(world.connect().findInvoices('1'))
-    expect(error.failure).toMatchObject({ kind: 'answered', endpoint: 'token', oauthError: 'invalid_grant' })
+    expect(error.failure).toMatchObject({ kind: 'response', endpoint: 'token', oauthError: 'invalid_grant' })
     expect(classify(error.failure)).toBe('grant_lost')
   })
 
-  it('is good again once the company connects anew', async () => {
+  it('is valid again once the company connects anew', async () => {
     const world = new World()
     const adapter = world.connect()
     await adapter.findInvoices('1')
     await world.steer({ action: 'revoke_grant', realm_id: REALM })
     expect(classify((await fail(adapter.findInvoices('1'))).failure)).toBe('grant_lost')
-    const refreshToken = `refresh-${REALM}-second`
-    await world.steer({ action: 'grant', realm_id: REALM, refresh_token: refreshToken })
-    await world.connect({ tokens: { refreshToken, accessToken: null, accessGoodUntilMs: 0 } }).findInvoices('1')
+    const refresh_token = `refresh-${REALM}-second`
+    await world.steer({ action: 'grant', realm_id: REALM, refresh_token: refresh_token })
+    await world.connect({ tokens: { refresh_token, access_token: null, access_good_until: 0 } }).findInvoices('1')
   })
 
   it.each([
@@ -192,7 +185,7 @@ describe('the refresh token', () => {
     ['a throttled token endpoint', 'throttle', SPOILT.throttled, null],
     ['a throttled token endpoint with a page', 'throttle', { status: 429, body: '<html>Slow</html>' }, null],
     ['a refusal', 'grant_lost', { status: 404, body: '{"error":"invalid_client"}' }, null],
-    ['no token in the answer', 'transient', { status: 200, body: '{}' }, null],
+    ['no token in the response', 'transient', { status: 200, body: '{}' }, null],
   ])('%s: %s', async (_name, expected, fault, secret) => {
     const world = new World()
     if (Object.keys(fault).length > 0) await world.spoil({ match: TOKEN, ...fault })

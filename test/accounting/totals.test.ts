@@ -23,7 +23,7 @@ describe('amounts of the accounting system', () => {
     [{ total: 0, tax: 0 }, 'The accounting system says 0.00, the order 107.93.'],
     [{ total: 107.93, tax: 0 }, 'The accounting system says 0.00 of tax, the order 8.23.'],
     [{ total: null, tax: 8.23 }, 'The accounting system gave no total, the order has 107.93.'],
-  ])('of %j are told apart from the order’s by more than a cent', (amounts, difference) => {
+  ])('of %j are compared with the order’s within a cent', (amounts, difference) => {
     expect(describeDifference(amounts, expected)).toBe(difference)
   })
 })
@@ -33,7 +33,7 @@ describe('an order whose total differs there', () => {
     const { shop, orderId } = await openShop()
     await shop.world.steer({ action: 'set_taxes', realm_id: REALM, automated_rate: 9 })
     expect(await shop.deliver()).toBeNull()
-    expect(await shop.standing(orderId)).toEqual({
+    expect(await shop.accounting(orderId)).toEqual({
       status: 'parked',
       last_error: 'The accounting system says 124.26, the order 123.41.',
       synced_at: null,
@@ -48,12 +48,12 @@ describe('an order whose total differs there', () => {
 
     await shop.call('PATCH', `/orders/${orderId}`, { description: 'still wrong' })
     await shop.deliver()
-    expect(await shop.standing(orderId)).toMatchObject({ status: 'parked', synced_at: null })
+    expect(await shop.accounting(orderId)).toMatchObject({ status: 'parked', synced_at: null })
 
     await shop.world.steer({ action: 'set_taxes', realm_id: REALM, automated_rate: null })
     await shop.call('PATCH', `/orders/${orderId}`, { description: 'right' })
     await shop.deliver()
-    expect(await shop.standing(orderId)).toMatchObject({ status: 'synced', last_error: null })
+    expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced', last_error: null })
     expect(await shop.invoices()).toMatchObject([{ Id: made.Id, PrivateNote: 'right', TotalAmt: 123.41 }])
     expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'update'])
   })
@@ -61,11 +61,11 @@ describe('an order whose total differs there', () => {
   it('is parked after an update too, and can still be voided', async () => {
     const { shop, orderId } = await openShop()
     await shop.deliver()
-    const { synced_at } = await shop.standing(orderId)
+    const { synced_at } = await shop.accounting(orderId)
     await shop.world.steer({ action: 'set_taxes', realm_id: REALM, automated_rate: 0 })
     await shop.call('PATCH', `/orders/${orderId}`, { description: 'x' })
     await shop.deliver()
-    expect(await shop.standing(orderId)).toEqual({
+    expect(await shop.accounting(orderId)).toEqual({
       status: 'parked',
       last_error: 'The accounting system says 114.00, the order 123.41.',
       synced_at,
@@ -84,7 +84,7 @@ describe('an order whose total differs there', () => {
     await sql('UPDATE invoices SET tax_id = NULL WHERE company_id = ?', shop.company.id)
     await shop.passTime()
     await shop.deliver()
-    expect(await shop.standing(orderId)).toMatchObject({
+    expect(await shop.accounting(orderId)).toMatchObject({
       status: 'parked',
       last_error: 'The accounting system says 124.26, the order 123.41.',
     })
@@ -101,14 +101,14 @@ describe('tax', () => {
     // The system computes the tax by itself, so that the tax that is sent proves nothing.
     await shop.world.steer({ action: 'set_taxes', realm_id: REALM, automated_rate: 8.25 })
     await shop.deliver()
-    expect(await shop.standing(orderId)).toMatchObject({ status: 'synced', last_error: null })
+    expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced', last_error: null })
     const wanted = { ApplyTaxAfterDiscount: isAfter, TxnTaxDetail: { TotalTax: tax }, TotalAmt: total }
     expect(await shop.invoices()).toMatchObject([wanted])
 
     const other = discount_type === 'before_tax' ? 'after_tax' : 'before_tax'
     await shop.call('PATCH', `/orders/${orderId}`, { discount_type: other })
     await shop.deliver()
-    expect(await shop.standing(orderId)).toMatchObject({ status: 'synced' })
+    expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced' })
     expect(await shop.invoices()).toMatchObject([{ ApplyTaxAfterDiscount: !isAfter }])
   })
 
@@ -117,7 +117,7 @@ describe('tax', () => {
     const untaxed = await shop.makeOrder()
     await shop.world.steer({ action: 'set_taxes', realm_id: REALM, automated_rate: 9 })
     await shop.deliver()
-    for (const id of [orderId, untaxed]) expect(await shop.standing(id)).toMatchObject({ status: 'synced' })
+    for (const id of [orderId, untaxed]) expect(await shop.accounting(id)).toMatchObject({ status: 'synced' })
     expect((await shop.invoices()).map((invoice) => invoice.TotalAmt)).toEqual([114, 114])
   })
 
@@ -139,6 +139,9 @@ describe('tax', () => {
   it('with a tax code that the system does not know is refused', async () => {
     const { shop, orderId } = await openShop({}, { tax_code_id: '9' })
     await shop.deliver()
-    expect(await shop.standing(orderId)).toMatchObject({ status: 'dead', last_error: expect.stringContaining('2500') })
+    expect(await shop.accounting(orderId)).toMatchObject({
+      status: 'dead',
+      last_error: expect.stringContaining('2500'),
+    })
   })
 })

@@ -7,7 +7,7 @@ import {
   formatEmail,
   listDisplayNames,
   toDisplayName,
-} from '../../src/accounting/wire-text.ts'
+} from '../../src/accounting/invoice-payload.ts'
 import { checkName, checkTexts } from '../../src/simulators/accounting-fields.ts'
 
 describe('the name of a customer', () => {
@@ -25,7 +25,7 @@ describe('the name of a customer', () => {
     expect(toDisplayName(name)).toBe(expected)
   })
 
-  it('is one that the accounting system takes, and stays when it is derived again', () => {
+  it('is one that the accounting system accepts, and derives to itself', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 600 }), (name) => {
         const derived = toDisplayName(name)
@@ -38,7 +38,7 @@ describe('the name of a customer', () => {
     )
   })
 
-  it('has 20 others to fall back on, each different and short enough', () => {
+  it('has 20 fallbacks, each different and short enough', () => {
     expect(listDisplayNames('Acme').slice(0, 4)).toEqual([
       'Acme',
       'Acme (customer)',
@@ -62,7 +62,7 @@ describe('a text for the accounting system', () => {
     expect(cleanProse('a\r\nb\rc\td\u0000e\ud800')).toBe('a\nb\nc\td e\ufffd')
   })
 
-  it('is no email that it would refuse', () => {
+  it('is no email that the accounting system would refuse', () => {
     expect(formatEmail('ann@acme.test')).toBe('ann@acme.test')
     expect(formatEmail(`${'x'.repeat(95)}@a.test`)).toBeNull()
     expect(formatEmail('a\n@acme.test')).toBeNull()

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { blockNetwork } from '../../src/auth/guesses.ts'
+import { blockNetwork } from '../../src/auth/failed-lookups.ts'
 import { PERMISSIONS } from '../../src/auth/permissions.ts'
 import { hashToken } from '../../src/auth/tokens.ts'
 import type { Env } from '../../src/env.ts'
@@ -23,7 +23,7 @@ async function lastUsed(token: string): Promise<number | null> {
   return row?.at ?? null
 }
 
-/** Bindings that count the look-ups of tokens, and whose limiter of failures lets `allowed` of them pass. */
+/** Bindings that count the look-ups of tokens, and whose limiter allows so many failures. */
 function guarded(allowed = Number.POSITIVE_INFINITY) {
   const seen = { lookUps: 0, failures: [] as string[], bookmarks: [] as unknown[] }
   const DB = new Proxy(env.DB, {
@@ -53,7 +53,7 @@ function guarded(allowed = Number.POSITIVE_INFINITY) {
 }
 
 describe('a token', () => {
-  it('is looked up once and then believed for a while, without the database', async () => {
+  it('is looked up once and then cached', async () => {
     const { token } = await mintCompany()
     const { seen, bindings } = guarded()
     for (let i = 0; i < 3; i++) await send(request(token, 'GET', '/clients'), { env: bindings })
@@ -62,14 +62,14 @@ describe('a token', () => {
 
   it.each([
     ['revoked', 'UPDATE api_tokens SET revoked_at = 1 WHERE token_hash = ?', 401],
-    ['deprived', `UPDATE api_tokens SET permissions = '["orders:read"]' WHERE token_hash = ?`, 403],
+    ['without the permission', `UPDATE api_tokens SET permissions = '["orders:read"]' WHERE token_hash = ?`, 403],
     [
-      'of a company that is suspended',
+      'of a suspended company',
       'UPDATE companies SET suspended = 1 WHERE id = (SELECT company_id FROM api_tokens WHERE token_hash = ?)',
       403,
     ],
     ['deleted', 'DELETE FROM api_tokens WHERE token_hash = ?', 401],
-  ])('that is %s is refused within 30 s, in an isolate that knows it', async (_, change, status) => {
+  ])('that is %s is refused within 30 s, although it is cached', async (_, change, status) => {
     const { token } = await mintCompany()
     expect((await call(token, 'GET', '/clients')).status).toBe(200)
     await sql(change, await hashToken(token))
@@ -78,7 +78,7 @@ describe('a token', () => {
     expect((await call(token, 'POST', '/clients', { company_name: 'a' })).status).toBe(status)
   })
 
-  it('that expires is refused at that moment, though the isolate knows it', async () => {
+  it('is refused from the moment it expires, although it is cached', async () => {
     const { id } = await mintCompany()
     const token = await mintToken(id, PERMISSIONS, Date.now() + 10_000)
     expect((await call(token, 'GET', '/clients')).status).toBe(200)
@@ -88,7 +88,7 @@ describe('a token', () => {
     expect((await call(token, 'GET', '/clients')).status).toBe(401)
   })
 
-  it('that is made later works at once, though it was unknown before', async () => {
+  it('is accepted as soon as it is created, although it was unknown before', async () => {
     const { id } = await mintCompany()
     const token = randomToken()
     expect((await call(token, 'GET', '/clients')).status).toBe(401)
@@ -100,7 +100,7 @@ describe('a token', () => {
     expect((await call(token, 'GET', '/clients')).status).toBe(200)
   })
 
-  it('is stored nowhere but as its hash', async () => {
+  it('is stored as its hash only', async () => {
     const { token } = await mintCompany()
     await call(token, 'POST', '/clients', { company_name: 'a' })
     const rows = await sql('SELECT * FROM api_tokens')
@@ -108,7 +108,7 @@ describe('a token', () => {
     expect(rows).toContainEqual(expect.objectContaining({ token_hash: await hashToken(token) }))
   })
 
-  it.each(['bearer', 'BEARER'])('may follow the scheme in any case: %s', async (scheme) => {
+  it.each(['bearer', 'BEARER'])('is accepted behind the scheme in any case: %s', async (scheme) => {
     const { token } = await mintCompany()
     expect((await call(null, 'GET', '/clients', undefined, { authorization: `${scheme} ${token}` })).status).toBe(200)
   })
@@ -134,12 +134,12 @@ describe('an Authorization header', () => {
 
   it.each(forms)('with %s is refused', async (_, form) => {
     const { token } = await mintCompany()
-    const answer = await call(null, 'GET', '/clients', undefined, { authorization: form(token) })
-    expect(answer).toMatchObject({ status: 401, body: { error: { code: 'unauthenticated', details: null } } })
-    expect(answer.headers.get('www-authenticate')).toBe('Bearer')
+    const response = await call(null, 'GET', '/clients', undefined, { authorization: form(token) })
+    expect(response).toMatchObject({ status: 401, body: { error: { code: 'unauthenticated', details: null } } })
+    expect(response.headers.get('www-authenticate')).toBe('Bearer')
   })
 
-  it('counts, not a token in the address', async () => {
+  it('cannot be replaced by a token in the query', async () => {
     const { token } = await mintCompany()
     for (const name of ['token', 'access_token', 'api_key']) {
       expect((await call(null, 'GET', `/clients?${name}=${token}`)).status).toBe(401)
@@ -148,7 +148,7 @@ describe('an Authorization header', () => {
 })
 
 describe('last used', () => {
-  it('is written after the answer, at most once a minute', async () => {
+  it('is written after the response, at most once a minute', async () => {
     const { token } = await mintCompany()
     const use = () => send(request(token, 'GET', '/clients'), { env })
     expect(await lastUsed(token)).toBeNull()
@@ -163,7 +163,7 @@ describe('last used', () => {
     expect(await lastUsed(token)).toBeGreaterThanOrEqual((first ?? 0) + 60_000)
   })
 
-  it('is written once when many requests come at once', async () => {
+  it('is written once for many concurrent requests', async () => {
     const { token } = await mintCompany()
     let writes = 0
     const DB = new Proxy(env.DB, {
@@ -181,7 +181,7 @@ describe('last used', () => {
     expect(writes).toBe(1)
   })
 
-  it('does not hold the answer up, nor spoil it', async () => {
+  it('does not fail the request when it cannot be written', async () => {
     const { token } = await mintCompany()
     const DB = new Proxy(env.DB, {
       get: (target, name) =>
@@ -209,7 +209,7 @@ describe('a token that is no longer valid', () => {
     ],
   ]
 
-  it.each(invalidate)('because it is %s is refused from memory, for 25 s after each look-up', async (_, mint) => {
+  it.each(invalidate)('because it is %s is refused from the cache for 25 s after each look-up', async (_, mint) => {
     const token = await mint((await mintCompany()).id)
     const { seen, bindings } = guarded()
     const use = () => send(request(token, 'GET', '/clients'), { env: bindings })
@@ -220,7 +220,7 @@ describe('a token that is no longer valid', () => {
     expect(seen.lookUps).toBe(2)
   })
 
-  it('because it has expired since is refused from memory', async () => {
+  it('because it expired meanwhile is refused from the cache', async () => {
     const { id } = await mintCompany()
     const token = await mintToken(id, PERMISSIONS, Date.now() + 5_000)
     const { seen, bindings } = guarded()
@@ -231,7 +231,7 @@ describe('a token that is no longer valid', () => {
     expect(seen.lookUps).toBe(1)
   })
 
-  it('is looked up no more often than an unknown one from a blocked network', async () => {
+  it('is looked up from a blocked network no more often than an unknown one', async () => {
     const { id } = await mintCompany()
     const tokens = await Promise.all(Array.from({ length: 5 }, () => mintToken(id, PERMISSIONS, Date.now() - 1)))
     const { seen, bindings } = guarded(0)
@@ -244,11 +244,11 @@ describe('a token that is no longer valid', () => {
   })
 })
 
-describe('guessing', () => {
+describe('a network that sends unknown tokens', () => {
   const from = (address: string, token: string) =>
     request(token, 'GET', '/clients', undefined, { 'cf-connecting-ip': address })
 
-  /** Has a network blocked; the time then stands still. */
+  /** Blocks a network and stops the clock. */
   async function block(address: string) {
     vi.useFakeTimers({ toFake: ['Date'] })
     const { seen, bindings } = guarded(0)
@@ -258,14 +258,14 @@ describe('guessing', () => {
     return { seen, bindings, use }
   }
 
-  it('is slowed: after too many unknown tokens of an address only one a second is looked up', async () => {
+  it('has one token a second looked up after too many failures', async () => {
     vi.useFakeTimers({ toFake: ['Date'] })
     const { seen, bindings } = guarded(3)
     for (let i = 0; i < 3; i++) expect((await send(from('1.1.1.1', randomToken()), { env: bindings })).status).toBe(401)
     for (let i = 0; i < 5; i++) {
-      const answer = await send(from('1.1.1.1', randomToken()), { env: bindings })
-      expect(answer).toMatchObject({ status: 429, body: { error: { code: 'rate_limited' } } })
-      expect(answer.headers.get('retry-after')).toBe('1')
+      const response = await send(from('1.1.1.1', randomToken()), { env: bindings })
+      expect(response).toMatchObject({ status: 429, body: { error: { code: 'rate_limited' } } })
+      expect(response.headers.get('retry-after')).toBe('1')
     }
     expect(seen).toMatchObject({ lookUps: 4, failures: Array.from({ length: 4 }, () => '1.1.1.1') })
     moveTime(1_000)
@@ -276,7 +276,7 @@ describe('guessing', () => {
     expect((await send(from('1.1.1.1', randomToken()), { env: guarded().bindings })).status).toBe(401)
   })
 
-  it('is counted for a whole /64 of IPv6, however its addresses are written', async () => {
+  it('is a whole /64 of IPv6 in any notation', async () => {
     const { seen, use } = await block('2001:db8:5:5::1')
     for (const address of ['2001:DB8:5:5:ffff::', '2001:db8:0005:0005:1:2:3:4', '2001:db8:5:5::9.9.9.9']) {
       expect((await use(randomToken(), address)).status, address).toBe(429)
@@ -286,7 +286,7 @@ describe('guessing', () => {
     expect(seen).toMatchObject({ lookUps: 1, failures: ['2001:db8:5:5::/64', '2001:db8:5:6::/64'] })
   })
 
-  it('does not harm a token that the isolate knows, even when it must be looked up again', async () => {
+  it('may use a token that the isolate knows, even when it must be looked up again', async () => {
     const { token } = await mintCompany()
     expect((await send(from('3.3.3.3', token), { env })).status).toBe(200)
     const { use } = await block('3.3.3.3')
@@ -295,13 +295,13 @@ describe('guessing', () => {
     expect((await use(token)).status).toBe(200)
   })
 
-  it('lets a valid token of the same address through when its Retry-After has passed, and always from then on', async () => {
+  it('may use a valid token once its Retry-After has passed, and always from then on', async () => {
     const { token } = await mintCompany()
     const { seen, use } = await block('4.4.4.4')
     const refused = await use(token)
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1'])
     moveTime(1_000)
-    // A guess that comes first takes another place than a token that comes back.
+    // A new token uses another turn than a retried one.
     expect((await use(randomToken())).status).toBe(429)
     expect((await use(token)).status).toBe(200)
     expect(seen.lookUps).toBe(2)
@@ -309,14 +309,14 @@ describe('guessing', () => {
     expect(seen.lookUps).toBe(2)
   })
 
-  it('stays blocked when more networks than ever guess at once', async () => {
+  it('stays blocked when many other networks are blocked', async () => {
     const { seen, use } = await block('5.5.5.5')
     for (let i = 0; i < 1_500; i++) blockNetwork(`10.0.${i >> 8}.${i & 255}`, Date.now())
     expect((await use(randomToken())).status).toBe(429)
     expect(seen.lookUps).toBe(0)
   })
 
-  it('is not seen in requests without a token, or with one of another form', async () => {
+  it('is not limited by requests without a token or with a malformed one', async () => {
     const { seen, bindings } = guarded(0)
     for (const token of [null, 'x', `${randomToken()}0`]) {
       expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(401)
@@ -326,7 +326,7 @@ describe('guessing', () => {
 })
 
 describe('a bookmark', () => {
-  it('is given with every answer, and followed when it comes back', async () => {
+  it('is sent with every response and used when it is sent back', async () => {
     const { token } = await mintCompany()
     const { seen, bindings } = guarded()
     const written = await send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: bindings })

@@ -5,8 +5,8 @@ import { CredentialsError, decryptCredentials, encryptCredentials, usesFirstKey 
 const key = () => btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))
 const KEY = key()
 
-describe('credentials', () => {
-  it('come back as they were, whatever they hold', async () => {
+describe('encrypted credentials', () => {
+  it('are decrypted to any values that were encrypted', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.dictionary(fc.string(), fc.oneof(fc.string({ unit: 'grapheme' }), fc.integer())),
@@ -18,14 +18,14 @@ describe('credentials', () => {
     )
   })
 
-  it('come back when they are long', async () => {
+  it('are decrypted when they are long', async () => {
     const secret = { token: 'x'.repeat(20_000) }
     expect(await decryptCredentials(KEY, 1, 'storage', await encryptCredentials(KEY, 1, 'storage', secret))).toEqual(
       secret,
     )
   })
 
-  it('are never stored twice alike, nor readable', async () => {
+  it('differ each time and are not readable', async () => {
     const secret = { api_key: 'very-secret-value' }
     const stored = await encryptCredentials(KEY, 7, 'supplier_b', secret)
     expect(stored).not.toBe(await encryptCredentials(KEY, 7, 'supplier_b', secret))
@@ -37,30 +37,30 @@ describe('credentials', () => {
     ['another company', KEY, 8, 'supplier_b'],
     ['another kind', KEY, 7, 'storage'],
     ['another key', key(), 7, 'supplier_b'],
-  ] as const)('do not open for %s', async (_, keys, companyId, kind) => {
+  ] as const)('cannot be decrypted for %s', async (_, keys, companyId, kind) => {
     const stored = await encryptCredentials(KEY, 7, 'supplier_b', { api_key: 'k' })
     await expect(decryptCredentials(keys, companyId, kind, stored)).rejects.toThrow(CredentialsError)
   })
 
-  it('do not open when a byte was changed', async () => {
+  it('cannot be decrypted after a byte was changed', async () => {
     const stored = await encryptCredentials(KEY, 7, 'supplier_b', { api_key: 'k' })
     const changed = stored.slice(0, -6) + (stored.at(-6) === 'A' ? 'B' : 'A') + stored.slice(-5)
     await expect(decryptCredentials(KEY, 7, 'supplier_b', changed)).rejects.toThrow('cannot be decrypted')
   })
 
   it.each(['', 'v1', 'v2.aaaaaaaa.AAAA', 'plain text', 'v1.zz.%%'])(
-    'of no known form are refused: %j',
+    'of an unknown format are refused: %j',
     async (stored) => {
       await expect(decryptCredentials(KEY, 7, 'supplier_b', stored)).rejects.toThrow(CredentialsError)
     },
   )
 
-  it.each(['', 'short', btoa('x'.repeat(31)), '%'.repeat(44)])('need a key of 32 bytes, not %j', async (keys) => {
+  it.each(['', 'short', btoa('x'.repeat(31)), '%'.repeat(44)])('require a key of 32 bytes, not %j', async (keys) => {
     const attempt = encryptCredentials(keys, 1, 'storage', {})
     await expect(attempt).rejects.toThrow('CREDENTIALS_KEY must be 32 bytes in base64.')
   })
 
-  it('survive the change to a new key', async () => {
+  it('survive a key rotation', async () => {
     const stored = await encryptCredentials(KEY, 7, 'storage', { a: 1 })
     const both = `${key()}, ${KEY}`
     expect(await decryptCredentials(both, 7, 'storage', stored)).toEqual({ a: 1 })

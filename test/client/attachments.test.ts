@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   chooseOrder,
+  type Plan,
   planAttachments,
   toBaseName,
   toContentType,
@@ -11,19 +12,19 @@ import type { Attachment, Message, OrderFile } from '../../src/client/index.ts'
 
 const FOLDER = 'orders/1/12/email/t'
 
-describe('the order of a thread', () => {
+describe('chooseOrder', () => {
   it.each([
-    ['the selected one', '7', [{ id: 1 }, { id: 2 }], { orderId: '7' }],
-    ['the selected one, with nothing beside it', '7', [], { orderId: '7' }],
-    ['the only one', null, [{ id: 12 }], { orderId: '12' }],
-    ['the only one, its id a string', null, [{ id: '12' }], { orderId: '12' }],
-    ['the only one, as a blank selection is none', ' ', [{ id: 12 }], { orderId: '12' }],
-    ['none of several', null, [{ id: 1 }, { id: 2 }], { reason: 'several_orders' }],
-    ['none of none', null, [], { reason: 'no_orders' }],
-    ['none of null', null, null, { reason: 'no_orders' }],
-    ['none of something else', null, { id: 1 }, { reason: 'no_orders' }],
-    ['none of an element without an id', null, [{ title: 'x' }], { reason: 'no_orders' }],
-  ])('is %s', (_name, selected_order_id, orders_data, expected) => {
+    ['the selected order', '7', [{ id: 1 }, { id: 2 }], { orderId: '7' }],
+    ['the selected order where no others are linked', '7', [], { orderId: '7' }],
+    ['the only order', null, [{ id: 12 }], { orderId: '12' }],
+    ['the only order where its id is a string', null, [{ id: '12' }], { orderId: '12' }],
+    ['the only order where the selection is blank', ' ', [{ id: 12 }], { orderId: '12' }],
+    ['no order of several', null, [{ id: 1 }, { id: 2 }], { reason: 'several_orders' }],
+    ['no order of an empty list', null, [], { reason: 'no_orders' }],
+    ['no order of null', null, null, { reason: 'no_orders' }],
+    ['no order of a value that is not a list', null, { id: 1 }, { reason: 'no_orders' }],
+    ['no order of an element without an id', null, [{ title: 'x' }], { reason: 'no_orders' }],
+  ])('returns %s', (_name, selected_order_id, orders_data, expected) => {
     expect(chooseOrder({ selected_order_id, orders_data })).toEqual(expected)
   })
 })
@@ -61,21 +62,21 @@ describe('names', () => {
     expect(toContentType(mimeType)).toBe(expected)
   })
 
-  it('a name too long for a key is cut at a character boundary and keeps its extension', () => {
+  it('truncates a name too long for a key at a character boundary before its extension', () => {
     const [plan] = planAttachments([message('m', { filename: `${'ж'.repeat(300)}.png` })], [], [])
-    const name = plan?.action === 'upload' ? plan.fileName : ''
+    const name = plan && 'fileName' in plan ? plan.fileName : ''
     expect(name).toMatch(/^ж{100,}~[0-9a-f]{8}\.png$/)
     expect(new TextEncoder().encode(name).length).toBeLessThanOrEqual(255)
   })
 })
 
-describe('the plan of an attachment', () => {
+describe('planAttachments', () => {
   const stored = { filename: 'a.pdf', storage_key: `${FOLDER}/a.pdf` }
 
   it.each<[string, Attachment, Attachment, string[], string]>([
-    ['its own key is listed', stored, { filename: 'b.pdf' }, ['a.pdf'], 'keep'],
+    ['its own key is listed', stored, { filename: 'b.pdf' }, ['a.pdf'], 'already_stored'],
     ['its own key is not listed', stored, { filename: 'b.pdf' }, ['b.pdf'], 'upload'],
-    ['the stored match has a listed key', { filename: 'a.pdf' }, stored, ['a.pdf'], 'keep'],
+    ['the stored match has a listed key', { filename: 'a.pdf' }, stored, ['a.pdf'], 'already_stored'],
     ['the stored match has a key that is not listed', { filename: 'a.pdf' }, stored, [], 'upload'],
     ['the file is listed but no key is stored', { filename: 'a.pdf' }, { filename: 'a.pdf' }, ['a.pdf'], 'upload'],
     ['another name', { filename: 'b.pdf' }, stored, ['a.pdf'], 'upload'],
@@ -84,7 +85,7 @@ describe('the plan of an attachment', () => {
       { filename: 'b', mail_attachment_id: '1' },
       { ...stored, mail_attachment_id: '1' },
       ['a.pdf'],
-      'keep',
+      'already_stored',
     ],
     [
       'one name, another id',
@@ -93,19 +94,28 @@ describe('the plan of an attachment', () => {
       ['a.pdf'],
       'upload',
     ],
-    ['one name, only one has an id', { filename: 'a.pdf', mail_attachment_id: '1' }, stored, ['a.pdf'], 'keep'],
+    [
+      'one name, only one has an id',
+      { filename: 'a.pdf', mail_attachment_id: '1' },
+      stored,
+      ['a.pdf'],
+      'already_stored',
+    ],
     ['no name', { mime_type: 'image/png' }, stored, ['a.pdf'], 'nameless'],
     ['too large', { filename: 'b', size_bytes: 157_286_401 }, stored, ['a.pdf'], 'too_large'],
     ['of the maximum size', { filename: 'b', size_bytes: 157_286_400 }, stored, ['a.pdf'], 'upload'],
-  ])('is right for: %s', (_name, attachment, storedAttachment, listed, action) => {
+  ])('plans an attachment for the case: %s', (_name, attachment, storedAttachment, listed, action) => {
     const [plan] = planAttachments([message('m', attachment)], [message('m', storedAttachment)], filesOf(listed))
-    expect(plan?.action).toBe(action)
+    expect(actionOf(plan)).toBe(action)
   })
 
   it('never assigns the name of a later attachment to an earlier one', () => {
     const messages = [message('m1', { filename: 'a.pdf' }), message('m2', stored)]
     const plans = planAttachments(messages, [], filesOf(['a.pdf']))
-    expect(plans).toMatchObject([{ fileName: expect.stringMatching(/^a~[0-9a-f]{8}\.pdf$/) }, { action: 'keep' }])
+    expect(plans).toMatchObject([
+      { fileName: expect.stringMatching(/^a~[0-9a-f]{8}\.pdf$/) },
+      { outcome: { status: 'already_stored' } },
+    ])
   })
 
   it('does not match an id with the same id of another message', () => {
@@ -115,17 +125,17 @@ describe('the plan of an attachment', () => {
       [message('old', { ...part, storage_key: `${FOLDER}/a.pdf` })],
       filesOf(['a.pdf']),
     )
-    expect(plans[0]).toMatchObject({ action: 'upload', fileName: expect.stringMatching(/^a~[0-9a-f]{8}\.pdf$/) })
+    expect(plans[0]).toMatchObject({ fileName: expect.stringMatching(/^a~[0-9a-f]{8}\.pdf$/) })
   })
 
   it('matches an id across messages without ids', () => {
     const part = { filename: 'a.pdf', mail_attachment_id: 'x' }
     const storedMessages = [message(undefined, { ...part, storage_key: `${FOLDER}/a.pdf` })]
     const plans = planAttachments([message(undefined), message(undefined, part)], storedMessages, filesOf(['a.pdf']))
-    expect(plans[0]?.action).toBe('keep')
+    expect(actionOf(plans[0])).toBe('already_stored')
   })
 
-  it('keeps the key when the mailbox changes its ids', () => {
+  it('preserves the key when the mailbox changes its ids', () => {
     const of = (id: string): Message[] => [
       message('m1', { filename: 'logo.png', mail_attachment_id: `${id}1` }),
       message('m2', { filename: 'logo.png', mail_attachment_id: `${id}2` }),
@@ -151,7 +161,7 @@ describe('the plan of an attachment', () => {
     const odd = { id: 'm', attachments: [null, 'x', { filename: 'a' }] } as unknown as Message
     const none = { id: 'n', attachments: 'many' } as unknown as Message
     expect(planAttachments([odd, none], [none, odd], [])).toHaveLength(1)
-    expect(withStorageKeys([odd, none], [odd], new Map())).toEqual([odd, none])
+    expect(withStorageKeys([odd, none], planAttachments([odd, none], [odd], []), [])).toEqual([odd, none])
   })
 })
 
@@ -248,18 +258,21 @@ function filesOf(names: string[]): OrderFile[] {
   }))
 }
 
-/** Follows the plan as a run would, without any network. */
+/** Executes the plan as a run would, without a network. */
 function carryOut(messages: Message[], storedMessages: Message[], files: OrderFile[]) {
   const plans = planAttachments(messages, storedMessages, files)
-  const uploaded = plans.flatMap((plan) => (plan.action === 'upload' ? plan.fileName : []))
-  const keys = new Map(
-    plans.flatMap((plan): [string, string][] => {
-      if (plan.action === 'keep') return [[plan.place.nameKey, plan.storageKey]]
-      return plan.action === 'upload' ? [[plan.place.nameKey, `${FOLDER}/${plan.fileName}`]] : []
-    }),
-  )
+  const uploaded = plans.flatMap((plan) => ('fileName' in plan ? plan.fileName : []))
+  const keys = plans.map((plan) => {
+    if ('fileName' in plan) return `${FOLDER}/${plan.fileName}`
+    return 'storageKey' in plan.outcome ? plan.outcome.storageKey : null
+  })
   const names = new Set([...files.map((file) => file.objectName), ...uploaded])
-  return { uploaded, files: filesOf([...names]), messages: withStorageKeys(messages, storedMessages, keys) }
+  return { uploaded, files: filesOf([...names]), messages: withStorageKeys(messages, plans, keys) }
+}
+
+/** `upload`, or the status of the outcome without an upload. */
+function actionOf(plan: Plan | undefined): string | undefined {
+  return plan && 'fileName' in plan ? 'upload' : plan?.outcome.status
 }
 
 function keysOf(messages: Message[]) {

@@ -17,7 +17,7 @@ export interface CrmSnapshot {
   }
 }
 
-/** One test's own API: seeded, steered and looked into over HTTP. Waits are noted instead of waited. */
+/** A fake API for one test: seeded, given faults and inspected over HTTP. Delays are recorded instead of waited for. */
 export async function openCrm(seed: Record<string, unknown> = {}) {
   const base = `${inject('crmApiUrl')}/t/${crypto.randomUUID()}`
   const waits: number[] = []

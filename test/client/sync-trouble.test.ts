@@ -43,7 +43,7 @@ describe('the failure of one attachment', () => {
     ])
   })
 
-  it('keeps the key of an earlier order', async () => {
+  it('preserves the key of an earlier order', async () => {
     const crm = await openCrm(seed)
     await syncAttachments(crm.client(), optionsFor())
     await crm.seed({ contexts: context({ selected_order_id: '13' }) })
@@ -139,7 +139,7 @@ describe('an interrupted run', () => {
   })
 })
 
-/** A blob that says it is this large. */
+/** An empty blob that reports this size. */
 function sized(size: number): Blob {
   return Object.defineProperty(new Blob([]), 'size', { value: size })
 }

@@ -21,18 +21,18 @@ const DEFAULTS = {
 }
 
 async function create(body: Record<string, unknown>, by = company) {
-  const answer = await by.call('POST', '/clients', body)
-  expect(answer.status, JSON.stringify(answer.body)).toBe(200)
-  return answer.body.client
+  const response = await by.call('POST', '/clients', body)
+  expect(response.status, JSON.stringify(response.body)).toBe(200)
+  return response.body.client
 }
 
-function issuesOf(answer: Answer): string[] {
-  expect(answer).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
-  return answer.body.error.details.issues.map((issue: { path: string }) => issue.path)
+function issuesOf(response: Answer): string[] {
+  expect(response).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+  return response.body.error.details.issues.map((issue: { path: string }) => issue.path)
 }
 
-describe('creating a client', () => {
-  it('needs a company name only', async () => {
+describe('POST /clients', () => {
+  it('requires only a company name', async () => {
     const client = await create({ company_name: 'Harbor' })
     expect(client).toEqual({
       ...DEFAULTS,
@@ -44,7 +44,7 @@ describe('creating a client', () => {
     expect(Math.abs(Date.now() - Date.parse(client.created_at))).toBeLessThan(60_000)
   })
 
-  it('takes every field, trims text and keeps the website as sent', async () => {
+  it('accepts every field, trims text and stores the website as sent', async () => {
     const fields = {
       company_name: ' \tÄrzte & Söhne\u3000',
       first_name: ' Jo ',
@@ -91,23 +91,23 @@ describe('creating a client', () => {
     ['id', 5],
     ['created_at', '2026-01-01T00:00:00.000Z'],
     ['constructor', 1],
-  ])('refuses %s: %j', async (field, value) => {
-    const answer = await company.call('POST', '/clients', { company_name: 'a', [field]: value })
-    expect(issuesOf(answer)).toEqual([field])
+  ])('rejects %s: %j', async (field, value) => {
+    const response = await company.call('POST', '/clients', { company_name: 'a', [field]: value })
+    expect(issuesOf(response)).toEqual([field])
   })
 
-  it('refuses a field that only looks like part of every object', async () => {
-    const answer = await company.call('POST', '/clients', '{"company_name":"a","__proto__":{"deleted":true}}')
-    expect(issuesOf(answer)).toEqual(['__proto__'])
+  it('rejects __proto__ as an unknown field', async () => {
+    const response = await company.call('POST', '/clients', '{"company_name":"a","__proto__":{"deleted":true}}')
+    expect(issuesOf(response)).toEqual(['__proto__'])
   })
 
-  it('takes 255 characters of any kind, and 1,000 of a reason', async () => {
+  it('accepts 255 characters of any script, and 1,000 of a reason', async () => {
     const name = '🧵'.repeat(255)
     expect((await create({ company_name: name, tax_exempt_reason: 'é'.repeat(1000) })).company_name).toBe(name)
     expect(issuesOf(await company.call('POST', '/clients', { company_name: `${name}🧵` }))).toEqual(['company_name'])
   })
 
-  it('gives ids that no other company is given, however many come at once', async () => {
+  it('assigns ids that are unique across companies under concurrent requests', async () => {
     const other = await mintCompany()
     const made = await Promise.all(
       Array.from({ length: 30 }, (_, i) => create({ company_name: `c${i}` }, i % 2 ? other : company)),
@@ -116,8 +116,8 @@ describe('creating a client', () => {
   })
 })
 
-describe('looking a client up', () => {
-  it('works by id, by email in the path, and by email in the query, which wins', async () => {
+describe('the lookup of a client', () => {
+  it('finds it by id, by email in the path, and by email in the query, which takes precedence', async () => {
     const client = await create({ company_name: 'a', email: 'Look+Up@x.example' })
     const other = await create({ company_name: 'b', email: 'other@x.example' })
     for (const path of [
@@ -154,20 +154,20 @@ describe('looking a client up', () => {
     'nobody@x.example',
     '%E0%A4%A',
     'a%2Fb',
-  ])('answers 404 for %s', async (segment) => {
+  ])('returns 404 for %s', async (segment) => {
     for (const [method, body] of [['GET'], ['PATCH', { phone: '1' }]] as const) {
       expect((await company.call(method, `/clients/${segment}`, body)).status).toBe(404)
     }
   })
 
-  it('answers 400 for a query email that is none, 404 for one that nobody has', async () => {
+  it('returns 400 for an invalid email in the query, and 404 for an unknown one', async () => {
     expect(issuesOf(await company.call('PATCH', '/clients/1?email=nobody', { phone: '1' }))).toEqual(['email'])
     expect(issuesOf(await company.call('GET', '/clients/1?email=nobody'))).toEqual(['email'])
     expect(issuesOf(await company.call('GET', '/clients/1?email='))).toEqual(['email'])
     expect((await company.call('GET', '/clients/1?email=nobody@x.example')).status).toBe(404)
   })
 
-  it('matches an email exactly: no part, no pattern', async () => {
+  it('matches whole emails only, and no patterns', async () => {
     await create({ company_name: 'a', email: 'exact_one@x.example' })
     for (const email of [
       'exact@x.example',
@@ -180,7 +180,7 @@ describe('looking a client up', () => {
     }
   })
 
-  it('takes one that is not deleted first, then the lowest id, for reading and for updating', async () => {
+  it('prefers a client that is not deleted, then the lowest id, in reads and updates', async () => {
     const email = 'twins@x.example'
     const [first, second, third] = [
       await create({ company_name: 'first', email, deleted: true }),
@@ -199,7 +199,7 @@ describe('looking a client up', () => {
   })
 })
 
-describe('updating a client', () => {
+describe('PATCH /clients/{id}', () => {
   it.each([
     { company_name: 'b' },
     { first_name: 'b' },
@@ -211,7 +211,7 @@ describe('updating a client', () => {
     { accounting_sync_enabled: true },
     { tax_exempt: false, tax_exempt_reason: null },
     { deleted: true },
-  ])('changes what is sent and nothing else: %j', async (change) => {
+  ])('changes only the fields that are sent: %j', async (change) => {
     const before = await create({
       company_name: 'a',
       first_name: 'f',
@@ -229,17 +229,17 @@ describe('updating a client', () => {
     expect((await company.call('GET', `/clients/${before.id}`)).body).toEqual(body)
   })
 
-  it('answers 400 to an empty body, and to a bad field writes none of it', async () => {
+  it('returns 400 for an empty body, and writes nothing when a field is invalid', async () => {
     const { id } = await create({ company_name: 'a' })
     expect(issuesOf(await company.call('PATCH', `/clients/${id}`, {}))).toEqual([''])
     for (const bad of [{ company_id: 2 }, { company_name: null }, { company_name: ' ' }, { email: 'x' }, { nope: 1 }]) {
-      const answer = await company.call('PATCH', `/clients/${id}`, { first_name: 'changed', ...bad })
-      expect(issuesOf(answer)).toEqual(Object.keys(bad))
+      const response = await company.call('PATCH', `/clients/${id}`, { first_name: 'changed', ...bad })
+      expect(issuesOf(response)).toEqual(Object.keys(bad))
     }
     expect((await company.call('GET', `/clients/${id}`)).body.client.first_name).toBeNull()
   })
 
-  it('loses nothing when many come at once', async () => {
+  it('applies all concurrent updates of different fields', async () => {
     const { id } = await create({ company_name: 'a' })
     const changes = {
       company_name: 'b',
@@ -262,7 +262,7 @@ describe('updating a client', () => {
     }
   })
 
-  it('hides a deleted client from the list, keeps it readable, and brings it back', async () => {
+  it('hides a deleted client from the list but not by id, and restores it', async () => {
     const one = await mintCompany()
     const { id } = await create({ company_name: 'Revenant' }, one)
     const total = async (query = '') => (await one.call('GET', `/clients${query}`)).body.pagination.total
@@ -278,7 +278,7 @@ describe('updating a client', () => {
 })
 
 describe('the audit log', () => {
-  it('has a row for each write, with its request and token, and none for a refused one', async () => {
+  it('has a row for each write, and none for a rejected one', async () => {
     const one = await mintCompany()
     const { id } = await create({ company_name: 'a' }, one)
     const patched = await one.call('PATCH', `/clients/${id}`, { phone: '1' }, { 'x-request-id': 'the-patch' })

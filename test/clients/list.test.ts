@@ -4,9 +4,9 @@ import { migrate, mintCompany, type TestCompany } from '../support/app.ts'
 beforeAll(migrate)
 
 async function create(company: TestCompany, body: Record<string, unknown>): Promise<number> {
-  const answer = await company.call('POST', '/clients', body)
-  expect(answer.status, JSON.stringify(answer.body)).toBe(200)
-  return answer.body.client.id
+  const response = await company.call('POST', '/clients', body)
+  expect(response.status, JSON.stringify(response.body)).toBe(200)
+  return response.body.client.id
 }
 
 async function find(company: TestCompany, q: string): Promise<number[]> {
@@ -16,8 +16,8 @@ async function find(company: TestCompany, q: string): Promise<number[]> {
   return ids
 }
 
-describe('the list', () => {
-  it('is newest first, in pages of 25 unless told, with the exact total', async () => {
+describe('the list of clients', () => {
+  it('is newest first, 25 a page by default, with the exact total', async () => {
     const one = await mintCompany()
     for (let i = 0; i < 30; i++) await create(one, { company_name: `c${i}` })
     const list = async (query: string) => (await one.call('GET', `/clients${query}`)).body
@@ -36,7 +36,7 @@ describe('the list', () => {
   })
 })
 
-describe('a search', () => {
+describe('a search of clients', () => {
   /** What is stored, searches that must find it, and searches that must not. */
   const cases: [string, Record<string, string>, string[], string[]][] = [
     [
@@ -137,7 +137,7 @@ describe('a search', () => {
     ],
   ]
 
-  it.each(cases)('in %s', async (_, fields, hits, misses) => {
+  it.each(cases)('finds substrings and nothing else: %s', async (_, fields, hits, misses) => {
     const company = await mintCompany()
     await create(company, { company_name: 'ŒŒŒ' })
     const id = await create(company, fields)
@@ -145,7 +145,7 @@ describe('a search', () => {
     for (const q of misses) expect(await find(company, q), `must not find: ${q}`).toEqual([])
   })
 
-  it('takes 1 to 200 characters, however many bytes, and no more', async () => {
+  it('accepts 1 to 200 characters, whatever their bytes', async () => {
     const company = await mintCompany()
     for (const character of ['x', 'é', '漢', '🧵']) {
       const id = await create(company, { company_name: `${character.repeat(220)}!` })
@@ -159,7 +159,7 @@ describe('a search', () => {
     }
   })
 
-  it('follows updates of each field, deletion and restoration', async () => {
+  it('reflects updates of each field, deletion and restoration', async () => {
     const company = await mintCompany()
     const id = await create(company, {
       company_name: 'before',
@@ -193,14 +193,14 @@ describe('a search', () => {
     ])
   })
 
-  it('never finds what is another company’s, not even in the total', async () => {
+  it('neither finds nor counts clients of another company', async () => {
     const [one, other] = [await mintCompany(), await mintCompany()]
     const mine = await create(one, { company_name: 'shared words', phone: '5550100' })
     for (let i = 0; i < 3; i++) await create(other, { company_name: 'shared words', phone: '5550100' })
     for (const q of ['shared', 'sh', 'shared words', '5550100', '55']) expect(await find(one, q)).toEqual([mine])
   })
 
-  it('counts what it finds exactly, be it more than one page gathers', async () => {
+  it('has the exact total and every page of up to 150 hits', async () => {
     const company = await mintCompany()
     const add = (number: number) => company.call('POST', '/clients', { company_name: `Gather ${number}` })
     for (const found of [99, 100, 101, 124, 125, 126, 150]) {

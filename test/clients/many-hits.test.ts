@@ -6,20 +6,20 @@ import { measureHops } from '../support/hops.ts'
 
 /*
  * Lists of thousands: a later page is found by counts of blocks of ids, and the counts of a search with many hits are
- * cached. The ids of this company leave gaps, so that they lie in many blocks.
+ * cached. The ids of this company have gaps, so that they spread over many blocks.
  */
 const CLIENTS = 9_000
 const GAP = 7
 
-/** Texts that nearly all, half, few and none of the clients hold. */
+/** Texts that nearly all, half, few and none of the clients contain. */
 const SEARCHES = ['a', 'on', '.example', 'cansoN', 'odd', 'z', 'zz', 'zebra', '7', '55', '555', '(555)', 'qqq', 'ß']
 
 let company: TestCompany
 let neighbour: TestCompany
-/** What each client that is not deleted holds, by id. */
+/** The texts of each client that is not deleted, by id. */
 const texts = new Map<number, string[]>()
 
-/** Another token before the limit of the last one is reached. */
+/** Tokens are replaced before they reach their rate limit. */
 let tokens: string[] = []
 let calls = 0
 
@@ -29,10 +29,10 @@ async function tokenOf({ id }: TestCompany): Promise<string> {
   return tokens[id]
 }
 
-async function ask(method: string, path: string, body?: unknown) {
-  const answer = await call(await tokenOf(company), method, path, body)
-  expect(answer.status, path).toBe(200)
-  return answer.body
+async function callApi(method: string, path: string, body?: unknown) {
+  const response = await call(await tokenOf(company), method, path, body)
+  expect(response.status, path).toBe(200)
+  return response.body
 }
 
 interface Fields {
@@ -87,7 +87,7 @@ function idsOf(q: string): number[] {
 
 async function expectPage(q: string, perPage: number, page: number): Promise<void> {
   const path = `/clients?q=${encodeURIComponent(q)}&per_page=${perPage}&page=${page}`
-  const body = await ask('GET', path)
+  const body = await callApi('GET', path)
   const expected = idsOf(q)
   expect(body.pagination.total, path).toBe(expected.length)
   const ids = body.data.map(({ id }: { id: number }) => id)
@@ -127,15 +127,15 @@ async function rowsReadBy(from: TestCompany, path: string): Promise<number> {
 }
 
 describe('a list of thousands', () => {
-  it('has every page and the exact total of all clients and of each search', async () => {
+  it('has every page and the exact total, unfiltered and for each search', async () => {
     for (const q of ['', ...SEARCHES]) await expectPages(q)
   }, 60_000)
 
-  it('has every client once on its pages, in order', async () => {
+  it('has every client exactly once on its pages, in order', async () => {
     for (const q of ['', 'odd', 'on']) {
       const ids: number[] = []
       for (let page = 1; ids.length < idsOf(q).length; page++) {
-        const body = await ask('GET', `/clients?q=${q}&per_page=100&page=${page}`)
+        const body = await callApi('GET', `/clients?q=${q}&per_page=100&page=${page}`)
         expect(body.data.length).toBeGreaterThan(0)
         ids.push(...body.data.map(({ id }: { id: number }) => id))
       }
@@ -143,30 +143,30 @@ describe('a list of thousands', () => {
     }
   }, 60_000)
 
-  it('stays exact when clients change after the counts were cached', async () => {
+  it('stays exact when clients change after counts were cached', async () => {
     for (const q of SEARCHES) await expectPage(q, 100, 1)
     const cached = await sql('SELECT search FROM client_search_counts WHERE company_id = ? ORDER BY search', company.id)
     expect(cached.map(({ search }) => search)).toEqual(['(555)', '.EXAMPLE', '55', '555', 'A', 'CANSON', 'ODD', 'ON'])
     const ids = [...texts.keys()]
     for (const [step, at] of [3, 8_999, 4_000, 0, 6_001].entries()) {
       const id = ids[at] ?? 0
-      await ask('PATCH', `/clients/${id}`, { company_name: 'Zebra', email: null, phone: null })
+      await callApi('PATCH', `/clients/${id}`, { company_name: 'Zebra', email: null, phone: null })
       texts.set(id, ['zebra'])
       const gone = ids[at === 0 ? 17 : at - 2] ?? 0
-      await ask('PATCH', `/clients/${gone}`, { deleted: true })
+      await callApi('PATCH', `/clients/${gone}`, { deleted: true })
       const before = texts.get(gone) ?? []
       texts.delete(gone)
       const fields = fieldsOf(20_000 + step)
-      const body = await ask('POST', '/clients', fields)
+      const body = await callApi('POST', '/clients', fields)
       texts.set(body.client.id, textsOf(fields))
       for (const q of ['', ...SEARCHES]) await expectPages(q)
-      await ask('PATCH', `/clients/${gone}`, { deleted: false })
+      await callApi('PATCH', `/clients/${gone}`, { deleted: false })
       texts.set(gone, before)
       for (const q of ['', 'a', 'canson']) await expectPage(q, 25, 200)
     }
   }, 120_000)
 
-  it('costs few rows wherever the page lies and however many hits there are', async () => {
+  it('reads few rows for any page and any number of hits', async () => {
     await sql('DELETE FROM client_search_counts')
     for (const q of SEARCHES) await rowsReadBy(company, `/clients?q=${encodeURIComponent(q)}`)
     for (const page of [1, 45, 90, 1_000_000]) {
@@ -178,14 +178,14 @@ describe('a list of thousands', () => {
     }
   }, 60_000)
 
-  it('of one or two characters costs few rows before its counts are cached, too', async () => {
+  it('reads few rows in a search for one or two characters before its counts are cached', async () => {
     await sql('DELETE FROM client_search_counts')
     for (const q of ['a', 'on', '5', 'zz', 'qq']) {
       expect(await rowsReadBy(company, `/clients?q=${q}`), q).toBeLessThan(4_500)
     }
   })
 
-  it('waits once more for the first search with many hits in an isolate, and never again', async () => {
+  it('waits for a second batch only in the first search with many hits of an isolate', async () => {
     const token = await mintToken(company.id)
     const depthOf = async (q: string) => {
       const { response, depth } = await measureHops(request(token, 'GET', `/clients?q=${q}`))
@@ -196,7 +196,7 @@ describe('a list of thousands', () => {
     expect([await depthOf('shop.exampl'), await depthOf('shop.exampl'), await depthOf('zebra')]).toEqual([2, 1, 1])
   })
 
-  it('does not make the searches of a small neighbour cost more', async () => {
+  it('does not raise the cost of searches of a small neighbour company', async () => {
     for (const q of SEARCHES) {
       expect(await rowsReadBy(neighbour, `/clients?q=${encodeURIComponent(q)}`), q).toBeLessThan(100)
     }

@@ -48,7 +48,7 @@ const text = (min: number, max: number) =>
       .join('')
       .trim(),
   }))
-/** A field that is set: it must hold more than spaces. */
+/** A field that is set: not only spaces. */
 const filled = text(1, 8).filter(({ plain }) => plain !== '')
 const phone = fc
   .array(fc.constantFrom('1', '2', '(', ')', '-', ' ', '+'), { minLength: 1, maxLength: 9 })
@@ -78,7 +78,7 @@ const fields: { [K in keyof Client]: fc.Arbitrary<Client[K]> } = {
   deleted: fc.boolean(),
 }
 
-/** The definition, word for word, over every client. */
+/** The definition of a match, applied to each client. */
 function naive(q: string, client: Client): boolean {
   if (client.deleted) return false
   const { company_name, first_name, last_name, email, phone } = client

@@ -1,12 +1,14 @@
+import type { Contract } from '../../src/http/contract.ts'
+
 /** What a request may cost at most, with 5,000 rows in every table for each of two companies. */
 export interface Budget extends Cost {
   /** A contract's `operationId`. */
   operation: string
-  /** What the request asks, for the table. */
+  /** The request, for the table. */
   name: string
   path: string
   body?: unknown
-  /** 200 unless told. */
+  /** 200 by default. */
   status?: readonly number[]
 }
 
@@ -143,6 +145,19 @@ export const BUDGETS: readonly Budget[] = Object.entries(ROWS).flatMap(([operati
     ...more,
   })),
 )
+
+/** The serial waits for the network of a request whose token is cached. */
+export function defaultDepth({ method, isReadOnly }: Contract): number {
+  return method === 'GET' || isReadOnly ? 1 : 2
+}
+
+/** What the published example of an operation without a row in {@link BUDGETS} may cost. */
+export function defaultBudget(contract: Contract, example: { path: string; body?: unknown }): Budget {
+  const { operationId: operation } = contract
+  const rowsWritten = defaultDepth(contract) === 1 ? 0 : 20
+  const cost = { rowsRead: 110, rowsWritten, objectCalls: 1, cacheReads: 0, cacheWrites: 0 }
+  return { operation, name: 'example', ...example, ...cost, status: [200, 404] }
+}
 
 /** US dollars for one of each, beyond what a paid plan includes: Workers, D1, Durable Objects and KV. */
 const REQUEST_PRICE = 0.3 / 1e6

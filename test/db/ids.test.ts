@@ -31,7 +31,7 @@ async function seedClient({ id: company_id }: TestCompany, id: number): Promise<
   await insert('clients', { company_id, id, company_name: 'Seeded', company_name_key: 'SEEDED', ...times })
 }
 
-/** A client, an order and an invoice under one id, as a seed brings them. */
+/** A client, an order and an invoice under one id, as in a seed. */
 async function seed(company: TestCompany, id: number): Promise<void> {
   const { id: company_id } = company
   await seedClient(company, id)

@@ -106,7 +106,7 @@ describe('the plan of a read', () => {
 
   it.each(paths)('of %s walks no table and sorts nothing', async (_, path) => {
     for (const { text, steps } of await plansOf(path())) {
-      // A source that was not asked for: the condition is settled before a row is read.
+      // A source that is not included: the condition is false before a row is read.
       if (/ where 0$/.test(text)) continue
       const bad = steps.filter((step, index) => {
         // A sort is of the few rows of one order, of what a search gathered, of the blocks or days that hold a page, or of

@@ -25,7 +25,7 @@ describe('a prepared query', () => {
     expect(built.map((names) => names.length)).toEqual([1, 2])
   })
 
-  it('keeps the values of requests apart that run at once', async () => {
+  it('separates the values of concurrent requests', async () => {
     const asked = Array.from({ length: 20 }, (_, a) => a)
     const rows = await Promise.all(asked.map((a) => ask({ a, b: `b${a}` })))
     expect(rows).toEqual(asked.map((a) => ({ a, b: `b${a}` })))

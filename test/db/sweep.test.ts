@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { sweep } from '../../src/accounting/sweep.ts'
-import { trim } from '../../src/db/sweep.ts'
+import { sweep } from '../../src/accounting/delivery.ts'
+import { removeExpiredRows } from '../../src/db/sweep.ts'
 import type { Env } from '../../src/env.ts'
 import { migrate, mintCompany, sql } from '../support/app.ts'
 
@@ -29,7 +29,7 @@ function endlessDatabase() {
 }
 
 describe('the removal of old rows', () => {
-  it('takes away more than the limits let in until the next sweep, and leaves what is younger', async () => {
+  it('removes more than the limits admit between two sweeps, and leaves newer rows', async () => {
     const { id } = await mintCompany()
     // What 10 tokens write in 5 minutes with 300 requests a minute each.
     const written = 10 * 5 * 300
@@ -41,16 +41,16 @@ describe('the removal of old rows', () => {
       id,
       NOW - 90 * DAY_MS - 1,
     )
-    await trim(env.DB, NOW)
+    await removeExpiredRows(env.DB, NOW)
     expect(await sql('SELECT count(*) AS n FROM audit_log')).toEqual([{ n: 10 }])
   })
 
   it('is bounded in statements, and removes in one sweep what 200 tokens may write until the next', async () => {
     const { binding, statements } = endlessDatabase()
-    await trim(binding, NOW)
+    await removeExpiredRows(binding, NOW)
     const ofAudit = statements.filter((text) => text.includes('audit_log'))
     expect(ofAudit.length * 1_000).toBeGreaterThanOrEqual(200 * 5 * 300)
-    // D1 takes at most 1,000 statements from one invocation.
+    // D1 accepts at most 1,000 statements from one invocation.
     expect(statements.length).toBeLessThan(1_000)
     for (const table of ['accounting_outbox', 'email_thread_uploads']) {
       expect(statements.filter((text) => text.includes(`delete from "${table}"`))).toHaveLength(ofAudit.length)
@@ -85,7 +85,7 @@ describe('the statistics', () => {
     expect(await optimizedAt(time)).toBe(times)
   })
 
-  it('are asked for by the last step of the migrations', () => {
+  it('are requested by the last step of the migrations', () => {
     expect(env.TEST_MIGRATIONS.at(-1)?.queries.at(-1)).toMatch(/^PRAGMA optimize;?$/m)
   })
 })

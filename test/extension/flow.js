@@ -3,7 +3,7 @@ import { ApiError, createClient, syncAttachments } from './client/index.js'
 
 const ACCOUNT_EMAIL = 'orders@ridgeline.example'
 
-/** Stores a thread with one attachment, tells what each step gave. */
+/** Stores a thread with one attachment and returns the result of each step. */
 export async function storeThread({ baseUrl, token, legacyThreadId, fileName, text }) {
   const client = createClient({ baseUrl, token })
   const context = await client.mail.getThreadContext(legacyThreadId)
@@ -21,14 +21,14 @@ export async function storeThread({ baseUrl, token, legacyThreadId, fileName, te
   return { context, result, emailThread, files }
 }
 
-/** Uploads with another type than the address was signed for. */
+/** Uploads with another content type than the URL was signed for. */
 export async function uploadWrongly({ baseUrl, token, orderId, legacyThreadId }) {
   const client = createClient({ baseUrl, token, maxRetries: 0 })
   const presigned = await client.files.presign(orderId, { fileName: 'wrong', size: 1, legacyThreadId })
   return failureOf(client.files.upload({ ...presigned, contentType: 'text/html' }, new Blob(['x'])))
 }
 
-/** What a browser can read of an error. */
+/** The parts of an error that a browser can read. */
 export async function readError({ baseUrl, token, path }) {
   const response = await fetch(`${baseUrl}/api/v1${path}`, { headers: { authorization: `Bearer ${token}` } })
   return {
@@ -39,14 +39,14 @@ export async function readError({ baseUrl, token, path }) {
   }
 }
 
-/** Calls until the token's limit is reached, at most so often, and reads that answer. */
+/** Calls until the token's limit is reached, at most `calls` times, and returns the limited response. */
 export async function reachLimit({ baseUrl, token, calls }) {
   const isLimited = ({ status }) => status === 429
   for (let sent = 0; sent < calls; sent += 20) {
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 20 }, () => readError({ baseUrl, token, path: '/clients?per_page=1' })),
     )
-    const limited = answers.find(isLimited)
+    const limited = responses.find(isLimited)
     if (limited) return limited
   }
   return null

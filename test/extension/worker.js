@@ -1,4 +1,4 @@
-/* The extension's background worker. The test calls what stands on `globalThis`. */
+/* The extension's background worker. The test calls the functions on `globalThis`. */
 import * as flow from './flow.js'
 
 Object.assign(globalThis, flow)

@@ -1,5 +1,5 @@
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { s3Storage } from '../../src/files/s3-storage.ts'
+import { s3Storage } from '../../src/files/storage.ts'
 import { BUDGET_MS } from '../../src/http/deadline.ts'
 import { isolateMemory } from '../../src/http/memory.ts'
 import { migrate } from '../support/app.ts'
@@ -19,7 +19,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-/** A body that sends `bytes` every `everyMs`, `times` over, and then nothing; it ends only when it is told to. */
+/** A body that sends `bytes` every `everyMs`, `times` over, and then nothing; it ends only on request. */
 function drip(bytes: Uint8Array, everyMs: number, times: number, ends = false): ReadableStream<Uint8Array> {
   let left = times
   return new ReadableStream({
@@ -115,7 +115,7 @@ describe('the published description', () => {
   const sent = () => new Request('https://api.test/api/v1/openapi.json')
   const bindings = { ...BINDINGS, ASSETS: { fetch: async () => Response.json({}) } as unknown as Fetcher }
 
-  it.each(MODES)('answers in time when its storage %s', async (mode) => {
+  it.each(MODES)('responds in time when its storage %s', async (mode) => {
     const { answer, waitedMs } = await run(sent(), bindings, { name: 'ASSETS.fetch', ordinal: 1, mode })
     expect(answer.status).toBe(mode === 'is slow' ? 200 : 500)
     expect(waitedMs).toBeLessThanOrEqual(BUDGET_MS.assets)

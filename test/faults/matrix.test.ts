@@ -8,7 +8,7 @@ import { BINDINGS, EMAIL, normalise, openShop, rowsOf, type Shop, THREAD, withou
 
 /*
  * Every binding, at every call of every endpoint, in every way of going wrong. An endpoint joins by its contract's
- * example; what more there is to its calls stands in `MORE`.
+ * example; further variants are in `MORE`.
  */
 let injected = 0
 
@@ -102,7 +102,7 @@ function limitMs({ name }: Fault, sent: Sent): number {
 
 interface Result extends Outcome {
   shop: Shop
-  /** Of a request that writes, or meets no fault. */
+  /** Of a request that writes, or has no fault. */
   rows: string[]
 }
 

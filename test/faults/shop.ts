@@ -22,7 +22,7 @@ export interface Shop {
   token: string
 }
 
-/** Bindings whose objects are played: the limiter is asked for each request and allows it, deliveries are only called for. */
+/** Bindings with fake objects: the limiter allows every request, deliveries are only counted. */
 export const BINDINGS: Env = {
   ...env,
   ...({
@@ -111,7 +111,7 @@ export async function openShop(hasFile: boolean): Promise<Shop> {
   return { id, token: await mintToken(id) }
 }
 
-/** Tables, and what of their rows is told apart from others or counts writes. */
+/** Tables, and the columns of their rows that are ids or count writes. */
 const LEFT_OUT: Record<string, string[]> = {
   api_tokens: ['id', 'token_hash', 'last_used_at'],
   integrations: ['base_url', 'credentials'],
@@ -152,7 +152,7 @@ export function withoutCounts(rows: string[]): string[] {
   return [...new Set(rows.map((row) => row.replaceAll(/"(content_)?revision":\d+,?/g, '')))]
 }
 
-/** Text without what tells a shop, a made id or a signature. */
+/** Text without ids of the company, generated ids and signatures. */
 export function normalise(text: string, shop: Shop): string {
   return text
     .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'UUID')

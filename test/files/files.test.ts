@@ -20,7 +20,7 @@ function pathsOf(body: { error: { details: { issues: { path: string }[] } } }): 
 }
 
 describe('POST /orders/{orderId}/files/presign', () => {
-  it('answers address, key, type and seconds', async () => {
+  it('returns URL, key, type and seconds', async () => {
     const { status, body } = await company.call('POST', `${path}/presign`, valid)
     expect(status).toBe(200)
     const key = `orders/${company.id}/${company.orderId}/email/18c2f0a9/logo.png`
@@ -31,14 +31,14 @@ describe('POST /orders/{orderId}/files/presign', () => {
     expect(url.searchParams.get('X-Amz-SignedHeaders')).toBe('content-length;content-type;host')
   })
 
-  it('leads straight to the deployment’s storage where that is not the development one', async () => {
+  it('returns a URL of the deployment’s storage outside of development', async () => {
     const bindings = { ...env, STORAGE_RELAY: '', STORAGE_ENDPOINT: 'https://storage.example/' }
     const { body } = await send(request(company.token, 'POST', `${path}/presign`, valid), { env: bindings })
     expect(body.uploadUrl).toMatch(/^https:\/\/storage\.example\/[\w-]+\/orders\//)
     expect(body.uploadUrl).toContain('%2Fauto%2Fs3%2F')
   })
 
-  it('has a default type', async () => {
+  it('has the default type application/octet-stream', async () => {
     const { contentType, ...rest } = valid
     const { body } = await company.call('POST', `${path}/presign`, rest)
     expect(body.contentType).toBe('application/octet-stream')
@@ -49,7 +49,7 @@ describe('POST /orders/{orderId}/files/presign', () => {
     ['C:\\Users\\a b.png', 'a b.png'],
     ['/etc/%2e%2e', '%2e%2e'],
     ['cafe\u0301\u0000.png', 'caf\u00e9.png'],
-  ])('makes the file %j %j of the thread', async (fileName, name) => {
+  ])('stores the file %j as %j below the thread', async (fileName, name) => {
     const { body } = await company.call('POST', `${path}/presign`, { ...valid, fileName })
     const folder = `orders/${company.id}/${company.orderId}/email/18c2f0a9/`
     expect(body.key).toBe(folder + name)
@@ -57,7 +57,7 @@ describe('POST /orders/{orderId}/files/presign', () => {
     expect(decodeURIComponent(address.pathname)).toBe(`/uploads/${env.STORAGE_BUCKET}/${folder}${name}`)
   })
 
-  it.each([0, 1, 157_286_400])('takes a size of %d', async (size) => {
+  it.each([0, 1, 157_286_400])('accepts a size of %d', async (size) => {
     expect((await company.call('POST', `${path}/presign`, { ...valid, size })).status).toBe(200)
   })
 
@@ -67,7 +67,7 @@ describe('POST /orders/{orderId}/files/presign', () => {
     'application/vnd.x-y.z_1; name="a b.png"',
     'x/y;',
     'Image/PNG',
-  ])('takes the type %j', async (contentType) => {
+  ])('accepts the type %j', async (contentType) => {
     const { body } = await company.call('POST', `${path}/presign`, { ...valid, contentType })
     expect(body.contentType).toBe(contentType)
   })
@@ -116,20 +116,20 @@ describe('POST /orders/{orderId}/files/presign', () => {
     ['legacyThreadId', 'x'.repeat(256)],
     ['company_id', 2],
     ['contenttype', 'image/png'],
-  ])('refuses %s %j by its name', async (field, value) => {
+  ])('refuses %s %j and names the field', async (field, value) => {
     const { status, body } = await company.call('POST', `${path}/presign`, { ...valid, [field]: value })
     expect(status).toBe(400)
     expect(body.error.code).toBe('invalid_request')
     expect(pathsOf(body)).toEqual(new Set([field]))
   })
 
-  it('names all that is wrong at once', async () => {
+  it('names all invalid fields at once', async () => {
     const wrong = { fileName: '..', size: -1, contentType: '\n', legacyThreadId: '/' }
     const { body } = await company.call('POST', `${path}/presign`, wrong)
     expect(pathsOf(body)).toEqual(new Set(Object.keys(wrong)))
   })
 
-  it('answers 409 where no storage is set up', async () => {
+  it('returns 409 where no storage is configured', async () => {
     const { status, body } = await send(request(company.token, 'POST', `${path}/presign`, valid), {
       env: withoutStorage,
     })
@@ -137,7 +137,7 @@ describe('POST /orders/{orderId}/files/presign', () => {
     expect(body.error.details).toEqual({ reason: 'storage_not_configured' })
   })
 
-  it('signs for the company’s own storage, and never tells its secret', async () => {
+  it('signs for the company’s own storage without disclosing its secret', async () => {
     const own = await mintCompanyWithOrder()
     const bucket = await giveStorage(own)
     const { body } = await own.call('POST', `/orders/${own.orderId}/files/presign`, valid)
@@ -146,7 +146,7 @@ describe('POST /orders/{orderId}/files/presign', () => {
     expect(decodeURIComponent(JSON.stringify(body))).not.toContain('simulated/secret')
   })
 
-  it('uses the deployment’s storage while the company’s own is switched off', async () => {
+  it('uses the deployment’s storage while the company’s own is disabled', async () => {
     const own = await mintCompanyWithOrder()
     await giveStorage(own, { enabled: false })
     const { body } = await own.call('POST', `/orders/${own.orderId}/files/presign`, valid)
@@ -158,29 +158,32 @@ describe.each(['POST', 'GET'])('%s files', (method) => {
   const target = (order: unknown) => (method === 'POST' ? `/orders/${order}/files/presign` : `/orders/${order}/files`)
   const body = method === 'POST' ? valid : undefined
 
-  it.each(['0', '-1', '1.5', 'abc', '01', '9007199254740993', '999999'])('knows no order %s', async (order) => {
-    expect((await company.call(method, target(order), body)).status).toBe(404)
-  })
+  it.each(['0', '-1', '1.5', 'abc', '01', '9007199254740993', '999999'])(
+    'returns 404 for the order id %s',
+    async (order) => {
+      expect((await company.call(method, target(order), body)).status).toBe(404)
+    },
+  )
 
-  it('knows no order of another company', async () => {
+  it('returns 404 for an order of another company', async () => {
     const other = await mintCompanyWithOrder()
     expect((await company.call(method, target(other.orderId), body)).status).toBe(404)
   })
 
-  it('knows no deleted order', async () => {
+  it('returns 404 for a deleted order', async () => {
     const id = await mintOrder(company)
     await company.call('DELETE', `/orders/${id}`)
     expect((await company.call(method, target(id), body)).status).toBe(404)
   })
 
-  it('needs its permission', async () => {
+  it('requires its permission', async () => {
     const token = await mintToken(company.id, [method === 'POST' ? 'files:read' : 'files:write'])
     expect((await send(request(token, method, target(company.orderId), body))).status).toBe(403)
   })
 })
 
 describe('GET /orders/{orderId}/files', () => {
-  it('lists 2,500 files, and by thread', async () => {
+  it('lists 2,500 files, and those of one thread', async () => {
     const { id, orderId, call } = await mintCompanyWithOrder()
     const folder = `orders/${id}/${orderId}/`
     const keys = Array.from({ length: 2_500 }, (_, n) => `${folder}email/t${n % 2}/${String(n).padStart(4, '0')}`)
@@ -194,7 +197,7 @@ describe('GET /orders/{orderId}/files', () => {
     expect(ofThread.body.files).toHaveLength(1_250)
   }, 60_000)
 
-  it('describes a file', async () => {
+  it('returns path, name, length, time and source of a file', async () => {
     const order = await mintOrder(company)
     const folder = `orders/${company.id}/${order}`
     const before = Date.now() - 1_000
@@ -220,7 +223,7 @@ describe('GET /orders/{orderId}/files', () => {
     expect(Date.parse(body.files[0].lastChanged)).toBeGreaterThan(before)
   })
 
-  it('shows neither order 12 with order 1, nor thread tt with thread t', async () => {
+  it('lists neither order 12 with order 1 nor thread tt with thread t', async () => {
     const own = await mintCompany()
     await own.call('POST', '/clients', { company_name: 'Club' })
     const order = await mintOrder(own)
@@ -231,7 +234,7 @@ describe('GET /orders/{orderId}/files', () => {
     expect((await own.call('GET', `/orders/${order}/files?legacyThreadId=t`)).body.files).toEqual([])
   })
 
-  it('is empty and says so where no storage is set up', async () => {
+  it('is empty with `configured` false where no storage is configured', async () => {
     const { status, body } = await send(request(company.token, 'GET', path), { env: withoutStorage })
     expect(status).toBe(200)
     expect(body).toEqual({ files: [], configured: false, truncated: false })
@@ -250,7 +253,7 @@ describe('the development relay', () => {
     return send(sent, { env: bindings })
   }
 
-  it('is not there without its variable', async () => {
+  it('does not exist without its variable', async () => {
     for (const value of ['', 'true', undefined]) {
       const { STORAGE_RELAY, ...bindings } = env
       const { status, body } = await upload(value === undefined ? bindings : { ...bindings, STORAGE_RELAY: value })
@@ -259,13 +262,13 @@ describe('the development relay', () => {
     }
   })
 
-  it('takes PUT only', async () => {
+  it('accepts PUT only', async () => {
     const sent = new Request('https://api.test/uploads/b/k', { method: 'GET' })
     expect((await send(sent, { env })).status).toBe(404)
   })
 })
 
-it('keeps the stored keys of storages unreadable', async () => {
+it('stores the keys of storages encrypted', async () => {
   const own = await mintCompanyWithOrder()
   await giveStorage(own)
   const [row] = await sql<{ credentials: string }>('SELECT credentials FROM integrations WHERE company_id = ?', own.id)

@@ -24,18 +24,18 @@ const depth = (hops: Hop[]) => Math.max(...hops.map((hop) => hop.depth))
 const upload = { fileName: 'x', size: 1, legacyThreadId: 't' }
 
 describe('network waits', () => {
-  it('presign asks the database only, whoever’s storage it is', async () => {
+  it('a presigned upload waits for the database only, with either storage', async () => {
     expect(names(await hopsOf(company, 'POST', '/presign', upload))).toEqual(['DB.batch'])
     expect(names(await hopsOf(own, 'POST', '/presign', upload))).toEqual(['DB.batch'])
   })
 
-  it('a listing asks the storage beside the check of the order', async () => {
+  it('a listing calls the storage in parallel with the check of the order', async () => {
     const hops = await hopsOf(company, 'GET', '')
     expect(names(hops)).toEqual(['DB.batch', 'FILES.list'])
     expect(depth(hops)).toBe(1)
   })
 
-  it('a listing of a company’s own storage too, from the second on', async () => {
+  it('a listing of a company’s own storage does so from the second one on', async () => {
     const first = await hopsOf(own, 'GET', '')
     expect(names(first)).toEqual(['DB.batch', 'FILES.list', 'fetch'])
     expect(depth(first)).toBe(2)

@@ -45,11 +45,11 @@ describe('safeBaseName', () => {
     'x'.repeat(256),
     '\u00df'.repeat(128),
     '\ud83d\udc55'.repeat(64),
-  ])('%j is no name', (given) => {
+  ])('%j is refused', (given) => {
     expect(safeBaseName(given)).toHaveProperty('problem')
   })
 
-  it('is one segment of a key, whatever it is given, and does not change when it is made again', () => {
+  it('returns one segment of a key for any text, and is idempotent', () => {
     fc.assert(
       fc.property(wellFormed, (given) => {
         const result = safeBaseName(given)
@@ -63,7 +63,7 @@ describe('safeBaseName', () => {
     )
   })
 
-  it('keeps every character that is neither a slash, a control character nor another form of one', () => {
+  it('keeps every character that is neither a slash nor a control character, normalized', () => {
     for (let code = 0; code <= 0xffff; code += 1) {
       if (code >= 0xd800 && code <= 0xdfff) continue
       const character = String.fromCodePoint(code)
@@ -73,7 +73,7 @@ describe('safeBaseName', () => {
     }
   })
 
-  it('never lets two names meet that differ in more than their Unicode form', () => {
+  it('returns different names for names that differ in more than their Unicode form', () => {
     const name = wellFormed.map((text) => text.replace(/[/\\\p{Cc}]/gu, '').normalize('NFC'))
     fc.assert(
       fc.property(name, name, (a, b) => {
@@ -85,13 +85,13 @@ describe('safeBaseName', () => {
 })
 
 describe('keys', () => {
-  it('have the form of the contract', () => {
+  it('have the documented form', () => {
     expect(emailFileKey(7, 12, '18c2+f', 'a b.png')).toBe('orders/7/12/email/18c2+f/a b.png')
     expect(keyPrefix(7, 12)).toBe('orders/7/12/')
     expect(keyPrefix(7, 12, 't')).toBe('orders/7/12/email/t/')
   })
 
-  it('of one order never begin like those of another', () => {
+  it('of one order never have the prefix of another', () => {
     const id = fc.integer({ min: 1, max: 150 })
     fc.assert(
       fc.property(id, id, id, id, (company, order, otherCompany, otherOrder) => {
@@ -102,7 +102,7 @@ describe('keys', () => {
     )
   })
 
-  it('stay in their folder as an address', () => {
+  it('stay in their folder when they are part of a URL', () => {
     fc.assert(
       fc.property(
         wellFormed,
@@ -126,13 +126,13 @@ it.each(['a', '18c2f0a9b7d3e411', '_:.=+-', '..a', 'x'.repeat(255)])('%s is a th
 })
 
 it.each(['', '.', '..', '...', 'a/b', 'a\\b', 'a b', 'a%2Fb', 'é', 'a\n', '\na', 'x'.repeat(256)])(
-  '%j is no thread id',
+  '%j is not a thread id',
   (id) => {
     expect(LEGACY_THREAD_ID.test(id)).toBe(false)
   },
 )
 
-it('tells mail from other files by the key', () => {
+it('distinguishes mail from other files by the key', () => {
   expect(sourceOf('orders/1/2/email/t/x')).toBe('email')
   expect(sourceOf('orders/1/2/manual/x')).toBe('manual')
   expect(sourceOf('orders/1/2/email')).toBe('manual')

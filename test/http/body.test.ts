@@ -67,7 +67,7 @@ describe('a body', () => {
     expect(answer).toMatchObject({ status: 415, body: { error: { code: 'invalid_request', details: null } } })
   })
 
-  it('without a media type answers 415', async () => {
+  it('without a media type returns 415', async () => {
     const bytes = new TextEncoder().encode('{"company_name":"a"}')
     expect((await post(bytes, {})).status).toBe(415)
   })
@@ -95,7 +95,7 @@ describe('a body', () => {
     },
   )
 
-  it('over 1 MiB answers 413 by its Content-Length, and by its bytes where it announces none', async () => {
+  it('over 1 MiB returns 413 by its Content-Length, or by its bytes without one', async () => {
     const limit = 1_048_576
     for (const body of [' '.repeat(limit + 1), streamed(limit + 1)]) {
       const answer = await post(body)

@@ -36,7 +36,7 @@ describe('the cache', () => {
     expect(cache.size).toBe(0)
   })
 
-  it('tells whether there was something to delete', () => {
+  it('returns whether there was an entry to delete', () => {
     const cache = new LruCache<string, number>({ maxWeight: 2 })
     cache.set('a', 1)
     expect([cache.delete('a'), cache.delete('a'), cache.weight]).toEqual([true, false, 0])

@@ -18,7 +18,7 @@ function expectIssues(answer: Answer, paths: string[]) {
 }
 
 describe('validation', () => {
-  it('tells every issue at once, each with its path', async () => {
+  it('returns every issue at once, each with its path', async () => {
     const body = { company_name: ' ', email: 'nobody', tax_exempt: 'yes', phone: 5, company_id: 7, extra: {} }
     expectIssues(await company.call('POST', '/clients', body), [
       'company_name',
@@ -153,7 +153,7 @@ describe('every response', () => {
 })
 
 describe('CORS', () => {
-  it('answers a preflight with 204, without a token, to be kept 24 h', async () => {
+  it('responds to a preflight with 204, without a token, to be cached for 24 h', async () => {
     for (const path of ['/clients', '/orders/1', '/mail/email-threads/x', '/nowhere']) {
       const answer = await call(null, 'OPTIONS', path, undefined, {
         origin: 'chrome-extension://abc',
@@ -251,7 +251,7 @@ describe('a failure', () => {
     }
   })
 
-  it('that names the column only is told to the log', async () => {
+  it('that names only the column is logged', async () => {
     const cause = new Error('D1_ERROR: UNIQUE constraint failed: clients.id: SQLITE_CONSTRAINT')
     const answer = await send(request(company.token, 'GET', '/clients'), {
       env: broken(new Error('Failed query: … params: hunter2', { cause })),

@@ -46,7 +46,7 @@ describe('the memory budget', () => {
     expect(granted).toEqual(['first', 'second', 'third'])
   })
 
-  it('lets one lease at a time go over the limit, which nobody who waits can hold up', async () => {
+  it('lets one lease at a time exceed the limit, whatever waits', async () => {
     const budget = new MemoryBudget(100)
     const [older, over, other] = Array.from({ length: 3 }, () => budget.open())
     for (const lease of [older, over, other]) await lease?.resize(30)
@@ -100,7 +100,7 @@ describe('the memory budget', () => {
     expect(budget.usedBytes).toBe(100)
   })
 
-  it('passes over a request that was canceled while it waited, and takes back what a canceled one held', async () => {
+  it('skips a request that was canceled while it waited, and reclaims the memory of a canceled one', async () => {
     const budget = new MemoryBudget(100)
     const [over, full, canceled] = Array.from({ length: 3 }, () => budget.open())
     await full?.resize(100)

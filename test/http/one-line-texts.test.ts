@@ -59,7 +59,7 @@ describe('a text of one line', () => {
     expect(answers.map(({ status }) => status)).toEqual(CONTROL_CHARACTERS.map(() => 400))
   })
 
-  it.each(LINES)('%s /%s takes any other character in %s', async (method, resource, field) => {
+  it.each(LINES)('%s /%s accepts any other character in %s', async (method, resource, field) => {
     const answer = await write(method, resource, { [field]: '\u00a0Ünï 株式会社 🧵\u2028 "x": \\ \u200d\u00ad\ufeff ' })
     expect(answer.status).toBe(200)
   })
@@ -72,7 +72,7 @@ describe('a text of one line', () => {
 })
 
 describe('prose', () => {
-  it.each(['description', 'client_notes'])('keeps line breaks and tabs in %s', async (field) => {
+  it.each(['description', 'client_notes'])('stores line breaks and tabs in %s', async (field) => {
     const text = 'First line\r\n\tsecond\nthird'
     for (const method of ['POST', 'PATCH']) {
       const answer = await write(method, 'orders', { [field]: text })

@@ -41,7 +41,7 @@ describe('the route table', () => {
     expect(new Set(contracts.map(({ operationId }) => operationId)).size).toBe(contracts.length)
   })
 
-  it('knows the nine permissions of the contract', () => {
+  it('has the nine permissions of the contract', () => {
     expect([...PERMISSIONS].sort()).toEqual([...new Set(Object.values(SPECIFIED))].sort())
   })
 })
@@ -49,7 +49,7 @@ describe('the route table', () => {
 describe.each([...methodsByPath()])('%s', (path, methods) => {
   const url = exampleOf(contracts.find((contract) => contract.path === path) ?? unreachable()).path.split('?')[0] ?? ''
 
-  it.each(METHODS.filter((method) => !methods.includes(method)))('answers 405 to %s', async (method) => {
+  it.each(METHODS.filter((method) => !methods.includes(method)))('returns 405 for %s', async (method) => {
     for (const address of [url, `${url}/`]) {
       const answer = await call(company.token, method, address, method === 'GET' || method === 'HEAD' ? undefined : {})
       expect(answer.status).toBe(405)
@@ -58,7 +58,7 @@ describe.each([...methodsByPath()])('%s', (path, methods) => {
     }
   })
 
-  it('answers 405 whatever the token may do, and only to a token that may', async () => {
+  it('returns 405 whatever the permissions of the token, but 401 or 403 for one that is not valid', async () => {
     const other = METHODS.find((method) => !methods.includes(method)) ?? unreachable()
     expect((await call(await mintToken(company.id, []), other, url)).status).toBe(405)
     expect((await call(null, other, url)).status).toBe(401)
@@ -67,7 +67,7 @@ describe.each([...methodsByPath()])('%s', (path, methods) => {
 })
 
 describe.each(endpoints)('%s', (_, contract) => {
-  it('takes a trailing slash as the same path', async () => {
+  it('treats a trailing slash as the same path', async () => {
     const { path, body } = exampleOf(contract)
     const plain = await call(company.token, contract.method, path, body)
     const [before, query] = path.split('?')
@@ -78,7 +78,7 @@ describe.each(endpoints)('%s', (_, contract) => {
 })
 
 describe.each(endpoints.filter(([, { method }]) => method === 'GET'))('%s', (_, contract) => {
-  it('answers HEAD as GET, without the body', async () => {
+  it('responds to HEAD as to GET, without the body', async () => {
     const { path } = exampleOf(contract)
     const get = await call(company.token, 'GET', path)
     const head = await call(company.token, 'HEAD', path)
@@ -92,7 +92,7 @@ describe.each(endpoints.filter(([, { method }]) => method === 'GET'))('%s', (_, 
 
 describe('an unknown path', () => {
   it.each(['/nope', '/client', '/clients/1/orders', '/orders/1/files/presign/x', '/', '', '/Clients', '/clients//1'])(
-    'answers 404 to %s, and 401 without a token',
+    'returns 404 for %s, and 401 without a token',
     async (path) => {
       for (const method of METHODS) {
         const answer = await call(company.token, method, path)
@@ -106,7 +106,7 @@ describe('an unknown path', () => {
 })
 
 describe('the published description', () => {
-  it('answers 405 to another method, and needs no token for that', async () => {
+  it('returns 405 for another method without a token', async () => {
     const answer = await call(null, 'POST', '/openapi.json', {})
     expect(answer.status).toBe(405)
     expect(answer.headers.get('allow')).toBe('GET, HEAD')

@@ -29,7 +29,7 @@ function expectError(answer: Awaited<ReturnType<typeof call>>, status: number, c
 }
 
 describe.each(endpoints)('%s', (_, contract) => {
-  it('refuses whoever sends no token, or one that cannot be valid', async () => {
+  it('refuses a request without a token, or with one that cannot be valid', async () => {
     const token = company.token
     const headers = ['', 'Bearer', `Basic ${token}`, `Bearer ${token.slice(1)}`]
     for (const authorization of headers) {
@@ -71,7 +71,7 @@ describe.each(endpoints)('%s', (_, contract) => {
     expect(answer.headers.get('ratelimit')).toMatch(/^"default";r=\d+;t=\d+, "database";r=\d+;t=\d+$/)
   })
 
-  it('refuses whoever has used up the allowance, the permission not being asked for', async () => {
+  it('refuses a token that has used up its allowance before it checks the permission', async () => {
     const token = await mintToken(company.id, [])
     await exhaust(token)
     const answer = await send(token, contract)
@@ -82,7 +82,7 @@ describe.each(endpoints)('%s', (_, contract) => {
       '"default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds"',
     )
     expect(answer.headers.get('access-control-allow-origin')).toBe('*')
-    // And whoever is not known is not told of any limit, however often they come.
+    // An unknown token gets no rate limit headers, however often it is sent.
     expectError(await send(null, contract), 401, 'unauthenticated')
   })
 })

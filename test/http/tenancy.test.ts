@@ -113,7 +113,7 @@ async function rowsOf(company: number): Promise<Record<string, unknown[]>> {
   return Object.fromEntries(all)
 }
 
-/** How each endpoint is asked for what both companies have; a new endpoint must be entered here. */
+/** A request of each endpoint for data that both companies have. */
 const requests: Record<string, { path: string; body?: unknown }[]> = {
   'GET /clients': [
     { path: '/clients' },
@@ -166,7 +166,7 @@ const requests: Record<string, { path: string; body?: unknown }[]> = {
 }
 
 describe('two companies with the same ids', () => {
-  it('are asked through every endpoint', () => {
+  it('are requested from every endpoint', () => {
     expect(Object.keys(requests).sort()).toEqual(contracts.map(nameOf).sort())
   })
 
@@ -180,7 +180,7 @@ describe('two companies with the same ids', () => {
     }
   })
 
-  // Deletion comes last in the table, so that everything before it finds what it asks for.
+  // Deletion is last in the table: the requests before it need the order.
   it.each(Object.entries(requests))('%s reads and writes the token’s company only', async (name, sent) => {
     const method = name.split(' ')[0] ?? ''
     const before = await rowsOf(alpha.id)

@@ -15,26 +15,26 @@ export function threadPath(legacyId: string, accountEmail?: string): string {
   return `/mail/email-threads/${legacyId}${query}`
 }
 
-export interface RawAnswer {
+export interface RawResponse {
   status: number
   headers: Headers
   text: string
 }
 
-/** Sends JSON text as it stands and gives the answer's text: nothing in between is parsed. */
+/** Sends JSON text and returns the response's text, both unparsed. */
 export async function sendText(
   { token }: TestCompany,
   method: 'GET' | 'PUT',
   path: string,
   body?: string,
-): Promise<RawAnswer> {
+): Promise<RawResponse> {
   const response = await exports.default.fetch(request(token, method, path, body))
   return { status: response.status, headers: response.headers, text: await response.text() }
 }
 
-/** The JSON text of the messages in an answer: it stands last. */
-export function messagesIn(answer: RawAnswer): string {
-  return answer.text.slice(answer.text.indexOf('"messages":') + '"messages":'.length, -'}}'.length)
+/** The JSON text of the messages in a response, where they are the last member. */
+export function messagesIn(response: RawResponse): string {
+  return response.text.slice(response.text.indexOf('"messages":') + '"messages":'.length, -'}}'.length)
 }
 
 export interface StoredSegment {

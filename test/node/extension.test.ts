@@ -12,7 +12,7 @@ import { runCommand } from './cli-support.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const CHROMIUM = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
-/** Not a localhost name: the local bucket lets none but those through. */
+/** Not a localhost name: by itself the local bucket allows only those origins. */
 const PAGE_HOST = 'shop.test'
 const RATE_LIMIT = 300
 
@@ -29,7 +29,7 @@ const threads = readSampleCompany(Date.now()).thread_contexts.flatMap((context) 
     : [],
 )
 
-/** Where a call of `flow.js` runs. */
+/** The browser context in which `flow.js` runs. */
 interface Place {
   evaluate: (expression: string) => Promise<unknown>
 }
@@ -47,14 +47,14 @@ describe.skipIf(!hasChromium)(hasChromium ? 'in a real browser' : `in a real bro
   }, 180_000)
 
   afterAll(async () => {
-    // One that does not close must not keep the others.
+    // One browser that fails to close must not block the others.
     await Promise.allSettled(open.map((context) => context.close()))
     pages?.close()
     await dev?.stop()
     if (folder) await rm(folder, { recursive: true, force: true })
   }, 60_000)
 
-  /** A browser with the extension, which may or may not have the permission to reach the API without CORS. */
+  /** A browser with the extension; `hostPermissions` lets it reach the API without CORS. */
   async function openExtension(hostPermissions: string[]): Promise<Worker> {
     const extension = await mkdtemp(join(folder, 'extension-'))
     await buildExtension(extension, hostPermissions)
@@ -110,12 +110,12 @@ describe.skipIf(!hasChromium)(hasChromium ? 'in a real browser' : `in a real bro
     it('reads the context, uploads, stores the thread and lists the file', async () => {
       const fileName = 'bordado (50%) +1 ñ.txt'
       const text = 'Bytes from a browser ✓'
-      const answer = await call(place, 'storeThread', { legacyThreadId, fileName, text })
+      const stored = await call(place, 'storeThread', { legacyThreadId, fileName, text })
       const length = Buffer.byteLength(text)
       const key = expect.stringMatching(
         new RegExp(`^orders/1/\\d+/email/${legacyThreadId}/bordado \\(50%\\) \\+1 ñ\\.txt$`),
       )
-      expect(answer).toMatchObject({
+      expect(stored).toMatchObject({
         context: { legacy_thread_id: legacyThreadId },
         result: { status: 'stored', missingKeys: [], attachments: [{ status: 'uploaded', storageKey: key }] },
         emailThread: { message_count: 1, messages: [{ attachments: [{ filename: fileName, storage_key: key }] }] },
@@ -123,14 +123,14 @@ describe.skipIf(!hasChromium)(hasChromium ? 'in a real browser' : `in a real bro
       })
     }, 30_000)
 
-    it('finds it on the second run', async () => {
+    it('finds the stored file on a second run', async () => {
       const input = { legacyThreadId, fileName: 'bordado (50%) +1 ñ.txt', text: '' }
       expect(await call(place, 'storeThread', input)).toMatchObject({
         result: { status: 'stored', attachments: [{ status: 'already_stored' }] },
       })
     })
 
-    it('can read why an upload was refused', async () => {
+    it('reads why the storage rejected an upload', async () => {
       const { data } = (await call(place, 'readError', { path: '/orders?per_page=1' }).then(bodyOf)) as Orders
       const input = { legacyThreadId, orderId: data[0]?.id }
       expect(await call(place, 'uploadWrongly', input)).toEqual({
@@ -140,7 +140,7 @@ describe.skipIf(!hasChromium)(hasChromium ? 'in a real browser' : `in a real bro
       })
     })
 
-    it('can read 401, 404 and 429', async () => {
+    it('reads the errors 401, 404 and 429', async () => {
       expect(await call(place, 'readError', { token: '0'.repeat(64), path: '/clients' })).toMatchObject({
         status: 401,
         body: { error: { code: 'unauthenticated', details: null } },
@@ -161,8 +161,8 @@ interface Orders {
   data: { id: number }[]
 }
 
-function bodyOf(answer: unknown): unknown {
-  return (answer as { body: unknown }).body
+function bodyOf(response: unknown): unknown {
+  return (response as { body: unknown }).body
 }
 
 /** The flow and the integrators' client as a browser loads them: types stripped, not bundled. */
@@ -184,7 +184,7 @@ async function buildExtension(target: string, hostPermissions: string[]): Promis
   await writeFile(join(target, 'manifest.json'), JSON.stringify({ ...manifest, host_permissions: hostPermissions }))
 }
 
-/** A web site of its own. */
+/** Serves a web page on another origin than the API. */
 async function servePages(target: string): Promise<Server> {
   await buildModules(target)
   const page = `<!doctype html><title>Shop</title><link rel="icon" href="data:,">

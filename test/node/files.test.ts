@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
-import { presignPut } from '../../src/files/presign.ts'
+import { presignPut } from '../../src/files/s3.ts'
 import made from '../files/fixtures/presign-vectors.json' with { type: 'json' }
 import { runCommand } from './cli-support.ts'
 import { ask } from './dev-server.ts'

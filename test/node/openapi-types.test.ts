@@ -46,9 +46,9 @@ describe('the types that openapi-typescript generates from the published descrip
     ['an additional field', (document) => setField(document, 'Tax', 'code', { type: 'string' }), 'agreement.ts'],
     ['a total of any type', (document) => setField(document, 'Invoice', 'total', {}), 'program.ts'],
     [
-      'any word for a discount',
+      'a discount type of any string',
       (document) => setField(document, 'OrderChanges', 'discount_amount_type', { type: 'string' }),
-      'refusals.ts',
+      'rejected.ts',
     ],
     ['a missing path', (document) => delete asObject(document.paths)['/orders/{orderId}/files'], 'program.ts'],
     ['responses without a schema', (document) => dropContent(document, '/clients', 'get'), 'program.ts'],
@@ -107,7 +107,7 @@ async function generate(document: string, target: string): Promise<void> {
   await run(process.execPath, [join(TOOLS, 'openapi-typescript/bin/cli.js'), document, '-o', target])
 }
 
-/** The compiler's errors, one a line. */
+/** The compiler's errors, one per line. */
 async function check(project: string, modules: string): Promise<string> {
   const tsc = join(modules, 'typescript/bin/tsc')
   return run(process.execPath, [tsc, '-p', project, '--pretty', 'false'], { cwd: ROOT }).then(

@@ -51,16 +51,16 @@ describe.skipIf(!hasChromium)(`the reference page${hasChromium ? '' : ` (skipped
   describe.each(looks)('$width px wide, $scheme', ({ width, scheme }) => {
     let context: BrowserContext
     let page: Page
-    let complaints: string[]
+    let problems: string[]
 
     beforeAll(async () => {
       context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: scheme })
-      ;({ page, complaints } = await openPage(context, dev.url))
+      ;({ page, problems } = await openPage(context, dev.url))
     }, 60_000)
 
     afterAll(() => context?.close())
 
-    /** A picture of the screen, and what a reader would find wrong with the page as it is. */
+    /** Takes a screenshot and checks contrast, overflows, background and the browser's reports. */
     async function look(name: string, part: Page | Locator = page): Promise<void> {
       const file = `${width}-${scheme}-${name}.png`
       const picture = await part.screenshot({ animations: 'disabled' })
@@ -75,7 +75,7 @@ describe.skipIf(!hasChromium)(`the reference page${hasChromium ? '' : ` (skipped
       expect(await listPale(page), file).toEqual([])
       expect(await page.evaluate('probe.listOverflows()'), file).toEqual([])
       expect(await page.evaluate('document.documentElement.scrollWidth'), file).toBe(width)
-      expect([...complaints, ...(await readViolations(page))], file).toEqual([])
+      expect([...problems, ...(await readViolations(page))], file).toEqual([])
     }
 
     it('shows the introduction and every operation', async () => {
@@ -105,7 +105,7 @@ describe.skipIf(!hasChromium)(`the reference page${hasChromium ? '' : ` (skipped
       await look('schema')
     }, 90_000)
 
-    it('takes a token and tries an operation out', async () => {
+    it('executes an operation with a token', async () => {
       await page.locator('.scheme-container .authorize').click()
       const dialog = page.locator('.modal-ux')
       await dialog.locator('input').fill(dev.token)
@@ -119,12 +119,12 @@ describe.skipIf(!hasChromium)(`the reference page${hasChromium ? '' : ` (skipped
       await operation.locator('.try-out__btn').click()
       await operation.locator('tr[data-param-name="q"] input').fill('rowing')
       await operation.locator('.execute').click()
-      const answer = operation.locator('.live-responses-table .response')
-      await answer.waitFor()
-      expect(await answer.locator('.response-col_status').innerText()).toMatch(/^200/)
-      expect(await answer.innerText()).toMatch(/"company_name": ".*Rowing/)
+      const response = operation.locator('.live-responses-table .response')
+      await response.waitFor()
+      expect(await response.locator('.response-col_status').innerText()).toMatch(/^200/)
+      expect(await response.innerText()).toMatch(/"company_name": ".*Rowing/)
       await showAtTop(page, '#operations-Clients-listClients .live-responses-table')
-      await look('answer')
+      await look('response')
     }, 90_000)
   })
 
@@ -135,7 +135,7 @@ describe.skipIf(!hasChromium)(`the reference page${hasChromium ? '' : ` (skipped
     await context.close()
   }, 60_000)
 
-  it('would not pass with pale text, with what is too wide, or with a script of its own', async () => {
+  it('fails these checks with pale text, an overflow or an inline script', async () => {
     const context = await browser.newContext({ viewport: { width: 390, height: 844 } })
     const { page } = await openPage(context, dev.url)
     await page.evaluate(`document.querySelector('.info p').style.color = '#8a8a8a'`)
@@ -148,30 +148,30 @@ describe.skipIf(!hasChromium)(`the reference page${hasChromium ? '' : ` (skipped
   }, 60_000)
 })
 
-/** The page once its operations are there, and what the browser complains of from then on. */
-async function openPage(context: BrowserContext, url: string): Promise<{ page: Page; complaints: string[] }> {
+/** The page once its operations are visible, and the problems that the browser reports. */
+async function openPage(context: BrowserContext, url: string): Promise<{ page: Page; problems: string[] }> {
   const page = await context.newPage()
-  const complaints: string[] = []
+  const problems: string[] = []
   page.on('console', (message) => {
-    if (['error', 'warning'].includes(message.type())) complaints.push(message.text())
+    if (['error', 'warning'].includes(message.type())) problems.push(message.text())
   })
-  page.on('pageerror', (error) => complaints.push(error.message))
-  page.on('requestfailed', (request) => complaints.push(`${request.url()} failed`))
+  page.on('pageerror', (error) => problems.push(error.message))
+  page.on('requestfailed', (request) => problems.push(`${request.url()} failed`))
   page.on('request', (request) => {
     if (!/^(data|blob):/.test(request.url()) && new URL(request.url()).origin !== new URL(url).origin) {
-      complaints.push(`${request.url()} is elsewhere`)
+      problems.push(`${request.url()} has another origin`)
     }
   })
   await page.addInitScript({ path: PROBE })
   await page.goto(url)
   await page.locator('.opblock').first().waitFor()
-  return { page, complaints }
+  return { page, problems }
 }
 
 async function open(page: Page, operation: string): Promise<void> {
   await page.locator(`#operations-${operation} .opblock-summary-control`).click()
   await page.locator(`#operations-${operation} .responses-table`).first().waitFor()
-  // It unfolds with a transition.
+  // For the transition to end.
   await page.waitForTimeout(300)
 }
 
@@ -191,7 +191,7 @@ async function showAtTop(page: Page, selector: string): Promise<void> {
   await page.evaluate(`document.querySelector('${selector}').scrollIntoView()`)
 }
 
-/** It may be on its way there. */
+/** Waits for the scrolling to end. */
 async function expectInView(page: Page, selector: string): Promise<void> {
   const readTop = async () => Math.abs((await page.locator(selector).boundingBox())?.y ?? Number.POSITIVE_INFINITY)
   await expect.poll(readTop, { timeout: 5_000 }).toBeLessThan(100)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { documentationOf } from '../../src/openapi/documentation.ts'
+import { documentationOf } from '../../src/openapi/document.ts'
 import { expectConforms } from '../support/conformance.ts'
 
 const HEADERS = {
@@ -28,8 +28,8 @@ function error(code: string, details: unknown = null, message = 'No.') {
   return { error: { code, message, details } }
 }
 
-/** An answer that conforms to GET /clients/42, but for what is changed. */
-function answer(change: Change = {}): [Request, Response] {
+/** A response that conforms to GET /clients/42, except for the change. */
+function respond(change: Change = {}): [Request, Response] {
   const { method = 'GET', path = '/api/v1/clients/42', status = 200, body = client, headers = {} } = change
   const all = Object.entries({ ...HEADERS, ...headers }).filter((entry): entry is [string, string] => entry[1] !== null)
   const text = typeof body === 'string' ? body : JSON.stringify(body)
@@ -46,12 +46,12 @@ const UNAUTHENTICATED: Change = {
 }
 const issues = { issues: [{ path: 'email', message: 'must be an email' }] }
 
-describe('what conforms', () => {
+describe('expectConforms accepts', () => {
   const cases: [string, Change][] = [
-    ['an answer', {}],
-    ['an answer to a path with a slash at its end', { path: '/api/v1/clients/42/' }],
+    ['a response', {}],
+    ['a response to a path with a trailing slash', { path: '/api/v1/clients/42/' }],
     ['an email in the path', { path: '/api/v1/clients/ines%40harbor.example?x=1' }],
-    ['an answer to HEAD', { method: 'HEAD', body: '' }],
+    ['a response to HEAD', { method: 'HEAD', body: '' }],
     ['a preflight', { method: 'OPTIONS', status: 204 }],
     ['a 400', { status: 400, body: error('invalid_request', issues) }],
     ['a 401', UNAUTHENTICATED],
@@ -73,13 +73,13 @@ describe('what conforms', () => {
     ['the description itself', { path: '/api/v1/openapi.json', body: { openapi: '3.1.0' } }],
   ]
   it.each(cases)('%s', async (_name, change) => {
-    const [request, response] = answer(change)
+    const [request, response] = respond(change)
     await expectConforms(request, response)
-    expect(await response.text()).toBe(change.status === 204 ? '' : await answer(change)[1].text())
+    expect(await response.text()).toBe(change.status === 204 ? '' : await respond(change)[1].text())
   })
 })
 
-describe('what does not', () => {
+describe('expectConforms rejects', () => {
   const { email, ...withoutEmail } = client.client
   const cases: [string, Change, RegExp][] = [
     [
@@ -118,13 +118,13 @@ describe('what does not', () => {
     ['an error without details', { status: 404, body: { error: { code: 'not_found', message: 'No.' } } }, /details/],
     ['details of another status', { status: 404, body: error('not_found', issues) }, /details is not null/],
     ['a 400 without issues', { status: 400, body: error('invalid_request') }, /details has no issues/],
-    ['a 500 that keeps the request id', { status: 500, body: error('internal_error') }, /does not tell the request id/],
+    ['a 500 without the request id', { status: 500, body: error('internal_error') }, /does not tell the request id/],
     ['a 405 without Allow', { method: 'PUT', status: 405, body: error('invalid_request') }, /Allow is missing/],
     ['200 on an unknown path', { path: '/api/v1/nothing' }, /status is not among 404/],
     ['404 for another method', { method: 'PUT', status: 404, body: error('not_found') }, /status is not among 405/],
     ['a preflight with 200', { method: 'OPTIONS' }, /preflight answers 204/],
   ]
   it.each(cases)('%s', async (_name, change, expected) => {
-    await expect(expectConforms(...answer(change))).rejects.toThrow(expected)
+    await expect(expectConforms(...respond(change))).rejects.toThrow(expected)
   })
 })

@@ -30,10 +30,10 @@ describe('a Zod schema is published as what it accepts', () => {
       { type: 'string', pattern: '^/a\\\\/[^/]$' },
     ],
     ['nullable text', z.nullable(z.string()), 'output', nullableText],
-    ['nullable words', z.nullable(z.enum(['a', 'b'])), 'output', { ...nullableText, enum: ['a', 'b', null] }],
+    ['a nullable enum', z.nullable(z.enum(['a', 'b'])), 'output', { ...nullableText, enum: ['a', 'b', null] }],
     ['a date', date, 'input', { type: 'string', format: 'date' }],
-    ['a date-time that is sent', z.iso.datetime({ offset: true }), 'input', { type: 'string', format: 'date-time' }],
-    ['a date-time in an answer', dateTime, 'output', { type: 'string', format: 'date-time', pattern: '\\.\\d{3}Z$' }],
+    ['a date-time in a request', z.iso.datetime({ offset: true }), 'input', { type: 'string', format: 'date-time' }],
+    ['a date-time in a response', dateTime, 'output', { type: 'string', format: 'date-time', pattern: '\\.\\d{3}Z$' }],
     ['an amount', amount, 'output', { type: 'number' }],
     [
       'an object of anything',
@@ -48,7 +48,7 @@ describe('a Zod schema is published as what it accepts', () => {
       { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false },
     ],
     [
-      'a strict answer',
+      'a strict response',
       z.strictObject({ a: z.string() }),
       'output',
       { type: 'object', properties: { a: { type: 'string' } }, required: ['a'], additionalProperties: false },
@@ -80,7 +80,7 @@ describe('components', () => {
     expect(writer.components.get('JsonValue')).toEqual({ description: 'Any JSON value.' })
   })
 
-  it('refuses two schemas that differ under one id', () => {
+  it('throws for two schemas that differ under one id', () => {
     const differing = z
       .strictObject({ a: z.string(), b: z._default(z.string(), 'x') })
       .check(z.meta({ id: 'Differing' }))
@@ -89,7 +89,7 @@ describe('components', () => {
     expect(() => writer.write(differing, 'output')).toThrow('Two different schemas have the id Differing.')
   })
 
-  it('refuses a schema that refers to itself and has no id', () => {
+  it('throws for a schema that refers to itself and has no id', () => {
     const tree: z.ZodMiniType = z.strictObject({ children: z.lazy(() => z.array(tree)) })
     expect(() => new SchemaWriter().write(z.array(tree), 'output')).toThrow('refers to itself')
   })

@@ -15,14 +15,14 @@ describe('the service publishes', () => {
     expect(await response.json()).toEqual(committed)
   })
 
-  it('its description once: who has it is told so', async () => {
-    const ask = (headers: Record<string, string>) =>
+  it('its description with an ETag, which gives 304 while it is unchanged', async () => {
+    const read = (headers: Record<string, string>) =>
       exports.default.fetch(new Request(`${ORIGIN}/api/v1/openapi.json`, { headers }))
-    const etag = (await ask({})).headers.get('etag') ?? ''
+    const etag = (await read({})).headers.get('etag') ?? ''
     expect(etag).not.toBe('')
-    const again = await ask({ 'if-none-match': etag })
+    const again = await read({ 'if-none-match': etag })
     expect([again.status, await again.text()]).toEqual([304, ''])
-    expect((await ask({ 'if-none-match': '"another"' })).status).toBe(200)
+    expect((await read({ 'if-none-match': '"another"' })).status).toBe(200)
   })
 
   it('its page at /, under a strict policy', async () => {
@@ -34,7 +34,7 @@ describe('the service publishes', () => {
   })
 })
 
-describe('the service answers as it publishes', () => {
+describe('a response conforms to the published description for', () => {
   let company: TestCompany
   beforeAll(async () => {
     await migrate()

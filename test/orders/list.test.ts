@@ -14,7 +14,7 @@ interface Row {
   deleted: boolean
 }
 
-/** An order as a seed brings it, made on any day. */
+/** Inserts an order created on any day. */
 async function seedOrder(shop: Shop, row: Omit<Row, 'deleted'>) {
   const { id, clientId, statusId, day } = row
   await insert('orders', {
@@ -35,7 +35,7 @@ async function list(shop: Shop, query: string) {
   return { ids: body.data.map(({ id }: { id: number }) => id), total: body.pagination.total, body }
 }
 
-/** What the list must hold: newest day first, then the highest id. */
+/** The ids that the list must have: newest day first, then the highest id. */
 function expected(
   rows: Iterable<Row>,
   filter: Partial<{ client_id: number; status: number; from: string; to: string }>,
@@ -52,7 +52,7 @@ function expected(
 }
 
 describe('the list of orders', () => {
-  it('holds project objects, 25 a page unless told, newest day first, then the highest id', async () => {
+  it('has project objects, 25 a page by default, newest day first, then the highest id', async () => {
     const shop = await mintShop()
     const days = ['2026-01-31', '2026-02-01', '2025-12-31']
     const rows = Array.from({ length: 30 }, (_, i) => ({
@@ -73,10 +73,10 @@ describe('the list of orders', () => {
     expect(first.body.data[0]).toEqual((await shop.call('GET', `/orders/${ids[0]}`)).body.project)
   })
 
-  it('has every page of thousands, whichever end it is nearer to', async () => {
+  it('has every page of thousands of orders, from either end', async () => {
     const shop = await mintShop()
     const clientIds = [shop.clientId, await createClient(shop)]
-    // Two days hold nearly all orders, so that a page lies in one of them or across both.
+    // Nearly all orders are on two days, so that a page lies in one of them or across both.
     const days = ['2025-01-01', '2026-03-03', '2026-03-04', '2026-09-09']
     const rows = Array.from({ length: 3_000 }, (_, n) => ({
       id: 20_000 + n * 3,
@@ -119,7 +119,7 @@ describe('the list of orders', () => {
     }
   }, 60_000)
 
-  it('keeps both ends of from and to, and answers nothing where they cross', async () => {
+  it('includes the days from and to, and is empty when they cross', async () => {
     const shop = await mintShop()
     for (const [id, day] of [
       [6001, '2026-01-01'],
@@ -134,7 +134,7 @@ describe('the list of orders', () => {
     expect(await list(shop, '?from=2026-01-31&to=2026-01-01')).toMatchObject({ ids: [], total: 0 })
   })
 
-  it('knows no client or status of another company', async () => {
+  it('is empty for a client or status of another company', async () => {
     const [shop, other] = [await mintShop(), await mintShop()]
     await createOrder(shop)
     await createOrder(other)
@@ -150,7 +150,7 @@ describe('the list of orders', () => {
   })
 })
 
-describe('totals of lists', () => {
+describe('the totals of lists', () => {
   it('equal the rows after any creations, updates and deletions, under every filter', async () => {
     const days = ['2025-12-31', '2026-01-01', '2026-01-02', '2026-02-01']
     const at = fc.record({ client: fc.nat(2), status: fc.nat(2), day: fc.nat(3) })
@@ -207,8 +207,8 @@ describe('totals of lists', () => {
           const change = { status: { status_id }, client: { client_id }, title: { title: 'x' }, delete: undefined }[
             what
           ]
-          const answer = await shop.call(change ? 'PATCH' : 'DELETE', `/orders/${row.id}`, change)
-          expect(answer.status).toBe(row.deleted ? 404 : 200)
+          const response = await shop.call(change ? 'PATCH' : 'DELETE', `/orders/${row.id}`, change)
+          expect(response.status).toBe(row.deleted ? 404 : 200)
           if (row.deleted) continue
           if (what === 'delete') row.deleted = true
           if (what === 'status') row.statusId = status_id
@@ -226,7 +226,7 @@ describe('totals of lists', () => {
           const ids = expected(rows.values(), wanted)
           expect(await list(shop, `?per_page=100&${query}`), query.toString()).toMatchObject({ ids, total: ids.length })
         }
-        const kept = await sql(
+        const stored = await sql(
           `SELECT client_id, status_id, created_date, count FROM order_counts
            WHERE company_id = ? AND count <> 0 ORDER BY 1, 2, 3`,
           shop.id,
@@ -240,7 +240,7 @@ describe('totals of lists', () => {
            GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`,
           shop.id,
         )
-        expect(kept).toEqual(counted)
+        expect(stored).toEqual(counted)
       }),
       { numRuns: 12 },
     )

@@ -11,8 +11,8 @@ beforeAll(async () => {
 
 const today = () => new Date().toISOString().slice(0, 10)
 
-describe('creating an order', () => {
-  it('needs a title and a client, and makes all eight parts', async () => {
+describe('POST /orders', () => {
+  it('requires a title and a client, and returns every part of the order', async () => {
     const order = await createOrder(shop, { title: ' Regatta ' })
     const { id } = order.project
     expect(order).toEqual({
@@ -67,7 +67,7 @@ describe('creating an order', () => {
     expect((await shop.call('GET', `/orders/${id}`)).body).toEqual(order)
   })
 
-  it('takes every field of an order', async () => {
+  it('accepts every field of an order', async () => {
     const order = await createOrder(shop, {
       description: '',
       start_date: 'second week of May',
@@ -105,7 +105,7 @@ describe('creating an order', () => {
     expect((await shop.call('GET', `/orders/${order.project.id}`)).body).toEqual(order)
   })
 
-  it('numbers invoices one after the other, beyond those that a seed has brought', async () => {
+  it('numbers invoices consecutively, after seeded ones', async () => {
     const one = await mintShop()
     const numbers = [(await createOrder(one)).invoice.number, (await createOrder(one)).invoice.number]
     expect(numbers).toEqual(['1001', '1002'])
@@ -113,7 +113,7 @@ describe('creating an order', () => {
     expect((await createOrder(one)).invoice.number).toBe('9000')
   })
 
-  it('has no status where the company has no default', async () => {
+  it('sets no status when the company has no default', async () => {
     const one = await mintShop()
     await sql('UPDATE order_statuses SET is_default = 0 WHERE company_id = ?', one.id)
     expect(await createOrder(one)).toMatchObject({ project: { order_status_id: null }, order_status: null })
@@ -159,15 +159,15 @@ describe('a field of an order', () => {
     ['deleted', true],
   ]
 
-  it.each(bad)('is refused on create and update: %s %j', async (field, value) => {
+  it.each(bad)('is rejected on create and update: %s %j', async (field, value) => {
     const { project } = await createOrder(shop)
     for (const [method, path, base] of [
       ['POST', '/orders', { title: 'a', client_id: shop.clientId }],
       ['PATCH', `/orders/${project.id}`, { client_notes: 'changed' }],
     ] as const) {
-      const answer = await shop.call(method, path, { ...base, [field]: value })
-      expect(answer.status, method).toBe(400)
-      expect(answer.body.error.details.issues.map((issue: { path: string }) => issue.path)).toContain(field)
+      const response = await shop.call(method, path, { ...base, [field]: value })
+      expect(response.status, method).toBe(400)
+      expect(response.body.error.details.issues.map((issue: { path: string }) => issue.path)).toContain(field)
     }
     expect((await shop.call('GET', `/orders/${project.id}`)).body.project).toEqual(project)
   })

@@ -24,8 +24,8 @@ async function mintSynced(companyWants: boolean, integration: Integration): Prom
   return shop
 }
 
-/** The notices of an order, oldest first. */
-async function noticesOf(shop: Shop, orderId: number): Promise<string[]> {
+/** The operations of an order's accounting events, oldest first. */
+async function eventsOf(shop: Shop, orderId: number): Promise<string[]> {
   const rows = await sql<{ operation: string; state: string }>(
     'SELECT operation, state FROM accounting_outbox WHERE company_id = ? AND order_id = ? ORDER BY id',
     shop.id,
@@ -34,7 +34,7 @@ async function noticesOf(shop: Shop, orderId: number): Promise<string[]> {
   return rows.map(({ operation }) => operation)
 }
 
-describe('a notice for the accounting system', () => {
+describe('an accounting event', () => {
   const cases = [true, false].flatMap((companyWants) =>
     (['enabled', 'disabled', 'missing'] as const).flatMap((integration) =>
       [undefined, true, false].map((requested) => ({ companyWants, integration, requested })),
@@ -42,28 +42,28 @@ describe('a notice for the accounting system', () => {
   )
 
   it.each(cases)(
-    'is written when it is wanted and the integration enabled: %o',
+    'is written when it is requested and the integration is enabled: %o',
     async ({ companyWants, integration, requested }) => {
       const shop = await mintSynced(companyWants, integration)
-      const isTold = (requested ?? companyWants) && integration === 'enabled'
+      const isWritten = (requested ?? companyWants) && integration === 'enabled'
       const override = requested === undefined ? {} : { accounting_sync_enabled: requested }
       const { project } = await createOrder(shop, override)
-      expect(await noticesOf(shop, project.id)).toEqual(isTold ? ['create'] : [])
+      expect(await eventsOf(shop, project.id)).toEqual(isWritten ? ['create'] : [])
       await shop.call('PATCH', `/orders/${project.id}`, { title: 'b', ...override })
-      expect(await noticesOf(shop, project.id)).toEqual(isTold ? ['create', 'update'] : [])
-      const before = (await noticesOf(shop, project.id)).length
+      expect(await eventsOf(shop, project.id)).toEqual(isWritten ? ['create', 'update'] : [])
+      const before = (await eventsOf(shop, project.id)).length
       await shop.call('DELETE', `/orders/${project.id}`)
       const onDelete = companyWants && integration === 'enabled' ? ['delete'] : []
-      expect((await noticesOf(shop, project.id)).slice(before)).toEqual(onDelete)
+      expect((await eventsOf(shop, project.id)).slice(before)).toEqual(onDelete)
     },
   )
 
-  it('is not written by a change that fails, nor by reading', async () => {
+  it('is not written by a failed change or by a read', async () => {
     const shop = await mintSynced(true, 'enabled')
     const { project } = await createOrder(shop)
     const before = await dump()
     const path = `/orders/${project.id}`
-    const answers = [
+    const responses = [
       await shop.call('POST', '/orders', { title: 'a', client_id: 999_999, accounting_sync_enabled: true }),
       await shop.call('POST', '/orders', { title: '' }),
       await shop.call('PATCH', path, { status_id: 999_999, accounting_sync_enabled: true }),
@@ -73,29 +73,29 @@ describe('a notice for the accounting system', () => {
       await shop.call('GET', path),
       await shop.call('GET', '/orders'),
     ]
-    expect(answers.map(({ status }) => status)).toEqual([400, 400, 400, 400, 404, 404, 200, 200])
+    expect(responses.map(({ status }) => status)).toEqual([400, 400, 400, 400, 404, 404, 200, 200])
     expect(await dump()).toEqual(before)
   })
 
-  it('of a second deletion is not written', async () => {
+  it('is not written by a second deletion', async () => {
     const shop = await mintSynced(true, 'enabled')
     const { project } = await createOrder(shop)
     await Promise.all(Array.from({ length: 5 }, () => shop.call('DELETE', `/orders/${project.id}`)))
-    expect(await noticesOf(shop, project.id)).toEqual(['create', 'delete'])
+    expect(await eventsOf(shop, project.id)).toEqual(['create', 'delete'])
   })
 
-  it('is written with the change or not at all', async () => {
+  it('is written in the transaction of the change', async () => {
     const shop = await mintSynced(true, 'enabled')
     const { project } = await createOrder(shop)
     await sql(`CREATE TRIGGER refuse BEFORE INSERT ON accounting_outbox BEGIN SELECT RAISE(ABORT, 'no'); END`)
     try {
       const before = await dump()
-      const answers = [
+      const responses = [
         await shop.call('POST', '/orders', { title: 'a', client_id: shop.clientId }),
         await shop.call('PATCH', `/orders/${project.id}`, { title: 'b' }),
         await shop.call('DELETE', `/orders/${project.id}`),
       ]
-      expect(answers.map(({ status }) => status)).toEqual([500, 500, 500])
+      expect(responses.map(({ status }) => status)).toEqual([500, 500, 500])
       expect(await dump()).toEqual(before)
     } finally {
       await sql('DROP TRIGGER refuse')

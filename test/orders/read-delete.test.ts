@@ -11,8 +11,8 @@ beforeAll(async () => {
   shop = await mintShop()
 })
 
-describe('reading an order', () => {
-  it('gives back any text and quantity of a line as they are stored', async () => {
+describe('GET /orders/{id}', () => {
+  it('returns any text and quantity of a line as stored', async () => {
     const text = fc.string({ unit: 'grapheme', maxLength: 40 }).map((value) => value.replaceAll('\0', ''))
     const quantity = fc.double({ noNaN: true, min: -1e9, max: 1e9 }).map((value) => value + 0)
     await fc.assert(
@@ -33,7 +33,7 @@ describe('reading an order', () => {
     )
   })
 
-  it('gives lines in their order, payments, artworks and computed totals', async () => {
+  it('returns lines in their order, payments, artworks and computed totals', async () => {
     const { project, invoice } = await createOrder(shop, { tax_id: shop.taxId, discount_amount: 10 })
     const second = await addItem(shop, invoice.id, {
       position: 2,
@@ -119,7 +119,7 @@ describe('reading an order', () => {
     ])
   })
 
-  it('keeps a deleted client, and has no invoice, lines or payments where the invoice is deleted', async () => {
+  it('returns a deleted client, but no lines and payments of a deleted invoice', async () => {
     const clientId = await createClient(shop)
     const { project, invoice } = await createOrder(shop, { client_id: clientId, tax_id: shop.taxId })
     await addItem(shop, invoice.id)
@@ -136,7 +136,7 @@ describe('reading an order', () => {
   })
 
   it.each(['0', '-1', '1.0', '01', 'x', '1e3', '9007199254740993', '999999999', '%00'])(
-    'answers 404 for %s',
+    'returns 404 for %s',
     async (id) => {
       expect((await shop.call('GET', `/orders/${id}`)).status).toBe(404)
       expect((await shop.call('PATCH', `/orders/${id}`, { title: 'a' })).status).toBe(404)
@@ -145,8 +145,8 @@ describe('reading an order', () => {
   )
 })
 
-describe('deleting an order', () => {
-  it('answers both as deleted, hides them, and answers 404 from then on', async () => {
+describe('DELETE /orders/{id}', () => {
+  it('returns the order and invoice as deleted, hides them, and returns 404 from then on', async () => {
     const { project, invoice } = await createOrder(shop, { tax_id: shop.taxId })
     await addItem(shop, invoice.id)
     const { status, body } = await shop.call('DELETE', `/orders/${project.id}`)
@@ -164,9 +164,9 @@ describe('deleting an order', () => {
     expect(rows).toEqual([{ deleted: 1 }])
   })
 
-  it('answers once with 200 when many delete at once', async () => {
+  it('returns 200 to one of many concurrent deletions', async () => {
     const { project } = await createOrder(shop)
-    const answers = await Promise.all(Array.from({ length: 8 }, () => shop.call('DELETE', `/orders/${project.id}`)))
-    expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array.from({ length: 7 }, () => 404)])
+    const responses = await Promise.all(Array.from({ length: 8 }, () => shop.call('DELETE', `/orders/${project.id}`)))
+    expect(responses.map(({ status }) => status).sort()).toEqual([200, ...Array.from({ length: 7 }, () => 404)])
   })
 })

@@ -23,11 +23,11 @@ export async function createClient(company: TestCompany, body: Record<string, un
   return (await company.call('POST', '/clients', { company_name: 'Client', ...body })).body.client.id
 }
 
-/** Creates an order and returns its eight parts. */
+/** Creates an order and returns all its parts. */
 export async function createOrder(shop: Shop, body: Record<string, unknown> = {}) {
-  const answer = await shop.call('POST', '/orders', { title: 'Order', client_id: shop.clientId, ...body })
-  expect(answer.status, JSON.stringify(answer.body)).toBe(200)
-  return answer.body
+  const response = await shop.call('POST', '/orders', { title: 'Order', client_id: shop.clientId, ...body })
+  expect(response.status, JSON.stringify(response.body)).toBe(200)
+  return response.body
 }
 
 export async function addPayment(company: TestCompany, invoiceId: number, fields: Record<string, unknown> = {}) {
@@ -46,9 +46,9 @@ export async function addArtwork(company: TestCompany, orderId: number, fields: 
 
 const TABLES = ['companies', 'clients', 'orders', 'order_counts', 'invoices', 'audit_log']
 
-/** Everything that a write of an order or client may touch, to be compared before and after. */
+/** All rows that a write of an order or client may change, to compare before and after. */
 export async function dump(): Promise<Record<string, string[]>> {
-  // Delivery may be at work on the notices; here it counts only which there are.
+  // Delivery may change the state of events meanwhile, so only their identity is compared.
   const queries = [...TABLES.map((name) => `* FROM ${name}`), 'id, order_id, operation FROM accounting_outbox']
   const tables: [string, string[]][] = []
   for (const query of queries) {

@@ -8,40 +8,35 @@ const EXEMPT = { tax_exempt: true, tax_exempt_reason: 'School' }
 
 describe('the tax exemption of a new order', () => {
   it.each([
-    ['is its client’s', EXEMPT, {}, EXEMPT],
-    ['is none where its client has none', {}, {}, { tax_exempt: false, tax_exempt_reason: null }],
+    ['is copied from the client', EXEMPT, {}, EXEMPT],
+    ['is off when the client has none', {}, {}, { tax_exempt: false, tax_exempt_reason: null }],
+    ['has no reason when the client has none', { tax_exempt: true }, {}, { tax_exempt: true, tax_exempt_reason: null }],
     [
-      'has no reason where its client gives none',
-      { tax_exempt: true },
-      {},
-      { tax_exempt: true, tax_exempt_reason: null },
-    ],
-    [
-      'is none, without the client’s reason, when the request says so',
+      'is off, without the client’s reason, when the request turns it off',
       EXEMPT,
       { tax_exempt: false },
       { tax_exempt: false, tax_exempt_reason: null },
     ],
     [
-      'is the request’s, without the client’s reason, when the request sends it',
+      'is the request’s, without the client’s reason, when the request turns it on',
       EXEMPT,
       { tax_exempt: true },
       { tax_exempt: true, tax_exempt_reason: null },
     ],
     [
-      'is its client’s with the reason that the request sends',
+      'is the client’s with the request’s reason when only a reason is sent',
       EXEMPT,
       { tax_exempt_reason: 'Resale' },
       { tax_exempt: true, tax_exempt_reason: 'Resale' },
     ],
     [
-      'is its client’s without a reason when the request sends null',
+      'is the client’s without a reason when the request sends a null reason',
       EXEMPT,
       { tax_exempt_reason: null },
       { tax_exempt: true, tax_exempt_reason: null },
     ],
     [
-      'is what the request sends where its client has none',
+      'is the request’s when the client has none',
       {},
       { tax_exempt: true, tax_exempt_reason: 'Resale' },
       { tax_exempt: true, tax_exempt_reason: 'Resale' },
@@ -53,7 +48,7 @@ describe('the tax exemption of a new order', () => {
     expect(invoice).toMatchObject({ ...expected, tax_id: shop.taxId })
   })
 
-  it('stays as it is when the client changes later, or the order gets another client', async () => {
+  it('does not follow later changes of the client, or another client', async () => {
     const shop = await mintShop()
     const client_id = await createClient(shop, EXEMPT)
     const { project } = await createOrder(shop, { client_id })

@@ -73,7 +73,7 @@ describe('the totals of an invoice', () => {
       [-2000, 0, -165, -2165],
     ],
     [
-      'an untaxed credit as large as the lines: their tax stays',
+      'an untaxed credit as large as the lines, which are still taxed',
       [line(1, 10000), line(1, -10000, false)],
       {},
       [0, 0, 825, 825],
@@ -96,7 +96,7 @@ describe('the totals of an invoice', () => {
     ['each line rounded by itself', [line(0.5, 1), line(0.5, 1), line(0.5, 1)], { taxRate: null }, [3, 0, 0, 3]],
   ]
 
-  it.each(cases)('%s', (_, lines, terms, [subtotal, discount, tax, total]) => {
+  it.each(cases)('are computed: %s', (_, lines, terms, [subtotal, discount, tax, total]) => {
     expect(computeTotals(lines, { ...NONE, ...terms }, [])).toEqual({
       subtotal,
       discount,
@@ -107,7 +107,7 @@ describe('the totals of an invoice', () => {
     })
   })
 
-  it('balance what was paid', () => {
+  it('subtract payments from the balance', () => {
     expect(computeTotals(MIXED, NONE, [5000, 10000, -100])).toMatchObject({ paid: 14900, balance: 12314 - 14900 })
   })
 
@@ -123,7 +123,7 @@ describe('the totals of an invoice', () => {
     [1.5, -1, -1],
     [1.5, -3, -4],
     [1e6, 99_999_999, 99_999_999_000_000],
-  ])('a line of %d × %d cents is %d, rounded half up', (quantity, unit_price_cents, cents) => {
+  ])('round a line of %d × %d cents half up to %d', (quantity, unit_price_cents, cents) => {
     expect(lineTotal({ quantity, unit_price_cents })).toBe(cents)
   })
 
@@ -180,7 +180,7 @@ describe('the totals of any invoice', () => {
     .filter((each) => each.discount_amount_type === 'fixed_amount' || each.discount_hundredths <= 10_000)
   const paid = fc.array(fc.integer({ min: -10_000, max: 1_000_000 }), { maxLength: 4 })
 
-  it('lose no cent: lines − discount + tax, each within half a cent of the exact value', () => {
+  it('are lines − discount + tax, each within half a cent of the exact value', () => {
     fc.assert(
       fc.property(lines, terms, paid, (random, { rate, ...rest }, payments) => {
         // Quantities have four decimals, as many as count.

@@ -10,12 +10,12 @@ beforeAll(async () => {
   shop = await mintShop()
 })
 
-function issuesOf(answer: Answer): string[] {
-  expect(answer).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
-  return answer.body.error.details.issues.map((issue: { path: string }) => issue.path)
+function issuesOf(response: Answer): string[] {
+  expect(response).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+  return response.body.error.details.issues.map((issue: { path: string }) => issue.path)
 }
 
-describe('updating an order', () => {
+describe('PATCH /orders/{id}', () => {
   it.each([
     [{ title: ' New ' }, { title: 'New' }, {}],
     [{ description: 'd' }, { description: 'd' }, {}],
@@ -46,7 +46,7 @@ describe('updating an order', () => {
       { discount_type: 'after_tax', discount_total: 10.83, tax_total: 8.25, total: 97.42, balance_due: 92.42 },
     ],
     [{ accounting_sync_enabled: false }, {}, {}],
-  ])('changes what is sent and nothing else: %j', async (change, project, invoice) => {
+  ])('changes only the fields that are sent: %j', async (change, project, invoice) => {
     const made = await createOrder(shop, {
       description: 'x',
       client_notes: 'y',
@@ -78,14 +78,14 @@ describe('updating an order', () => {
     expect((await shop.call('GET', `/orders/${before.id}`)).body).toMatchObject(body)
   })
 
-  it('takes another client and status of the company', async () => {
+  it('accepts another client and status of the company', async () => {
     const { project } = await createOrder(shop)
     const client_id = await createClient(shop)
     const { body } = await shop.call('PATCH', `/orders/${project.id}`, { client_id, status_id: shop.statusIds[1] })
     expect(body.project).toMatchObject({ client_id, order_status_id: shop.statusIds[1] })
   })
 
-  it('answers 400 to an empty body', async () => {
+  it('returns 400 for an empty body', async () => {
     const { project } = await createOrder(shop)
     expect(issuesOf(await shop.call('PATCH', `/orders/${project.id}`, {}))).toEqual([''])
   })
@@ -106,7 +106,7 @@ describe('updating an order', () => {
     expect(deleted).toMatchObject({ status: 200, body: { project: { deleted: true } } })
   })
 
-  it('loses nothing of concurrent updates that did not both set it', async () => {
+  it('applies all concurrent updates of different fields', async () => {
     const { project } = await createOrder(shop)
     const fields = {
       title: 't',
@@ -135,7 +135,7 @@ describe('updating an order', () => {
 })
 
 describe('a discount', () => {
-  it('that is sent in part is read with the stored other part', async () => {
+  it('that is sent in part is combined with the stored part', async () => {
     const { project } = await createOrder(shop, { discount_amount: 50, discount_amount_type: 'percentage' })
     const patch = (body: unknown) => shop.call('PATCH', `/orders/${project.id}`, body)
     expect(issuesOf(await patch({ discount_amount: 100.01 }))).toEqual(['discount_amount'])
@@ -172,7 +172,7 @@ describe('a discount', () => {
   })
 })
 
-describe('a reference', () => {
+describe('a reference to another row', () => {
   /** Fields with ids that the company may not use: unknown, another company's, deleted. */
   async function badReferences(): Promise<[string, number][]> {
     const other = await mintShop()
@@ -202,7 +202,7 @@ describe('a reference', () => {
     ]
   }
 
-  it('that is not the company’s own names its field, and nothing at all is written', async () => {
+  it('returns 400 naming its field, and writes nothing, when the row is not the company’s or is deleted', async () => {
     const { project } = await createOrder(shop, { accounting_sync_enabled: true })
     const bad = await badReferences()
     const before = await dump()
@@ -220,7 +220,7 @@ describe('a reference', () => {
     expect(await dump()).toEqual(before)
   })
 
-  it('of several that are wrong names every field', async () => {
+  it('returns 400 naming every field when several are invalid', async () => {
     const { project } = await createOrder(shop)
     const bad = { client_id: 999_999, status_id: 999_999, tax_id: 999_999 }
     expect(issuesOf(await shop.call('POST', '/orders', { title: 'a', ...bad })).sort()).toEqual(Object.keys(bad).sort())
@@ -230,7 +230,7 @@ describe('a reference', () => {
     )
   })
 
-  it('is looked at after the order: another company’s order, or none, is 404', async () => {
+  it('returns 404 for an unknown order or one of another company, whatever it refers to', async () => {
     const other = await mintShop()
     const { project } = await createOrder(other)
     const before = await dump()

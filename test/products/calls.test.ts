@@ -1,6 +1,6 @@
 import { exports } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { FAILURES_TO_REST, REST_MS } from '../../src/products/health.ts'
+import { FAILURES_TO_OPEN, OPEN_MS } from '../../src/products/supplier-cache.ts'
 import { migrate, request } from '../support/app.ts'
 import { linesOf } from '../support/log.ts'
 import { get, MINUTE_MS, mintShop, type Shop, search, travel, untilCalls, withBinding } from './support.ts'
@@ -12,24 +12,24 @@ afterEach(() => {
 
 const stateOfB = async (shop: Shop, q: string) => (await search(shop, q, { include: 'supplier_b' })).sources.supplier_b
 
-describe('equal lookups in flight', () => {
-  it('are one call, whoever asks: searches and product info', async () => {
+describe('concurrent equal lookups', () => {
+  it('share one call among searches and product info', async () => {
     const shop = await mintShop()
-    await shop.a.spoil({ delayMs: 400 })
-    const answers = await Promise.all([
+    await shop.a.setFaults({ delayMs: 400 })
+    const results = await Promise.all([
       ...Array.from({ length: 8 }, () => search(shop, 'PC61', { include: 'supplier_a' })),
       search(shop, 'a pc61 in navy', { include: 'supplier_a' }),
       get(shop, '/products/supplier_a?style=pc61').then(({ body }) => ({
         supplier_a: { count: body.products.length },
       })),
     ])
-    expect(answers.map((answer) => answer.supplier_a.count)).toEqual(answers.map(() => 60))
+    expect(results.map((result) => result.supplier_a.count)).toEqual(results.map(() => 60))
     expect(await shop.a.calls()).toHaveLength(1)
   })
 
-  it('are one call that fails for all', async () => {
+  it('share one call that fails for all of them', async () => {
     const shop = await mintShop()
-    await shop.a.spoil({ delayMs: 300, status: 500, times: -1 })
+    await shop.a.setFaults({ delayMs: 300, status: 500, times: -1 })
     const states = await Promise.all(
       Array.from({ length: 4 }, async () => (await search(shop, 'PC61', { include: 'supplier_a' })).sources.supplier_a),
     )
@@ -37,13 +37,13 @@ describe('equal lookups in flight', () => {
     expect(await shop.a.calls()).toHaveLength(1)
   })
 
-  it('of two companies are two calls', async () => {
+  it('make one call for each company', async () => {
     const [one, two] = [await mintShop(), await mintShop()]
     await Promise.all([search(one, 'PC61'), search(two, 'PC61')])
     expect([(await one.a.calls()).length, (await two.a.calls()).length]).toEqual([1, 1])
   })
 
-  it('are one call also for who began to look before it ended and asks after', async () => {
+  it('share a call that ended while the cache was still being read', async () => {
     const shop = await mintShop()
     let isRead = () => {}
     const reading = new Promise<void>((resolve) => {
@@ -62,9 +62,9 @@ describe('equal lookups in flight', () => {
     expect(await shop.a.calls()).toHaveLength(1)
   })
 
-  it('are answered though the request that called has gone', async () => {
+  it('succeed although the request that made the call was aborted', async () => {
     const shop = await mintShop()
-    await shop.a.spoil({ delayMs: 700 })
+    await shop.a.setFaults({ delayMs: 700 })
     const gone = new AbortController()
     const sent = new Request(request(shop.token, 'GET', '/products/search?q=PC61&include=supplier_a'), {
       signal: gone.signal,
@@ -77,26 +77,26 @@ describe('equal lookups in flight', () => {
     await first
   })
 
-  it('outlive the search that gave them up: the next one finds what came late', async () => {
+  it('cache a response that arrives after the search has timed out', async () => {
     const shop = await mintShop()
-    await shop.a.spoil({ delayMs: 4_600 })
+    await shop.a.setFaults({ delayMs: 4_600 })
     expect((await search(shop, 'PC61', { include: 'supplier_a' })).sources.supplier_a).toBe('failed')
     expect((await search(shop, 'PC61', { include: 'supplier_a' })).sources.supplier_a).toBe('ok')
     expect(await shop.a.calls()).toHaveLength(1)
   })
 })
 
-describe('a sick supplier', () => {
-  it('is left alone after repeated failures, then tried again', async () => {
+describe('a failing supplier', () => {
+  it('is not called while the circuit breaker is open, then tried again', async () => {
     const shop = await mintShop()
     const rival = await mintShop()
     expect(await stateOfB(shop, 'hoodie')).toBe('ok')
-    await shop.b.spoil({ status: 500, times: -1 })
-    for (let i = 0; i < FAILURES_TO_REST + 3; i++) expect(await stateOfB(shop, `tote ${i}`)).toBe('failed')
-    expect(await shop.b.calls()).toHaveLength(1 + FAILURES_TO_REST)
+    await shop.b.setFaults({ status: 500, times: -1 })
+    for (let i = 0; i < FAILURES_TO_OPEN + 3; i++) expect(await stateOfB(shop, `tote ${i}`)).toBe('failed')
+    expect(await shop.b.calls()).toHaveLength(1 + FAILURES_TO_OPEN)
 
-    // From the cache or failed, and at once: it would hang now. Neither the other supplier nor another company suffers.
-    await shop.b.spoil({ delayMs: 9_000, times: -1 })
+    // A call would hang now. Neither the other supplier nor another company is affected.
+    await shop.b.setFaults({ delayMs: 9_000, times: -1 })
     const start = performance.now()
     expect(await stateOfB(shop, 'hoodie')).toBe('ok')
     expect(await stateOfB(shop, 'tote')).toBe('failed')
@@ -105,36 +105,41 @@ describe('a sick supplier', () => {
     expect(performance.now() - start).toBeLessThan(3_000)
     expect(await stateOfB(rival, 'tote')).toBe('ok')
 
-    // One trial is let through; while it is under way all others are answered at once.
-    travel(REST_MS)
-    await shop.b.spoil({ delayMs: 500, times: -1 })
+    // Half-open: one trial goes through, and while it is in flight all others fail at once.
+    travel(OPEN_MS)
+    await shop.b.setFaults({ delayMs: 500, times: -1 })
     const states = await Promise.all(['cap 1', 'cap 2', 'cap 3'].map((q) => stateOfB(shop, q)))
     expect(states.sort()).toEqual(['failed', 'failed', 'ok'])
-    await shop.b.spoil()
+    await shop.b.setFaults()
     expect(await stateOfB(shop, 'cap 4')).toBe('ok')
   })
 
-  it('is told in the log, without what was asked or sent', async () => {
+  it('is logged without the search text and without the response', async () => {
     const shop = await mintShop()
-    await shop.b.spoil({ status: 500, body: 'inner secret' })
-    const answer = await shop.call('GET', '/products/search?q=quietword&include=supplier_b')
-    const lines = linesOf(answer.headers.get('x-request-id'))
+    await shop.b.setFaults({ status: 500, body: 'inner secret' })
+    const response = await shop.call('GET', '/products/search?q=quietword&include=supplier_b')
+    const lines = linesOf(response.headers.get('x-request-id'))
     expect(lines).toContainEqual(
-      expect.objectContaining({ event: 'supplier_failed', company_id: shop.id, reason: 'supplier_unavailable' }),
+      expect.objectContaining({
+        event: 'supplier_failed',
+        company_id: shop.id,
+        reason: 'supplier_unavailable',
+        error: 'supplier_b: the response was not understood, HTTP 500',
+      }),
     )
     expect(JSON.stringify(lines)).not.toMatch(/quietword|secret|20001/)
   })
 })
 
-describe('supplier_b’s calls a minute', () => {
+describe('the calls per minute of supplier_b', () => {
   const left = (count: number) => ({ headers: { 'x-rate-limit-remaining': String(count) }, times: -1 })
 
-  it('when few are left, are not spent on what search has in the cache', async () => {
+  it('are reserved for product info when few are left: search refreshes nothing', async () => {
     const shop = await mintShop()
     await stateOfB(shop, 'hoodie')
     await get(shop, '/products/supplier_b?styleId=1')
     travel(11 * MINUTE_MS)
-    await shop.b.spoil(left(5))
+    await shop.b.setFaults(left(5))
     expect(await stateOfB(shop, 'tote')).toBe('ok')
     const calls = (await shop.b.calls()).length
     for (let i = 0; i < 3; i++) expect(await stateOfB(shop, 'hoodie')).toBe('stale')
@@ -145,21 +150,21 @@ describe('supplier_b’s calls a minute', () => {
     await untilCalls(shop.b, calls + 1)
   })
 
-  it('when none is left, are waited for: nobody calls', async () => {
+  it('stop for a minute when none is left', async () => {
     const shop = await mintShop()
-    await shop.b.spoil(left(0))
+    await shop.b.setFaults(left(0))
     expect(await stateOfB(shop, 'hoodie')).toBe('ok')
     expect(await stateOfB(shop, 'tote')).toBe('failed')
     expect((await get(shop, '/products/supplier_b?styleId=1')).status).toBe(502)
     expect(await shop.b.calls()).toHaveLength(1)
-    await shop.b.spoil()
+    await shop.b.setFaults()
     travel(MINUTE_MS)
     expect(await stateOfB(shop, 'tote')).toBe('ok')
   })
 
-  it('when refused, pause as long as the supplier asks', async () => {
+  it('stop for the time in Retry-After when the supplier rejects one', async () => {
     const shop = await mintShop()
-    await shop.b.spoil({ status: 429, headers: { 'retry-after': '20' } })
+    await shop.b.setFaults({ status: 429, headers: { 'retry-after': '20' } })
     expect(await stateOfB(shop, 'hoodie')).toBe('failed')
     travel(19_000)
     expect(await stateOfB(shop, 'hoodie')).toBe('failed')

@@ -1,9 +1,20 @@
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { SupplierName } from '../../src/products/suppliers/supplier.ts'
+import type { SupplierName } from '../../src/products/suppliers/registry.ts'
 import type { Fault } from '../../src/simulators/kit.ts'
 import { migrate, sql } from '../support/app.ts'
 import { linesOf } from '../support/log.ts'
-import { addItem, get, MINUTE_MS, mend, mintShop, never, type Shop, search, travel, withBatch } from './support.ts'
+import {
+  addItem,
+  get,
+  MINUTE_MS,
+  mintShop,
+  never,
+  resetIntegration,
+  type Shop,
+  search,
+  travel,
+  withBatch,
+} from './support.ts'
 
 beforeAll(migrate)
 afterEach(() => {
@@ -16,9 +27,9 @@ const BOMB = `<!DOCTYPE l [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a
 const HTML = '<!doctype html><html><body><h1>Sorry</h1></body></html>'
 
 const FAULTS: [string, Fault][] = [
-  ['a connection closed without an answer', { destroy: true }],
+  ['a connection closed without a response', { destroy: true }],
   ['429', { status: 429 }],
-  ['429 with a wait', { status: 429, headers: { 'retry-after': '20' } }],
+  ['429 with Retry-After', { status: 429, headers: { 'retry-after': '20' } }],
   ['500', { status: 500 }],
   ['503 with an HTML page', { status: 503, body: HTML, headers: { 'content-type': 'text/html' } }],
   ['200 with an HTML page', { body: HTML, headers: { 'content-type': 'text/html' } }],
@@ -29,20 +40,20 @@ const FAULTS: [string, Fault][] = [
   ['a redirect', { status: 302, headers: { location: '?x' } }],
 ]
 
-/** For each supplier: what finds products at it, and how the search answers them. */
+/** For each supplier: what finds products, and where the search response has them. */
 const SUPPLIERS = {
   supplier_a: {
     q: 'PC61',
     unknown: 'ZZ999',
     info: '/products/supplier_a?style=PC61',
-    itemsOf: (answer: Found) => answer.supplier_a.products,
+    itemsOf: (result: Found) => result.supplier_a.products,
     badCredentials: { customer_number: '1', username: 'shop', password: 'wrong' },
   },
   supplier_b: {
     q: 'Youth Crew Tee',
     unknown: 'nothing of this kind',
     info: '/products/supplier_b?styleId=40',
-    itemsOf: (answer: Found) => answer.supplier_b_styles,
+    itemsOf: (result: Found) => result.supplier_b_styles,
     badCredentials: { account_number: '1', api_key: 'wrong' },
   },
 } as const
@@ -64,91 +75,91 @@ function scopeOf(shop: Shop, name: SupplierName) {
 describe.each(names)('%s', (name) => {
   const { q, info, itemsOf, unknown, badCredentials } = SUPPLIERS[name]
 
-  async function expectSick(shop: Shop, answer: Found) {
-    expect(itemsOf(answer)).toEqual([])
-    expect(answer.sources[name]).toBe('failed')
-    expect({ ...answer.sources, [name]: '' }).toEqual({
+  async function expectFailed(shop: Shop, result: Found) {
+    expect(itemsOf(result)).toEqual([])
+    expect(result.sources[name]).toBe('failed')
+    expect({ ...result.sources, [name]: '' }).toEqual({
       local: 'ok',
       lines: 'ok',
-      // Only what has a style number is asked of supplier_a.
+      // Only a text with a style number is looked up at supplier_a.
       supplier_a: q === 'PC61' ? 'ok' : 'skipped',
       supplier_b: 'ok',
       [name]: '',
     })
-    expect(answer.local_items).toHaveLength(1)
-    if (name === 'supplier_a') expect(answer.supplier_a).toMatchObject({ style: q, count: 0, summary: null })
+    expect(result.local_items).toHaveLength(1)
+    if (name === 'supplier_a') expect(result.supplier_a).toMatchObject({ style: q, count: 0, summary: null })
     await expectNothingCached(shop)
   }
 
   /** The next call is a real one, once the supplier may be called again. */
   async function expectNothingCached(shop: Shop) {
-    await scopeOf(shop, name).spoil()
+    await scopeOf(shop, name).setFaults()
     travel(MINUTE_MS)
-    const answer = await search(shop, q)
-    expect(answer.sources[name]).toBe('ok')
-    expect(itemsOf(answer)).not.toEqual([])
+    const result = await search(shop, q)
+    expect(result.sources[name]).toBe('ok')
+    expect(itemsOf(result)).not.toEqual([])
   }
 
-  it.each(FAULTS)('%s: the search tells it and goes on', async (_, fault) => {
+  it.each(FAULTS)('%s: search reports the source as failed and returns the others', async (_, fault) => {
     const shop = await mintShop()
     await addItem(shop, { title: q })
-    await scopeOf(shop, name).spoil({ ...fault, times: -1 })
-    await expectSick(shop, await search(shop, q))
+    await scopeOf(shop, name).setFaults({ ...fault, times: -1 })
+    await expectFailed(shop, await search(shop, q))
   })
 
-  it.each(FAULTS)('%s: product info answers 502', async (_, fault) => {
+  it.each(FAULTS)('%s: product info returns 502', async (_, fault) => {
     const shop = await mintShop()
-    await scopeOf(shop, name).spoil({ ...fault, times: -1 })
+    await scopeOf(shop, name).setFaults({ ...fault, times: -1 })
     const { status, body } = await get(shop, info)
     expect(status).toBe(502)
     expect(body.error).toMatchObject({ code: 'internal_error', details: { reason: 'supplier_unavailable' } })
   })
 
-  it.each(FAULTS)('%s: what is cached is served stale', async (_, fault) => {
+  it.each(FAULTS)('%s: cached products are served stale', async (_, fault) => {
     const shop = await mintShop()
     const warm = await search(shop, q)
     const warmInfo = await get(shop, info)
     travel(11 * MINUTE_MS)
-    await scopeOf(shop, name).spoil({ ...fault, times: -1 })
+    await scopeOf(shop, name).setFaults({ ...fault, times: -1 })
     for (let i = 0; i < 3; i++) {
-      const answer = await search(shop, q)
-      expect(answer.sources[name]).toBe('stale')
-      expect(itemsOf(answer)).toEqual(itemsOf(warm))
+      const result = await search(shop, q)
+      expect(result.sources[name]).toBe('stale')
+      expect(itemsOf(result)).toEqual(itemsOf(warm))
     }
     expect((await get(shop, info)).body).toEqual(warmInfo.body)
   })
 
-  it('hangs: what is cached comes at once', async () => {
+  it('returns stale products at once while the supplier hangs', async () => {
     const shop = await mintShop()
     const warm = await search(shop, q)
     travel(11 * MINUTE_MS)
-    await scopeOf(shop, name).spoil({ delayMs: HANG_MS, times: -1 })
+    await scopeOf(shop, name).setFaults({ delayMs: HANG_MS, times: -1 })
     const start = performance.now()
-    const answer = await search(shop, q)
+    const result = await search(shop, q)
     expect(performance.now() - start).toBeLessThan(3_500)
-    expect(answer.sources[name]).toBe('stale')
-    expect(itemsOf(answer)).toEqual(itemsOf(warm))
+    expect(result.sources[name]).toBe('stale')
+    expect(itemsOf(result)).toEqual(itemsOf(warm))
   })
 
-  it('refuses the credentials: told apart, and nothing is cached', async () => {
+  it('returns 502 with its own reason for rejected credentials, and caches nothing', async () => {
     const shop = await mintShop({ credentials: { [name]: badCredentials } })
     await addItem(shop, { title: q })
     expect((await search(shop, q)).sources[name]).toBe('failed')
     const calls = (await scopeOf(shop, name).calls()).length
     const { status, body } = await get(shop, info)
     expect([status, body.error.details.reason]).toEqual([502, 'supplier_rejected_credentials'])
-    // Refused once, the same credentials are not sent again at once.
+    // Rejected credentials are not sent again at once.
     expect(await scopeOf(shop, name).calls()).toHaveLength(calls)
     expect(JSON.stringify(body)).not.toContain('wrong')
 
-    // Mended credentials count from the next request on.
-    await mend(shop, name)
+    // Corrected credentials are used by the next request.
+    await resetIntegration(shop, name)
     expect((await search(shop, q)).sources[name]).toBe('ok')
   })
 
-  it('has credentials of no form: as refused; or that cannot be decrypted: as unavailable; without a call', async () => {
-    for (const spoilt of [{}, 'text']) {
-      const shop = await mintShop({ credentials: { [name]: Object(spoilt) } })
+  it('makes no call with credentials that are invalid or cannot be decrypted', async () => {
+    for (const invalid of [{}, 'text']) {
+      const shop = await mintShop({ credentials: { [name]: Object(invalid) } })
       const { status, body } = await get(shop, info)
       expect([status, body.error.details.reason]).toEqual([502, 'supplier_rejected_credentials'])
       expect(await scopeOf(shop, name).calls()).toEqual([])
@@ -161,11 +172,11 @@ describe.each(names)('%s', (name) => {
     expect(await scopeOf(shop, name).calls()).toEqual([])
   })
 
-  it('finds nothing: ok, and empty', async () => {
+  it('returns ok without items when nothing is found', async () => {
     const shop = await mintShop()
-    const answer = await search(shop, unknown)
-    expect(answer.sources[name]).toBe('ok')
-    expect(itemsOf(answer)).toEqual([])
+    const result = await search(shop, unknown)
+    expect(result.sources[name]).toBe('ok')
+    expect(itemsOf(result)).toEqual([])
   })
 })
 
@@ -175,28 +186,31 @@ describe('the database', () => {
     ['hangs', never],
   ]
 
-  it.each(failures)('%s: 200, its sources failed, the suppliers from the cache or failed', async (_, batch) => {
-    const shop = await mintShop()
-    await addItem(shop, { title: 'PC61' })
-    const warm = await search(shop, 'PC61', { include: 'supplier_a,local' })
-    // The batch is waited for behind the response, which the log line is not.
-    const { headers, body: answer } = await get(shop, '/products/search?q=PC61', withBatch(batch))
-    const line = linesOf(headers.get('x-request-id')).find(({ event }) => event === 'request')
-    expect(line?.duration_ms).toBeLessThan(6_000)
-    expect(answer.sources).toEqual({ local: 'failed', lines: 'failed', supplier_a: 'stale', supplier_b: 'failed' })
-    expect(answer).toMatchObject({ local_items: [], invoice_lines: [], supplier_b_styles: [] })
-    expect(answer.supplier_a).toEqual(warm.supplier_a)
-    expect(await shop.b.calls()).toEqual([])
-  })
+  it.each(failures)(
+    '%s: search returns 200, its sources as failed, and suppliers only from the cache',
+    async (_, batch) => {
+      const shop = await mintShop()
+      await addItem(shop, { title: 'PC61' })
+      const warm = await search(shop, 'PC61', { include: 'supplier_a,local' })
+      // The batch is waited for behind the response, which the log line is not.
+      const { headers, body: result } = await get(shop, '/products/search?q=PC61', withBatch(batch))
+      const line = linesOf(headers.get('x-request-id')).find(({ event }) => event === 'request')
+      expect(line?.duration_ms).toBeLessThan(6_000)
+      expect(result.sources).toEqual({ local: 'failed', lines: 'failed', supplier_a: 'stale', supplier_b: 'failed' })
+      expect(result).toMatchObject({ local_items: [], invoice_lines: [], supplier_b_styles: [] })
+      expect(result.supplier_a).toEqual(warm.supplier_a)
+      expect(await shop.b.calls()).toEqual([])
+    },
+  )
 
-  it('fails: product info cannot know the integration and answers 500', async () => {
+  it('fails: product info returns 500, since the integration is unknown', async () => {
     const shop = await mintShop()
     const broken = withBatch(() => Promise.reject(new Error('D1_ERROR: out of order')))
     expect((await get(shop, '/products/supplier_a?style=PC61', broken)).status).toBe(500)
   })
 })
 
-describe('what hangs', () => {
+describe('a source that hangs', () => {
   const SEARCH_LIMIT_MS = 6_000
   const INFO_LIMIT_MS = 13_000
 
@@ -206,14 +220,14 @@ describe('what hangs', () => {
     return { result, ms: performance.now() - start }
   }
 
-  it('is waited for no longer than the limit of the search', async () => {
+  it('delays search by no more than its time limit', async () => {
     const shops = await Promise.all(names.map(() => mintShop()))
     await Promise.all(
       names.map(async (name, i) => {
         const shop = shops[i]
         if (!shop) return
         await addItem(shop, { title: SUPPLIERS[name].q })
-        await scopeOf(shop, name).spoil({ delayMs: HANG_MS, times: -1 })
+        await scopeOf(shop, name).setFaults({ delayMs: HANG_MS, times: -1 })
         const { result, ms } = await timed(search(shop, SUPPLIERS[name].q))
         expect(ms).toBeLessThan(SEARCH_LIMIT_MS)
         expect(result.sources).toMatchObject({ local: 'ok', lines: 'ok', [name]: 'failed' })
@@ -222,11 +236,11 @@ describe('what hangs', () => {
     )
   })
 
-  it('is waited for no longer than the limit of product info', async () => {
+  it('delays product info by no more than its time limit', async () => {
     await Promise.all(
       names.map(async (name) => {
         const shop = await mintShop()
-        await scopeOf(shop, name).spoil({ delayMs: HANG_MS, times: -1 })
+        await scopeOf(shop, name).setFaults({ delayMs: HANG_MS, times: -1 })
         const { result, ms } = await timed(get(shop, SUPPLIERS[name].info))
         expect(ms).toBeLessThan(INFO_LIMIT_MS)
         expect([result.status, result.body.error.details.reason]).toEqual([502, 'supplier_unavailable'])
@@ -234,11 +248,11 @@ describe('what hangs', () => {
     )
   })
 
-  it('costs no more than its limit while the other supplier refuses', async () => {
+  it('delays search by no more than its limit while the other supplier returns 429', async () => {
     const shop = await mintShop()
     await addItem(shop, { title: 'PC61' })
-    await shop.a.spoil({ delayMs: HANG_MS, times: -1 })
-    await shop.b.spoil({ status: 429, times: -1 })
+    await shop.a.setFaults({ delayMs: HANG_MS, times: -1 })
+    await shop.b.setFaults({ status: 429, times: -1 })
     const { result, ms } = await timed(search(shop, 'PC61'))
     expect(ms).toBeLessThan(SEARCH_LIMIT_MS)
     expect(result.sources).toEqual({ local: 'ok', lines: 'ok', supplier_a: 'failed', supplier_b: 'failed' })

@@ -10,7 +10,7 @@ afterEach(() => {
 
 async function hopsOf(shop: Shop, path: string) {
   const token = await mintToken(shop.id)
-  // So that the isolate knows the token, whatever the time is.
+  // So that the isolate has cached the token, whatever the time is.
   await measureHops(request(token, 'GET', '/clients'))
   const { response, hops } = await measureHops(request(token, 'GET', path))
   expect(response.status).toBe(200)
@@ -23,25 +23,25 @@ function summaryOf(hops: Hop[]) {
 
 const WARM = ['CACHE.getWithMetadata', 'CACHE.getWithMetadata', 'DB.batch', 'RATE_LIMITER.acquire']
 
-describe('network waits, the token known', () => {
+describe('network waits with a cached token', () => {
   it('search has one with both suppliers cached, fresh or stale', async () => {
     const shop = await mintShop()
     await search(shop, 'PC61')
-    // Past the minute for which the isolate remembers by itself.
+    // Past the minute of the isolate's own cache.
     travel(2 * MINUTE_MS)
     expect(summaryOf(await hopsOf(shop, '/products/search?q=PC61'))).toEqual({ depth: 1, names: WARM })
     travel(10 * MINUTE_MS)
-    // So slow that they end after the answer, unless it waits for them.
-    for (const supplier of [shop.a, shop.b]) await supplier.spoil({ delayMs: 700 })
+    // So slow that they end after the response, unless it waits for them.
+    for (const supplier of [shop.a, shop.b]) await supplier.setFaults({ delayMs: 700 })
     expect(summaryOf(await hopsOf(shop, '/products/search?q=PC61'))).toEqual({ depth: 1, names: WARM })
   })
 
-  it('search has two when both suppliers must be asked, side by side', async () => {
+  it('search has two when both suppliers must be called, concurrently', async () => {
     const shop = await mintShop()
     // Slow enough that neither ends before the other begins, so that depth counts what waits for what.
-    for (const supplier of [shop.a, shop.b]) await supplier.spoil({ delayMs: 700 })
+    for (const supplier of [shop.a, shop.b]) await supplier.setFaults({ delayMs: 700 })
     const hops = await hopsOf(shop, '/products/search?q=PC61')
-    // One supplier's answer may be put into the cache, which is not waited for, before the other's has come.
+    // One supplier's result may be written to the cache, which is not awaited, before the other has responded.
     const waits = summaryOf(hops.filter(({ name }) => name !== 'CACHE.put'))
     expect(waits).toEqual({ depth: 2, names: [...WARM, 'fetch', 'fetch'].sort() })
   })

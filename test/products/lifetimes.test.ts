@@ -2,8 +2,8 @@ import { createExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { app } from '../../src/app.ts'
-import { freshnessOf } from '../../src/products/cache.ts'
-import { FOUND, UNKNOWN_STYLE } from '../../src/products/lookups.ts'
+import { freshnessOf, PRODUCTS } from '../../src/products/supplier-cache.ts'
+import { UNKNOWN_STYLE } from '../../src/products/suppliers/supplier-a.ts'
 import { ENDPOINT_PATH, OTHER_CREDENTIALS as OTHER_A } from '../../src/simulators/supplier-a-catalogue.ts'
 import { type Answer, migrate, request } from '../support/app.ts'
 import {
@@ -25,15 +25,15 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-describe('how long an answer is served', () => {
+describe('the freshness of a cached result', () => {
   it.each([
-    [FOUND, 0, 'fresh'],
-    [FOUND, 10 * MINUTE_MS - 1, 'fresh'],
-    [FOUND, 10 * MINUTE_MS, 'stale'],
-    [FOUND, 24 * HOUR_MS - 1, 'stale'],
-    [FOUND, 24 * HOUR_MS, 'gone'],
+    [PRODUCTS, 0, 'fresh'],
+    [PRODUCTS, 10 * MINUTE_MS - 1, 'fresh'],
+    [PRODUCTS, 10 * MINUTE_MS, 'stale'],
+    [PRODUCTS, 24 * HOUR_MS - 1, 'stale'],
+    [PRODUCTS, 24 * HOUR_MS, 'expired'],
     [UNKNOWN_STYLE, HOUR_MS - 1, 'fresh'],
-    [UNKNOWN_STYLE, HOUR_MS, 'gone'],
+    [UNKNOWN_STYLE, HOUR_MS, 'expired'],
   ] as const)('%o after %d ms: %s', (lifetime, ageMs, freshness) => {
     expect(freshnessOf(1_000, lifetime, 1_000 + ageMs)).toBe(freshness)
   })
@@ -46,7 +46,7 @@ async function stateOf(shop: Shop): Promise<string> {
 }
 
 describe('a found style', () => {
-  it('is asked for once in ten minutes, then served stale and refreshed behind the answer', async () => {
+  it('is fetched once in ten minutes, then served stale and refreshed after the response', async () => {
     const shop = await mintShop()
     expect(await stateOf(shop)).toBe('ok')
     travel(10 * MINUTE_MS - 1_000)
@@ -54,22 +54,22 @@ describe('a found style', () => {
     expect(await shop.a.calls()).toHaveLength(1)
 
     travel(2_000)
-    await shop.a.spoil({ delayMs: 300 })
+    await shop.a.setFaults({ delayMs: 300 })
     expect(await stateOf(shop)).toBe('stale')
     await untilCalls(shop.a, 2)
     await vi.waitFor(async () => expect(await stateOf(shop)).toBe('ok'))
     expect(await shop.a.calls()).toHaveLength(2)
   })
 
-  it('is gone after a day', async () => {
+  it('expires after a day', async () => {
     const shop = await mintShop()
     await stateOf(shop)
     travel(24 * HOUR_MS + 1_000)
-    await shop.a.spoil({ status: 500, times: -1 })
+    await shop.a.setFaults({ status: 500, times: -1 })
     expect(await stateOf(shop)).toBe('failed')
   })
 
-  it('survives the isolate: it stands in KV, slim and under a key that tells nothing', async () => {
+  it('is stored in KV under a key that does not reveal the lookup', async () => {
     const shop = await mintShop()
     await search(shop, 'PC61')
     await vi.waitFor(async () => expect((await keysOf(shop)).length).toBe(2))
@@ -78,7 +78,7 @@ describe('a found style', () => {
       expect(metadata).toEqual({ fetchedAt: expect.any(Number), account: expect.any(Number) })
       expect(await env.CACHE.get(name)).toMatch(/^\[/)
     }
-    // Past the minute for which the isolate itself remembers, only KV can know it.
+    // Past the minute of the isolate's own cache, only KV has it.
     travel(2 * MINUTE_MS)
     expect(await stateOf(shop)).toBe('ok')
     expect(await shop.a.calls()).toHaveLength(1)
@@ -86,7 +86,7 @@ describe('a found style', () => {
 })
 
 describe('an unknown style', () => {
-  it('is remembered for an hour, then asked for again', async () => {
+  it('is cached for an hour, then fetched again', async () => {
     const shop = await mintShop()
     const miss = async () => (await search(shop, 'ZZ999', only)).sources.supplier_a
     expect(await miss()).toBe('ok')
@@ -99,7 +99,7 @@ describe('an unknown style', () => {
     expect(await shop.a.calls()).toHaveLength(2)
   })
 
-  it('lets the next one be tried, at most two in all', async () => {
+  it('lets the next style be tried, at most two in all', async () => {
     const shop = await mintShop()
     const found = await search(shop, 'ZZ999 PC61', only)
     expect(found.supplier_a).toMatchObject({ style: 'PC61', count: 60 })
@@ -109,18 +109,18 @@ describe('an unknown style', () => {
     expect(await shop.a.calls()).toHaveLength(4)
   })
 
-  it('is not known to be unknown while the supplier fails', async () => {
+  it('is reported as failed, not as unknown, while the supplier fails', async () => {
     const shop = await mintShop()
-    await shop.a.spoil({ status: 500 })
-    const answer = await search(shop, 'ZZ999 PC61', only)
-    expect(answer.supplier_a).toEqual({ style: 'ZZ999', products: [], count: 0, summary: null })
-    expect(answer.sources.supplier_a).toBe('failed')
+    await shop.a.setFaults({ status: 500 })
+    const result = await search(shop, 'ZZ999 PC61', only)
+    expect(result.supplier_a).toEqual({ style: 'ZZ999', products: [], count: 0, summary: null })
+    expect(result.sources.supplier_a).toBe('failed')
     expect(await shop.a.calls()).toHaveLength(1)
   })
 })
 
 describe('a changed integration', () => {
-  it('never serves what the account before it saw', async () => {
+  it('never serves products of the previous account', async () => {
     const shop = await mintShop()
     const before = await search(shop, 'PC61', only)
     await integrate(shop, 'supplier_a', `${shop.a.url}${ENDPOINT_PATH}`, OTHER_A)
@@ -144,19 +144,19 @@ describe('a cache', () => {
       'that holds something else',
       { getWithMetadata: async () => ({ value: { a: 1 }, metadata: {}, cacheStatus: null }) },
     ],
-  ])('%s costs time, never an error', async (_, methods) => {
+  ])('%s only delays the search', async (_, methods) => {
     const shop = await mintShop()
     const bindings = withBinding('CACHE', methods as Partial<KVNamespace>)
     const start = performance.now()
-    // What goes on behind the answer, here perhaps for ever, is not waited for.
+    // Work after the response, here perhaps without end, is not awaited.
     const response = await app.fetch(
       request(shop.token, 'GET', '/products/search?q=PC61'),
       bindings,
       createExecutionContext(),
     )
-    const answer = await response.json<Answer['body']>()
-    expect(answer.sources).toEqual({ local: 'ok', lines: 'ok', supplier_a: 'ok', supplier_b: 'ok' })
-    expect(answer.supplier_a.count).toBe(60)
+    const result = await response.json<Answer['body']>()
+    expect(result.sources).toEqual({ local: 'ok', lines: 'ok', supplier_a: 'ok', supplier_b: 'ok' })
+    expect(result.supplier_a.count).toBe(60)
     expect(performance.now() - start).toBeLessThan(4_000)
   })
 })

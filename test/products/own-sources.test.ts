@@ -63,11 +63,11 @@ describe('the text', () => {
     ['_otton', [], []],
     ['cotton NEAR tee', [], []],
   ])('%j finds items %j and lines %j', async (q, items, lines) => {
-    const answer = await search(company, q)
-    expect(idsOf(answer.local_items)).toEqual(items)
-    expect(idsOf(answer.invoice_lines)).toEqual(lines)
-    expect(answer.query).toBe(q)
-    expect(answer.sources).toEqual({
+    const result = await search(company, q)
+    expect(idsOf(result.local_items)).toEqual(items)
+    expect(idsOf(result.invoice_lines)).toEqual(lines)
+    expect(result.query).toBe(q)
+    expect(result.sources).toEqual({
       local: 'ok',
       lines: 'ok',
       supplier_a: 'not_configured',
@@ -75,13 +75,13 @@ describe('the text', () => {
     })
   })
 
-  it('answers items and lines in the published form', async () => {
-    const answer = await search(company, 'cotton tee')
-    expect(answer.local_items).toEqual([{ id: 1, title: 'Heavy cotton tee', description: 'secret', price: 9.5 }])
-    expect(answer.invoice_lines[0]).toMatchObject({ id: 1, invoice_id: invoiceId, total: 114 })
+  it('returns items and lines in the published form', async () => {
+    const result = await search(company, 'cotton tee')
+    expect(result.local_items).toEqual([{ id: 1, title: 'Heavy cotton tee', description: 'secret', price: 9.5 }])
+    expect(result.invoice_lines[0]).toMatchObject({ id: 1, invoice_id: invoiceId, total: 114 })
   })
 
-  it('that is blank or left out gives the newest items and no lines', async () => {
+  it('returns the newest items and no lines when it is blank or left out', async () => {
     for (const path of [
       '/products/search',
       '/products/search?q=',
@@ -97,7 +97,7 @@ describe('the text', () => {
     }
   })
 
-  it('whatever it is, never fails', async () => {
+  it('never fails, whatever it is', async () => {
     const odd = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 100 }),
       fc.string({
@@ -114,7 +114,7 @@ describe('the text', () => {
     )
   })
 
-  it('of 200 characters is searched, of more refused', async () => {
+  it('is searched up to 200 characters; a longer one is a 400', async () => {
     expect((await search(company, 'é'.repeat(200))).local_items).toEqual([])
     const { status, body } = await get(company, `/products/search?q=${'x'.repeat(300)}`)
     expect(status).toBe(400)
@@ -149,9 +149,9 @@ describe('words of any length', () => {
           const wanted = plain(q)
             .split(/\s+/)
             .filter((each) => each !== '')
-          const answer = await search(shop, q, { include: 'local,lines' })
-          expect(idsOf(answer.local_items), q).toEqual(holding(wanted, (title) => [title.join(' ')]))
-          expect(idsOf(answer.invoice_lines), q).toEqual(holding(wanted, (title) => [title.join(' '), title.join('')]))
+          const result = await search(shop, q, { include: 'local,lines' })
+          expect(idsOf(result.local_items), q).toEqual(holding(wanted, (title) => [title.join(' ')]))
+          expect(idsOf(result.invoice_lines), q).toEqual(holding(wanted, (title) => [title.join(' '), title.join('')]))
         },
       ),
       { numRuns: 100 },
@@ -188,9 +188,9 @@ describe('how many', () => {
     }
     const newest = (count: number) => Array.from({ length: count }, (_, index) => 55 - index)
     for (const q of ['tee', 'te']) {
-      const answer = await search(shop, q)
-      expect(idsOf(answer.local_items)).toEqual(newest(50))
-      expect(idsOf(answer.invoice_lines)).toEqual(newest(50))
+      const result = await search(shop, q)
+      expect(idsOf(result.local_items)).toEqual(newest(50))
+      expect(idsOf(result.invoice_lines)).toEqual(newest(50))
     }
     expect(idsOf((await search(shop, '')).local_items)).toEqual(newest(20))
   })
@@ -206,18 +206,18 @@ describe('include', () => {
     ['supplier_b,supplier_a,supplier_b', ['supplier_a', 'supplier_b']],
     ['', ['local', 'lines', 'supplier_a', 'supplier_b']],
     [',', ['local', 'lines', 'supplier_a', 'supplier_b']],
-  ])('%j asks %j', async (include, asked) => {
-    const answer = await search(company, 'cotton PC61', { include })
-    const skipped = Object.entries(answer.sources).flatMap(([source, state]) => (state === 'skipped' ? [source] : []))
+  ])('%j searches %j', async (include, searched) => {
+    const result = await search(company, 'cotton PC61', { include })
+    const skipped = Object.entries(result.sources).flatMap(([source, state]) => (state === 'skipped' ? [source] : []))
     expect(skipped.sort()).toEqual(
-      ['lines', 'local', 'supplier_a', 'supplier_b'].filter((name) => !asked.includes(name)),
+      ['lines', 'local', 'supplier_a', 'supplier_b'].filter((name) => !searched.includes(name)),
     )
-    if (!asked.includes('local')) expect(answer.local_items).toEqual([])
-    if (!asked.includes('lines')) expect(answer.invoice_lines).toEqual([])
+    if (!searched.includes('local')) expect(result.local_items).toEqual([])
+    if (!searched.includes('lines')) expect(result.invoice_lines).toEqual([])
   })
 
   it.each(['everything', 'local,everything', 'LOCAL', 'invoice_item', 'local;lines', 'x'.repeat(300)])(
-    '%j is refused',
+    'returns 400 for %j',
     async (include) => {
       const { status, body } = await get(company, `/products/search?include=${encodeURIComponent(include)}`)
       expect(status).toBe(400)
@@ -252,7 +252,7 @@ describe('an invoice item', () => {
     })
   })
 
-  it('is not found when it is deleted, another company’s, its order deleted, or nobody’s', async () => {
+  it('returns 404 when it is deleted, of another company, of a deleted order, or unknown', async () => {
     const rival = await mintCompany()
     const { orderId, invoiceId: itsInvoice } = await mintInvoice(rival)
     await addLine(rival, { id: 777, invoiceId: itsInvoice, title: 'Cap' })
@@ -266,7 +266,7 @@ describe('an invoice item', () => {
   })
 
   it.each(['', '?id=', '?id=0', '?id=-1', '?id=1.5', '?id=abc', '?id=1e3', '?id=9007199254740992', '?id=1&id=2'])(
-    'is a 400 with %j',
+    'returns 400 for %j',
     async (query) => {
       const { status, body } = await get(company, `/products/invoice_item${query}`)
       expect(status).toBe(400)
@@ -275,7 +275,7 @@ describe('an invoice item', () => {
   )
 })
 
-it('knows no other source', async () => {
+it('returns 404 for any other source', async () => {
   for (const source of ['local', 'lines', 'supplier_c', 'Supplier_a', '%F0%9F%A7%A2']) {
     expect((await get(company, `/products/${source}?id=1`)).status).toBe(404)
   }

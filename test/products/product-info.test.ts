@@ -24,13 +24,13 @@ async function read(query: string) {
 }
 
 describe('supplier_a', () => {
-  it('answers every variant of a style', async () => {
+  it('returns every variant of a style', async () => {
     const body = await read('supplier_a?style=PC61')
     expect(body).toMatchObject({ source: 'supplier_a', query: { style: 'PC61', color: null, size: null } })
     expect(body.products).toHaveLength(60)
   })
 
-  it('keeps one colour, one size or both, under either name of a colour, whatever the case', async () => {
+  it('filters by colour, size or both, by either name of a colour, ignoring case', async () => {
     const { products }: { products: Variant[] } = await read('supplier_a?style=pc61')
     const some = products.find(({ color, catalog_color }) => color !== catalog_color) ?? products[0]
     if (!some) throw new Error('The style has no variants.')
@@ -44,11 +44,11 @@ describe('supplier_a', () => {
     )
     expect(one.products).toEqual([some])
     expect((await read('supplier_a?style=PC61&size=none')).products).toEqual([])
-    // A blank filter is none.
+    // A blank filter filters nothing.
     expect((await read('supplier_a?style=PC61&color=&size=%20')).products).toEqual(products)
   })
 
-  it('asks the supplier once for all of these', async () => {
+  it('calls the supplier once for all filters of a style', async () => {
     const own = await mintShop()
     for (const query of ['style=PC61', 'style=pc61&color=White', 'style=%20PC61&size=S']) {
       expect((await get(own, `/products/supplier_a?${query}`)).status).toBe(200)
@@ -57,7 +57,7 @@ describe('supplier_a', () => {
     expect(await own.a.calls()).toHaveLength(1)
   })
 
-  it('takes a style that no search would take for one', async () => {
+  it('accepts a style that a search would not recognise', async () => {
     expect((await read('supplier_a?style=ABCDEF')).products).toEqual([])
   })
 })
@@ -65,7 +65,7 @@ describe('supplier_a', () => {
 describe('supplier_b', () => {
   const colorsOf = (body: { products: { color: string }[] }) => body.products.map(({ color }) => color)
 
-  it('answers the SKUs of a style by colour, under each way to name the style', async () => {
+  it('returns the SKUs of a style by colour, by each parameter that names the style', async () => {
     const body = await read('supplier_b?styleId=1')
     expect(body).toMatchObject({ source: 'supplier_b', query: { sku: null, styleId: '1' } })
     expect(new Set(colorsOf(body)).size).toBe(body.products.length)
@@ -81,7 +81,7 @@ describe('supplier_b', () => {
     }
   })
 
-  it('answers one SKU in the same form; it goes before a style', async () => {
+  it('returns one SKU in the same form; it takes precedence over a style', async () => {
     const { products } = await read('supplier_b?styleId=1')
     const { sku } = products[0].skus[1]
     const body = await read(`supplier_b?sku=${encodeURIComponent(sku)}`)
@@ -98,7 +98,7 @@ describe('supplier_b', () => {
     expect(byName.products).toEqual(byId.products)
   })
 
-  it('answers an unknown style or SKU with no products', async () => {
+  it('returns no products for an unknown style or SKU', async () => {
     for (const query of [
       'styleId=999999',
       'sku=B00000',
@@ -156,9 +156,9 @@ describe('the integration', () => {
 })
 
 describe('prices', () => {
-  it('are each company’s own, whoever asked first', async () => {
+  it('are those of the own company, whichever company called first', async () => {
     const rival = await mintShop({ credentials: { supplier_a: OTHER_A, supplier_b: OTHER_B } })
-    // As one seed of both would leave them: nothing but the company tells them apart.
+    // As one seed of both would leave them: they differ in nothing but the company.
     await sql('UPDATE integrations SET updated_at = 1')
     for (const path of ['/products/supplier_a?style=PC61', '/products/supplier_b?styleId=1']) {
       const [ours, theirs] = [await get(shop, path), await get(rival, path)]

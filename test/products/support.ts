@@ -3,7 +3,7 @@ import { expect, inject, vi } from 'vitest'
 import { encryptCredentials } from '../../src/auth/credentials.ts'
 import { searchText } from '../../src/db/search.ts'
 import type { Env } from '../../src/env.ts'
-import type { SupplierName } from '../../src/products/suppliers/supplier.ts'
+import type { SupplierName } from '../../src/products/suppliers/registry.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../../src/simulators/supplier-a-catalogue.ts'
 import { CREDENTIALS as CREDENTIALS_B } from '../../src/simulators/supplier-b-catalogue.ts'
 import { type Answer, mintCompany, request, send, sql, type TestCompany } from '../support/app.ts'
@@ -23,7 +23,7 @@ export interface Shop extends TestCompany {
 }
 
 export interface ShopOptions {
-  /** Accounts at the suppliers, the simulators' first unless told. */
+  /** Accounts at the suppliers: by default the simulators' first. */
   credentials?: { supplier_a?: object; supplier_b?: object }
 }
 
@@ -36,8 +36,8 @@ export async function mintShop({ credentials }: ShopOptions = {}): Promise<Shop>
   return { ...company, a, b }
 }
 
-/** Gives a company the simulator's first account again. */
-export async function mend(shop: Shop, kind: SupplierName): Promise<void> {
+/** Sets the company's integration to the simulator's first account. */
+export async function resetIntegration(shop: Shop, kind: SupplierName): Promise<void> {
   if (kind === 'supplier_a') await integrate(shop, kind, `${shop.a.url}${ENDPOINT_PATH}`, CREDENTIALS_A)
   else await integrate(shop, kind, shop.b.url, CREDENTIALS_B)
 }
@@ -118,9 +118,9 @@ export async function search(
   parameters: Record<string, string> = {},
   bindings?: Env,
 ): Promise<Answer['body']> {
-  const answer = await get(of, `/products/search?${new URLSearchParams({ q, ...parameters })}`, bindings)
-  expect(answer.status).toBe(200)
-  return answer.body
+  const response = await get(of, `/products/search?${new URLSearchParams({ q, ...parameters })}`, bindings)
+  expect(response.status).toBe(200)
+  return response.body
 }
 
 export async function get(of: TestCompany, path: string, bindings?: Env): Promise<Answer> {
@@ -133,7 +133,7 @@ export function travel(ms: number): void {
   vi.useFakeTimers({ toFake: ['Date'], now })
 }
 
-/** Waits for work behind an answer: until a supplier has been called so often. */
+/** Waits for work after a response: until a supplier has been called so often. */
 export async function untilCalls(scope: SupplierScope, count: number): Promise<void> {
   await vi.waitFor(async () => expect(await scope.calls()).toHaveLength(count), { timeout: 10_000, interval: 20 })
 }

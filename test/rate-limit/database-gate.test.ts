@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { DatabaseGate, mayEnter, type Pass, updateEstimate } from '../../src/rate-limit/database-gate.ts'
 
-/** How many batches of this cost are let in beside each other, once the estimate knows them. */
+/** How many batches may be in flight with this estimate. */
 function capacityOf(estimateMs: number): number {
   let inFlight = 0
   while (mayEnter(inFlight, estimateMs)) inFlight++
@@ -24,22 +24,22 @@ describe('the number of batches in flight', () => {
 })
 
 describe('the estimate', () => {
-  it('rises at once to what a batch took', () => {
+  it('rises at once to the time of an expensive batch', () => {
     expect(updateEstimate(30, 300)).toBe(300)
   })
 
-  it('falls slowly, so that one expensive batch among many cheap ones counts for a while', () => {
+  it('falls slowly after one expensive batch among many cheap ones', () => {
     const cheap = (count: number) => Array.from({ length: count }, () => 1)
     expect(capacityOf(estimateAfter([300, ...cheap(3)]))).toBe(1)
     expect(capacityOf(estimateAfter([300, ...cheap(10)]))).toBeLessThan(10)
     expect(capacityOf(estimateAfter([300, ...cheap(30)]))).toBe(50)
   })
 
-  it('falls to that of cheap batches within the first ten', () => {
+  it('adapts to cheap batches within the first ten', () => {
     expect(capacityOf(estimateAfter(Array.from({ length: 10 }, () => 1)))).toBeGreaterThan(40)
   })
 
-  it('never falls so low that more than 50 batches of a token are in flight', () => {
+  it('never allows more than 50 batches of a token in flight', () => {
     expect(capacityOf(estimateAfter(Array.from({ length: 1_000 }, () => 0)))).toBe(50)
   })
 })
@@ -64,7 +64,7 @@ describe('the gate', () => {
     return { gate, passes }
   }
 
-  it('admits those that wait in their order, and nobody before them', async () => {
+  it('admits queued batches in their order, before any later one', async () => {
     const { gate, passes } = fullGate()
     const order: number[] = []
     const admitted: Pass[] = []
@@ -84,7 +84,7 @@ describe('the gate', () => {
     expect(order).toEqual([1, 2, 3])
   })
 
-  it('lets a batch wait for 5 s, and then not be in anyone’s way', async () => {
+  it('lets a batch wait for 5 s and then removes it from the queue', async () => {
     const { gate, passes } = fullGate()
     const outcome = gate.wait().catch((error: Error) => error.name)
     await vi.advanceTimersByTimeAsync(5_100)
@@ -95,7 +95,7 @@ describe('the gate', () => {
     expect(await next).toMatchObject({ enteredAt: expect.any(Number) })
   })
 
-  it('forgets a batch that was lost with its request after 20 s', async () => {
+  it('forgets after 20 s a batch that was lost with its request', async () => {
     const { gate } = fullGate()
     await vi.advanceTimersByTimeAsync(19_999)
     expect(gate.tryEnter()).toBeNull()
@@ -103,7 +103,7 @@ describe('the gate', () => {
     expect(gate.tryEnter()).not.toBeNull()
   })
 
-  it('counts a place once, however often it is given back', () => {
+  it('frees a place once, however often the batch leaves', () => {
     const { gate, passes } = fullGate()
     const [pass] = passes
     if (!pass) throw new Error('There is no pass.')
@@ -113,7 +113,7 @@ describe('the gate', () => {
     expect(gate.tryEnter()).toBeNull()
   })
 
-  it('lets a token use a second of database time at once, and a third of the time from then on', async () => {
+  it('allows a burst of one second of database time, then a third of the time', async () => {
     const gate = new DatabaseGate()
     let usedMs = 0
     /** A caller that always has another batch of 300 ms. */
@@ -133,7 +133,7 @@ describe('the gate', () => {
     expect(usedMs).toBeLessThan(12_500)
   })
 
-  it('never makes a caller of cheap batches wait: 300 of 2 ms in a minute', async () => {
+  it('never delays cheap batches: 300 of 2 ms in a minute', async () => {
     const gate = new DatabaseGate()
     for (let i = 0; i < 300; i++) {
       const pass = gate.tryEnter()
@@ -142,7 +142,7 @@ describe('the gate', () => {
     }
   })
 
-  it('tells how long those in it are expected to take', async () => {
+  it('estimates the time of the batches in flight and in the queue', async () => {
     const { gate } = fullGate()
     const outcome = gate.wait().catch(() => undefined)
     expect(gate.expectedMs()).toBe(300)

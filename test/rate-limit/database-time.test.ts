@@ -18,10 +18,10 @@ function moveTime(ms: number) {
 /** How many batches a token may have in flight before the first of them has ended. */
 const FIRST_IN_FLIGHT = 8
 
-/** A company whose database takes so long for each statement, and the calls of its limiter. */
+/** A company with so much database time for each statement, and the calls of its limiter. */
 async function company(durationMs: number, hold?: () => Promise<unknown>) {
   const { token } = await mintCompany()
-  // Its last use is not written again, by a statement of the real database's own duration.
+  // Its last use was just written, so no request writes it with the real database's duration.
   await sql('UPDATE api_tokens SET last_used_at = ? WHERE token_hash = ?', Date.now(), hashToken(token))
   const { DB, seen } = timedDatabase(durationMs, hold)
   const window = memory()
@@ -32,11 +32,11 @@ async function company(durationMs: number, hold?: () => Promise<unknown>) {
   })
   const bindings: Env = { ...limited, DB }
   const call = async (method: string, path: string, body?: unknown) => {
-    const answer = await send(request(token, method, path, body), { env: bindings })
-    const [, left, seconds] = /"database";r=(\d+);t=(\d+)$/.exec(answer.headers.get('ratelimit') ?? '') ?? []
-    return { ...answer, left: Number(left), seconds: Number(seconds) }
+    const response = await send(request(token, method, path, body), { env: bindings })
+    const [, left, seconds] = /"database";r=(\d+);t=(\d+)$/.exec(response.headers.get('ratelimit') ?? '') ?? []
+    return { ...response, left: Number(left), seconds: Number(seconds) }
   }
-  /** Database time that was used from elsewhere. */
+  /** Uses database time in another isolate. */
   const use = (databaseMs: number) => window(hashToken(token), { waiting: 0, wanted: 0, databaseMs })
   const get = () => request(token, 'GET', '/clients/1')
   return { token, bindings, seen, calls, call, use, get }
@@ -62,7 +62,7 @@ describe('database time', () => {
     expect(seen.batches).toBeGreaterThanOrEqual(requests.length)
   })
 
-  it('is reported with the next call while it is little: ten requests cost no call more', async () => {
+  it('is reported with the next call while it is little, so that cheap requests cost no call of their own', async () => {
     const { call, calls, seen } = await company(1)
     for (let i = 0; i < 10; i++) await call('GET', '/clients/1')
     expect(calls.map(({ waiting }) => waiting)).toEqual([1, 1, 1, 1, 1])
@@ -86,7 +86,7 @@ describe('database time', () => {
     expect(calls).toMatchObject([{ waiting: 1 }, { waiting: 0 }])
   })
 
-  it('of a batch that fails counts as the time that it took, up to a second', async () => {
+  it('of a failed batch is its duration, up to a second', async () => {
     const { call, calls } = await company(1, async () => {
       await scheduler.wait(120)
       throw new Error('no')
@@ -112,13 +112,13 @@ describe('a token without database time', () => {
     expect(wait).toBeGreaterThan(55)
     expect(wait).toBeLessThanOrEqual(60)
     expect(headers.get('ratelimit')).toMatch(/^"default";r=300;/)
-    // The write did nothing, and the read was not even begun.
+    // Neither of them ran a batch.
     expect(seen.batches).toBe(0)
     moveTime(wait * 1_000)
     expect(await call('GET', '/clients')).toMatchObject({ status: 200, body: { pagination: { total: 0 } } })
   })
 
-  it('waits for as many windows as it has used too much', async () => {
+  it('waits for as many windows as it has overused', async () => {
     const { call, use } = await company(1)
     await use(DATABASE_LIMIT_MS * 3 + 1)
     const { status, headers } = await call('GET', '/clients')
@@ -132,7 +132,7 @@ describe('a token without database time', () => {
     expect((await call('GET', '/clients')).status).toBe(200)
   })
 
-  it('that has used it up by itself is refused before another read begins', async () => {
+  it('is refused before another read when it has used up the allowance itself', async () => {
     const { call, seen } = await company(DATABASE_LIMIT_MS)
     expect((await call('GET', '/clients/1')).status).toBe(404)
     const { batches } = seen
@@ -141,8 +141,8 @@ describe('a token without database time', () => {
   })
 })
 
-describe('many requests of a token at once', { timeout: 60_000 }, () => {
-  it('that are expensive are not all let in before the first is counted', async () => {
+describe('many concurrent requests of a token', { timeout: 60_000 }, () => {
+  it('are not all admitted before the first expensive one is counted', async () => {
     const { bindings, seen, get } = await company(250)
     const statuses = await statusesOf(100, get, bindings)
     expect(seen.mostInFlight).toBeLessThanOrEqual(FIRST_IN_FLIGHT)
@@ -151,7 +151,7 @@ describe('many requests of a token at once', { timeout: 60_000 }, () => {
     expect(statuses).toEqual({ 404: seen.batches, 429: 100 - seen.batches })
   })
 
-  it('that are expensive come one by one as soon as that is known', async () => {
+  it('run one by one once they are known to be expensive', async () => {
     const { bindings, seen, get, call } = await company(250)
     await call('GET', '/clients/1')
     seen.mostInFlight = 0
@@ -159,18 +159,18 @@ describe('many requests of a token at once', { timeout: 60_000 }, () => {
     expect(seen.mostInFlight).toBe(1)
   })
 
-  it('that are cheap are all served', async () => {
+  it('all succeed when they are cheap', async () => {
     const { bindings, get } = await company(1)
     expect(await statusesOf(120, get, bindings)).toEqual({ 404: 120 })
   })
 
-  it('do not hold up another company: its request is served while theirs wait for the database', async () => {
+  it('do not delay the request of another company while they wait for the database', async () => {
     const released = Promise.withResolvers<void>()
     const { bindings, seen, get } = await company(1, () => released.promise)
     const waiting = statusesOf(20, get, bindings)
     const other = await mintCompany()
-    const answer = await send(request(other.token, 'GET', '/clients'), { env: { ...bindings, DB: env.DB } })
-    expect(answer.status).toBe(200)
+    const response = await send(request(other.token, 'GET', '/clients'), { env: { ...bindings, DB: env.DB } })
+    expect(response.status).toBe(200)
     expect(seen.inFlight).toBe(FIRST_IN_FLIGHT)
     released.resolve()
     expect(await waiting).toEqual({ 404: 20 })

@@ -7,10 +7,10 @@ import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, WINDOW_MS, type Window } fro
 /** More than a call ever leases ahead. */
 const AHEAD = { waiting: 0, wanted: LIMIT, databaseMs: 0 }
 
-/** One request that waits, behind some that used database time. */
+/** One waiting request, after others that used database time. */
 const requestAfter = (databaseMs: number) => ({ waiting: 1, wanted: 1, databaseMs })
 
-/** A limiter that no other test meets. */
+/** A limiter that no other test uses. */
 function mintLimiter(): DurableObjectStub<RateLimiter> {
   return env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(crypto.randomUUID()))
 }
@@ -21,7 +21,7 @@ async function crash({ id }: DurableObjectStub<RateLimiter>): Promise<DurableObj
   return env.RATE_LIMITER.get(id)
 }
 
-/** What so many calls bring together; without the way to the object. */
+/** The permits of so many calls together, made inside of the object. */
 async function acquire(limiter: DurableObjectStub<RateLimiter>, calls: number): Promise<number> {
   return runInDurableObject(limiter, (object) =>
     Array.from({ length: calls }, () => object.acquire(AHEAD).permits).reduce((sum, permits) => sum + permits, 0),
@@ -33,13 +33,13 @@ afterEach(() => {
 })
 
 describe('the limiter', () => {
-  it('leases 300 to 200 calls that come at once', async () => {
+  it('leases 300 permits to 200 concurrent calls', async () => {
     const limiter = mintLimiter()
     const leases = await Promise.all(Array.from({ length: 200 }, () => limiter.acquire(AHEAD)))
     expect(leases.reduce((sum, { permits }) => sum + permits, 0)).toBe(LIMIT)
   })
 
-  it('knows no other token', async () => {
+  it('counts each token separately', async () => {
     await acquire(mintLimiter(), LIMIT)
     expect(await mintLimiter().acquire(AHEAD)).toMatchObject({ permits: 10, remaining: LIMIT - 10 })
   })
@@ -63,7 +63,7 @@ describe('the limiter', () => {
     expect(given).toBe(LIMIT)
   })
 
-  it('has stored what it leases, and writes nothing for a refusal', async () => {
+  it('stores what it leases, and writes nothing for a refusal', async () => {
     await runInDurableObject(mintLimiter(), (object, state) => {
       const put = vi.spyOn(state.storage.kv, 'put')
       let given = 0
@@ -88,7 +88,7 @@ describe('the limiter', () => {
     expect(await acquire(limiter, LIMIT)).toBe(LIMIT - 10)
   })
 
-  it('keeps the end of the window that it was asked in through a crash', async () => {
+  it('keeps the end of its window through a crash', async () => {
     let limiter = mintLimiter()
     const { resetAt } = await limiter.acquire(AHEAD)
     limiter = await crash(limiter)
@@ -107,14 +107,14 @@ describe('the limiter', () => {
     limiter = await crash(limiter)
     expect(await limiter.acquire(requestAfter(0))).toEqual(refused)
 
-    // The debt takes one window more.
+    // The debt takes another window.
     vi.useFakeTimers({ toFake: ['Date'], now: refused.resetAt })
     expect((await limiter.acquire(requestAfter(0))).permits).toBe(0)
     vi.setSystemTime(databaseResetAt(refused))
     expect(await limiter.acquire(requestAfter(0))).toMatchObject({ permits: 1, databaseMs: DATABASE_LIMIT_MS })
   })
 
-  it('writes once for a call, also for one that only reports database time', async () => {
+  it('writes once for a call, even for one that only reports database time', async () => {
     await runInDurableObject(mintLimiter(), (object, state) => {
       const put = vi.spyOn(state.storage.kv, 'put')
       object.acquire({ waiting: 3, wanted: 3, databaseMs: 12 })

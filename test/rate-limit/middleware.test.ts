@@ -19,13 +19,13 @@ function moveTime(ms: number) {
 const refusal = (ms = 30_000): Promise<Lease> =>
   Promise.resolve({ permits: 0, remaining: 0, resetAt: Date.now() + ms, databaseMs: 15_000 })
 
-/** A request that waits, and nothing else. */
+/** One waiting request. */
 const ONE: Demand = { waiting: 1, wanted: 1, databaseMs: 0 }
 
 describe('the limit of requests', () => {
-  it('is told on every authenticated answer, whatever it is', async () => {
+  it('is in the headers of every authenticated response', async () => {
     const { call } = await mintCompany()
-    const answers = [
+    const responses = [
       await call('GET', '/clients'),
       await call('HEAD', '/clients'),
       await call('POST', '/clients', { company_name: 'a' }),
@@ -35,8 +35,8 @@ describe('the limit of requests', () => {
       await call('PUT', '/clients', {}),
       await call('GET', '/nowhere'),
     ]
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 400, 400, 404, 405, 404])
-    answers.forEach(({ headers }, index) => {
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 400, 400, 404, 405, 404])
+    responses.forEach(({ headers }, index) => {
       expect(headers.get('ratelimit-policy')).toBe('"default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds"')
       expect(headers.get('ratelimit')).toMatch(
         new RegExp(
@@ -47,21 +47,21 @@ describe('the limit of requests', () => {
     })
   })
 
-  it('lets exactly 300 of many concurrent requests of a token through, reads and writes alike', {
+  it('allows exactly 300 of many concurrent requests of a token, reads and writes alike', {
     timeout: 60_000,
   }, async () => {
     const { call, id } = await mintCompany()
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 330 }, (_, i) =>
         i % 30 === 0 ? call('POST', '/clients', { company_name: 'a' }) : call('GET', '/clients/1'),
       ),
     )
-    expect([...new Set(answers.map(({ status }) => status))].sort()).toEqual([200, 404, 429])
-    expect(answers.filter(({ status }) => status === 429)).toHaveLength(30)
-    const made = answers.filter(({ body }) => body.client?.company_name === 'a' && body.client).length
+    expect([...new Set(responses.map(({ status }) => status))].sort()).toEqual([200, 404, 429])
+    expect(responses.filter(({ status }) => status === 429)).toHaveLength(30)
+    const made = responses.filter(({ body }) => body.client?.company_name === 'a' && body.client).length
     const [{ count } = { count: -1 }] = await sql('SELECT count(*) AS count FROM clients WHERE company_id = ?', id)
     expect(count).toBeLessThanOrEqual(made)
-    for (const { status, headers, body } of answers.filter((answer) => answer.status === 429)) {
+    for (const { status, headers, body } of responses.filter((response) => response.status === 429)) {
       expect({ status, body }).toMatchObject({ body: { error: { code: 'rate_limited', details: null } } })
       const wait = Number(headers.get('retry-after'))
       expect(wait).toBeGreaterThan(0)
@@ -70,14 +70,14 @@ describe('the limit of requests', () => {
     }
   })
 
-  it('is one for all isolates: what others have used is gone', async () => {
+  it('is shared by all isolates', async () => {
     const { token, call } = await mintCompany()
     const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(await hashToken(token)))
     await limiter.acquire({ waiting: 5, wanted: 5, databaseMs: 0 })
     expect((await call('GET', '/clients')).headers.get('ratelimit')).toMatch(/r=294;/)
   })
 
-  it('is each token’s own', async () => {
+  it('is separate for each token', async () => {
     const { token, id, call: callFirst } = await mintCompany()
     const other = await mintToken(id)
     const { bindings } = withLimiter(async (name, demand) =>
@@ -88,17 +88,17 @@ describe('the limit of requests', () => {
     expect((await callFirst('GET', '/clients')).status).toBe(429)
   })
 
-  it('is not asked for whoever has no valid token', async () => {
-    const { bindings, asked } = withLimiter(memory())
+  it('is not counted without a valid token', async () => {
+    const { bindings, called } = withLimiter(memory())
     for (const token of [null, 'x', '0'.repeat(64)]) {
       expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(401)
     }
-    expect(asked).toEqual([])
+    expect(called).toEqual([])
   })
 })
 
-describe('what an isolate holds', () => {
-  /** The limiter's true window, and what it was asked for. */
+describe('the lease of an isolate', () => {
+  /** A limiter with the real window, and the permits requested of it. */
   async function shop() {
     const { token } = await mintCompany()
     const window = memory()
@@ -115,7 +115,9 @@ describe('what an isolate holds', () => {
     return { get, wanted }
   }
 
-  it('is never more than it has used; it counts down by one and ends at exactly 300', { timeout: 60_000 }, async () => {
+  it('never exceeds what the isolate has used, counts down by one and ends at exactly 300', {
+    timeout: 60_000,
+  }, async () => {
     const { get, wanted } = await shop()
     for (let left = 299; left >= 284; left--) expect(await get()).toEqual({ status: 404, left })
     expect(wanted).toEqual([1, 1, 2, 4, 8])
@@ -124,18 +126,18 @@ describe('what an isolate holds', () => {
     expect(await get()).toEqual({ status: 429, left: 0 })
   })
 
-  it('is asked for once for all requests that come at once, which wait for two calls at most', async () => {
+  it('is acquired once for all concurrent requests, which wait for two calls at most', async () => {
     const { get, wanted } = await shop()
     for (const left of [299, 298, 297, 296]) expect(await get()).toEqual({ status: 404, left })
     const together = await Promise.all(Array.from({ length: 40 }, get))
-    // The first of them asks for as many as were used; the second call is for all that have come meanwhile.
+    // The first call requests as many as were used; the second one is for all that arrived meanwhile.
     expect(wanted).toEqual([1, 1, 2, 4, 36])
     expect(together.map(({ left }) => left).sort((a, b) => b - a)).toEqual(
       Array.from({ length: 40 }, (_, index) => 295 - index),
     )
   })
 
-  it('is worth nothing in the next window, but tells how many are wanted there at once', async () => {
+  it('is void in the next window, where as many permits are requested at once', async () => {
     const { get, wanted } = await shop()
     for (let i = 0; i < 5; i++) await get()
     moveTime(WINDOW_MS)
@@ -143,7 +145,7 @@ describe('what an isolate holds', () => {
     expect(wanted).toEqual([1, 1, 2, 4, 5, 5])
   })
 
-  it('is forgotten when a window has passed without a request', async () => {
+  it('starts anew after a window without a request', async () => {
     const { get, wanted } = await shop()
     for (let i = 0; i < 5; i++) await get()
     moveTime(2 * WINDOW_MS)
@@ -151,11 +153,11 @@ describe('what an isolate holds', () => {
     expect(wanted).toEqual([1, 1, 2, 4, 1])
   })
 
-  it('is spent by writes as by reads, before they write', async () => {
+  it('is used by writes before they write', async () => {
     const { token, id } = await mintCompany()
     const resetAt = Date.now() + 30_000
     const leases: Lease[] = [{ permits: 2, remaining: 0, resetAt, databaseMs: 15_000 }]
-    const { bindings, asked } = withLimiter(
+    const { bindings, called } = withLimiter(
       async () => leases.pop() ?? { permits: 0, remaining: 0, resetAt, databaseMs: 15_000 },
     )
     const statuses: number[] = []
@@ -164,13 +166,13 @@ describe('what an isolate holds', () => {
       statuses.push((await send(made, { env: bindings })).status)
     }
     expect(statuses).toEqual([200, 200, 429, 429])
-    expect(asked).toHaveLength(1)
+    expect(called).toHaveLength(1)
     expect(await sql('SELECT id FROM clients WHERE company_id = ?', id)).toHaveLength(2)
   })
 })
 
 describe('a refused request', () => {
-  it('has written nothing, and its read is thrown away', async () => {
+  it('writes nothing, and its read is discarded', async () => {
     const { token, id } = await mintCompany()
     for (const sent of [
       request(token, 'POST', '/clients', { company_name: 'a' }),
@@ -179,17 +181,17 @@ describe('a refused request', () => {
       request(token, 'GET', '/nowhere'),
     ]) {
       const { bindings } = withLimiter(() => refusal(1))
-      const answer = await send(sent, { env: bindings })
-      expect(answer).toMatchObject({ status: 429, body: { error: { code: 'rate_limited' } } })
-      expect(answer.headers.get('cache-control')).toBe('private, no-store')
+      const response = await send(sent, { env: bindings })
+      expect(response).toMatchObject({ status: 429, body: { error: { code: 'rate_limited' } } })
+      expect(response.headers.get('cache-control')).toBe('private, no-store')
       await scheduler.wait(2)
     }
     expect(await sql('SELECT id FROM clients WHERE company_id = ?', id)).toEqual([])
   })
 
-  it('costs the object and the database nothing until the reset, then is asked for again', async () => {
+  it('calls neither the object nor the database until the reset', async () => {
     const { token } = await mintCompany()
-    const { bindings, asked } = withLimiter(() => refusal(20_000))
+    const { bindings, called } = withLimiter(() => refusal(20_000))
     expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(429)
     const prepare = vi.fn()
     const dead: Env = {
@@ -202,20 +204,20 @@ describe('a refused request', () => {
       }),
     }
     for (const method of ['GET', 'POST', 'HEAD']) {
-      const answer = await send(request(token, method, '/clients', method === 'POST' ? {} : undefined), { env: dead })
-      expect(answer.status).toBe(429)
-      expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(15)
+      const response = await send(request(token, method, '/clients', method === 'POST' ? {} : undefined), { env: dead })
+      expect(response.status).toBe(429)
+      expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(15)
     }
-    expect(asked).toHaveLength(1)
+    expect(called).toHaveLength(1)
     expect(prepare).not.toHaveBeenCalled()
 
     moveTime(20_000)
     const again = withLimiter(memory())
     expect((await send(request(token, 'GET', '/clients'), { env: again.bindings })).status).toBe(200)
-    expect(again.asked).toHaveLength(1)
+    expect(again.called).toHaveLength(1)
   })
 
-  it('is served again as soon as its Retry-After has passed', async () => {
+  it('succeeds as soon as its Retry-After has passed', async () => {
     const { token } = await mintCompany()
     const limiter = memory()
     for (let i = 0; i < 300; i++) await limiter(await hashToken(token), ONE)
@@ -228,7 +230,7 @@ describe('a refused request', () => {
   })
 })
 
-/** Bindings whose limiter can be broken, and what it was asked for. */
+/** Bindings whose limiter can fail, and its calls. */
 async function breakable() {
   const { token } = await mintCompany()
   const window = memory()
@@ -243,18 +245,18 @@ async function breakable() {
 }
 
 describe('a limiter that fails', () => {
-  it.each(['GET', 'POST'])('has %s served from a local allowance, and the log names it', async (method) => {
+  it.each(['GET', 'POST'])('lets %s use a local allowance and is logged', async (method) => {
     const { token, bindings } = await breakable()
     const sent = request(token, method, '/clients', method === 'POST' ? { company_name: 'a' } : undefined)
-    const answer = await send(sent, { env: bindings })
-    expect(answer.status).toBe(200)
-    expect(answer.headers.get('ratelimit')).toMatch(/^"default";r=299;t=60, "database";/)
-    expect(linesOf(answer.headers.get('x-request-id'))).toContainEqual(
+    const response = await send(sent, { env: bindings })
+    expect(response.status).toBe(200)
+    expect(response.headers.get('ratelimit')).toMatch(/^"default";r=299;t=60, "database";/)
+    expect(linesOf(response.headers.get('x-request-id'))).toContainEqual(
       expect.objectContaining({ event: 'limiter_failed', reason: 'Error' }),
     )
   })
 
-  it('gets no more than 300 requests of a token through an isolate, and is called again after 5 s only', {
+  it('lets an isolate allow 300 requests of a token, and is called again after 5 s', {
     timeout: 60_000,
   }, async () => {
     const { get, state, token, bindings } = await breakable()
@@ -268,12 +270,12 @@ describe('a limiter that fails', () => {
     expect(state.calls).toHaveLength(2)
   })
 
-  it('that is well again counts what was let through without it', { timeout: 60_000 }, async () => {
+  it('counts what was allowed without it when it has recovered', { timeout: 60_000 }, async () => {
     const { get, state, token, bindings } = await breakable()
     for (let i = 0; i < 20; i++) expect((await get()).status).toBe(404)
     state.fails = false
     moveTime(5_000)
-    // One more from the local allowance, beside the call.
+    // One more of the local allowance, beside the call.
     expect((await get()).headers.get('ratelimit')).toMatch(/r=279;/)
     expect((await get()).headers.get('ratelimit')).toMatch(/r=278;/)
     expect(state.calls[1]?.waiting).toBe(21)
@@ -281,14 +283,14 @@ describe('a limiter that fails', () => {
     expect(statuses).toEqual({ 404: 278, 429: 22 })
   })
 
-  it('leaves an isolate what was left in the window, and no second allowance', async () => {
+  it('leaves an isolate the rest of the window and no second allowance', async () => {
     const { get, state, token, window } = await breakable()
     state.fails = false
     await window(hashToken(token), { waiting: 290, wanted: 290, databaseMs: 0 })
     expect((await get()).headers.get('ratelimit')).toMatch(/r=9;/)
     state.fails = true
-    const answers = await Promise.all(Array.from({ length: 20 }, get))
-    expect(answers.filter(({ status }) => status === 404)).toHaveLength(9)
+    const responses = await Promise.all(Array.from({ length: 20 }, get))
+    expect(responses.filter(({ status }) => status === 404)).toHaveLength(9)
   })
 
   it('does not lift a refusal', async () => {
@@ -303,27 +305,27 @@ describe('a limiter that fails', () => {
 })
 
 describe('a limiter that is slow', () => {
-  it('has requests served from the local allowance after 2 s', async () => {
+  it('lets requests use the local allowance after 2 s', async () => {
     const { token } = await mintCompany()
-    const { bindings, asked } = withLimiter(() => new Promise(() => undefined))
-    const answers = await Promise.all([
+    const { bindings, called } = withLimiter(() => new Promise(() => undefined))
+    const responses = await Promise.all([
       send(request(token, 'GET', '/clients'), { env: bindings }),
       send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: bindings }),
     ])
-    expect(answers.map(({ status }) => status)).toEqual([200, 200])
-    expect(asked).toHaveLength(1)
+    expect(responses.map(({ status }) => status)).toEqual([200, 200])
+    expect(called).toHaveLength(1)
   })
 
-  it('is called by one request at a time, so that a flood cannot overload it: 300 of 900 get through', {
+  it('is called by one request at a time, so that a flood cannot overload it: 300 of 900 are allowed', {
     timeout: 60_000,
   }, async () => {
     const { token } = await mintCompany()
     const window = memory()
     let underWay = 0
     let most = 0
-    // Like the object itself, it does one call after the other.
+    // Like the object itself, it runs one call at a time.
     let queue: Promise<unknown> = Promise.resolve()
-    const { bindings, asked } = withLimiter(async (name, demand) => {
+    const { bindings, called } = withLimiter(async (name, demand) => {
       most = Math.max(most, ++underWay)
       queue = queue.then(() => scheduler.wait(60))
       await queue
@@ -333,6 +335,6 @@ describe('a limiter that is slow', () => {
     const statuses = await statusesOf(900, () => request(token, 'GET', '/nowhere'), bindings)
     expect(statuses).toEqual({ 404: 300, 429: 600 })
     expect(most).toBe(1)
-    expect(asked.length).toBeLessThanOrEqual(3)
+    expect(called.length).toBeLessThanOrEqual(3)
   })
 })

@@ -4,25 +4,25 @@ import { app } from '../../src/app.ts'
 import type { Env } from '../../src/env.ts'
 import { acquire, type Demand, type Lease, type Window } from '../../src/rate-limit/window.ts'
 
-/** Bindings whose limiter is asked here instead, and the names it was asked for. */
-export function withLimiter(answer: (name: string, demand: Demand) => Promise<Lease>): {
+/** Bindings with this limiter instead, and the names of the objects that were called. */
+export function withLimiter(acquireLease: (name: string, demand: Demand) => Promise<Lease>): {
   bindings: Env
-  asked: string[]
+  called: string[]
 } {
-  const asked: string[] = []
+  const called: string[] = []
   const acquire = (name: string, demand: Demand) => {
-    asked.push(name)
-    return answer(name, demand)
+    called.push(name)
+    return acquireLease(name, demand)
   }
   const namespace = {
     idFromName: (name: string) => name,
     get: (name: string) => ({ acquire: (demand: Demand) => acquire(name, demand) }),
   }
   // Only these two methods of a namespace are used.
-  return { bindings: { ...env, RATE_LIMITER: namespace as unknown as Env['RATE_LIMITER'] }, asked }
+  return { bindings: { ...env, RATE_LIMITER: namespace as unknown as Env['RATE_LIMITER'] }, called }
 }
 
-/** A limiter in memory, with the true window. */
+/** A limiter in memory with the real window. */
 export function memory() {
   const windows = new Map<string, Window>()
   return async (name: string, demand: Demand) => {
@@ -32,7 +32,7 @@ export function memory() {
   }
 }
 
-/** Sends so many requests at once, without the checks of every response, and counts their statuses. */
+/** Sends so many requests at once, without the conformance check of responses, and counts their statuses. */
 export async function statusesOf(count: number, make: () => Request, bindings: Env): Promise<Record<number, number>> {
   const statuses: Record<number, number> = {}
   const sendOne = async () => {
@@ -45,7 +45,7 @@ export async function statusesOf(count: number, make: () => Request, bindings: E
   return statuses
 }
 
-/** A database that tells of each statement that it took `durationMs`, and may be held up. */
+/** A database that reports `durationMs` for each statement and waits for `hold`. */
 export function timedDatabase(durationMs: number, hold: () => Promise<unknown> = () => Promise.resolve()) {
   const seen = { batches: 0, statements: 0, inFlight: 0, mostInFlight: 0 }
   const batch = async (session: D1DatabaseSession, statements: D1PreparedStatement[]) => {

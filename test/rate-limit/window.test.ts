@@ -15,10 +15,10 @@ const START = 1_000_000_000
 /** More than a call ever leases ahead. */
 const MANY = LIMIT
 
-/** A call of an isolate that wants permits ahead, for which no request waits. */
+/** A call of an isolate that requests permits ahead, without a waiting request. */
 const ahead = (wanted: number) => ({ waiting: 0, wanted, databaseMs: 0 })
 
-/** Calls at the given times, one after the other, each with what it brought. */
+/** Calls at the given times, one after the other, each with its lease. */
 function run(times: readonly number[], wanted: readonly number[] = [MANY], waiting: readonly number[] = [0]) {
   let window: Window | undefined
   return times.map((now, index) => {
@@ -33,7 +33,7 @@ function run(times: readonly number[], wanted: readonly number[] = [MANY], waiti
 const wishes = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 20 })
 const crowds = fc.array(fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 60 })), { minLength: 1, maxLength: 20 })
 
-/** Pauses between calls: mostly none, so that allowances are used up, and some around the length of a window. */
+/** Pauses between calls: mostly none, so that allowances are used up, and some of about a window. */
 const pause = fc.oneof(
   { weight: 20, arbitrary: fc.constant(0) },
   { weight: 10, arbitrary: fc.integer({ min: 0, max: 300 }) },
@@ -53,7 +53,7 @@ function timesOf(steps: readonly number[]): number[] {
 }
 
 describe('the window of requests', () => {
-  it('is 300 a minute, leased ahead in shares that shrink to one', () => {
+  it('allows 300 requests a minute, leased ahead in shares that shrink to one', () => {
     expect({ LIMIT, WINDOW_MS }).toEqual({ LIMIT: 300, WINDOW_MS: 60_000 })
     const leases = run(Array.from({ length: 200 }, () => START)).map(({ lease }) => lease)
     const resetAt = START + 60_000
@@ -67,7 +67,7 @@ describe('the window of requests', () => {
     expect(permits.length).toBeLessThanOrEqual(LIMIT / 3)
   })
 
-  it('leases one where one is wanted', () => {
+  it('leases one permit where one is requested', () => {
     const leases = run(
       Array.from({ length: 302 }, () => START),
       [1],
@@ -75,7 +75,7 @@ describe('the window of requests', () => {
     expect(leases.map(({ permits }) => permits)).toEqual(leases.map((_, index) => (index < LIMIT ? 1 : 0)))
   })
 
-  it('leases a permit to each request that waits, as far as there are any, and a share to those that do not', () => {
+  it('leases a permit to each waiting request while there are any, and only a share ahead', () => {
     const full = { startedAt: START, count: 0, databaseMs: 0 }
     const permits = (waiting: number, wanted: number, count = 0) =>
       acquire({ ...full, count }, START, { waiting, wanted, databaseMs: 0 }).lease.permits
@@ -87,7 +87,7 @@ describe('the window of requests', () => {
     expect(permits(0, 0)).toBe(0)
   })
 
-  it('gives the whole allowance back at its end, not before', () => {
+  it('restores the whole allowance at its end, not before', () => {
     const full = { startedAt: START, count: LIMIT, databaseMs: 0 }
     expect(acquire(full, START + WINDOW_MS - 1, ahead(1)).lease.permits).toBe(0)
     expect(acquire(full, START + WINDOW_MS, ahead(MANY)).lease).toEqual({
@@ -98,7 +98,7 @@ describe('the window of requests', () => {
     })
   })
 
-  it('never leases more than the limit between its start and its reset, and refuses only when all are leased', () => {
+  it('never leases more than the limit in a window, and refuses only when all permits are leased', () => {
     fc.assert(
       fc.property(fc.array(pause, { minLength: 1, maxLength: 1_000 }), wishes, crowds, (pauses, wanted, waiting) => {
         const given = new Map<number, number>()
@@ -122,7 +122,7 @@ describe('the window of requests', () => {
     )
   })
 
-  it('gives no second allowance and no longer wait when the clock goes backwards', () => {
+  it('gives neither a second allowance nor a longer wait when the clock goes backwards', () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 1, maxLength: 1_000 }), wishes, crowds, (steps, wanted, waiting) => {
         let spent = 0
@@ -131,7 +131,7 @@ describe('the window of requests', () => {
           expect(lease.resetAt).toBeGreaterThan(now)
           expect(lease.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
           expect(lease.remaining).toBeGreaterThanOrEqual(0)
-          // Whoever was told a reset time gets a new allowance only once a clock has shown that time.
+          // A new allowance begins only once a clock has reached the reset that was sent.
           if (now >= end) spent = 0
           spent += lease.permits
           end = lease.resetAt
@@ -143,7 +143,7 @@ describe('the window of requests', () => {
 })
 
 describe('the window of database time', () => {
-  /** A request that waits at `now`, behind one that used `databaseMs`. */
+  /** A request that waits at `now`, after one that used `databaseMs`. */
   const call = (window: Window | undefined, now: number, databaseMs: number) =>
     acquire(window, now, { waiting: 1, wanted: 1, databaseMs })
 
@@ -155,7 +155,7 @@ describe('the window of database time', () => {
     [29_999, 0, 0, -14_999, 60_000],
     [30_000, 0, 0, -15_000, 120_000],
     [44_999, 59_999, 0, -29_999, 60_001],
-    // A window later: each pays for one allowance.
+    // A window later: each window pays off one allowance.
     [14_999, 60_000, 1, 15_000, 60_000],
     [20_000, 60_000, 1, 10_000, 60_000],
     [29_999, 60_000, 1, 1, 60_000],
@@ -172,13 +172,13 @@ describe('the window of database time', () => {
     expect(databaseResetAt(lease) - (START + laterMs)).toBe(resetInMs)
   })
 
-  it('counts no request that it refuses', () => {
+  it('does not count refused requests', () => {
     const { window, lease } = call({ startedAt: START, count: 5, databaseMs: 0 }, START, 15_000)
     expect(window.count).toBe(5)
     expect(lease.remaining).toBe(LIMIT - 5)
   })
 
-  /** Times and what was used at each; a caller who is refused waits as long as told, or less. */
+  /** Uses of database time; a refused caller waits as long as the response says, or less. */
   const uses = fc.array(
     fc.record({
       databaseMs: fc.oneof(
@@ -192,7 +192,7 @@ describe('the window of database time', () => {
     { minLength: 1, maxLength: 200 },
   )
 
-  it('serves whoever has waited until its reset, whoever else called meanwhile', () => {
+  it('allows a caller who has waited until the reset, whatever others used meanwhile', () => {
     fc.assert(
       fc.property(uses, (all) => {
         let now = START
@@ -218,7 +218,7 @@ describe('the window of database time', () => {
     )
   })
 
-  it('lets a caller use, in the long run, one allowance a window and what its last batches took', () => {
+  it('allows one allowance a window in the long run, and the excess of the last batch', () => {
     fc.assert(
       fc.property(uses, (all) => {
         let now = START
@@ -260,7 +260,7 @@ describe('the seconds to wait', () => {
     expect(secondsUntil(START + WINDOW_MS + 1, START)).toBe(60)
   })
 
-  it('are as many windows as a debt takes', () => {
+  it('are up to as many windows as a debt takes', () => {
     expect(secondsUntil(START + 3 * WINDOW_MS, START, 3 * WINDOW_MS)).toBe(180)
     expect(secondsUntil(START + 9 * WINDOW_MS, START, 3 * WINDOW_MS)).toBe(180)
   })

@@ -115,10 +115,11 @@ export async function call(...input: Parameters<typeof request>): Promise<Answer
 }
 
 /**
- * Sends a request to the Worker, or, with `env`, to its application with other bindings; the work that goes on after
- * the answer is then waited for.
+ * Sends a request to the Worker, or to its application with other bindings (`env`), or to another application (`app`),
+ * whose responses are not checked against the published description. Then the work after the response is waited for.
  */
-export async function send(sent: Request, options: { env?: Env } = {}): Promise<Answer> {
+export async function send(sent: Request, options: { env?: Env; app?: typeof app } = {}): Promise<Answer> {
+  if (options.app) return bodyOf(await fetchWith(sent, options.env ?? env, options.app))
   const kept = keepForPrism(sent)
   const response = options.env ? await fetchWith(sent, options.env) : await exports.default.fetch(sent)
   await expectConforms(sent, response)
@@ -131,9 +132,9 @@ export async function bodyOf(response: Response): Promise<Answer> {
   return { status: response.status, headers: response.headers, body: text === '' ? null : JSON.parse(text) }
 }
 
-async function fetchWith(sent: Request, bindings: Env): Promise<Response> {
+async function fetchWith(sent: Request, bindings: Env, api = app): Promise<Response> {
   const context = createExecutionContext()
-  const response = await app.fetch(sent, bindings, context)
+  const response = await api.fetch(sent, bindings, context)
   // A streamed response goes on behind its beginning, and must be read for that.
   const whole = response.body ? new Response(await response.arrayBuffer(), response) : response
   await waitOnExecutionContext(context)

@@ -1,6 +1,6 @@
 import { dereference, type OutputUnit, type Schema, type ValidationResult, validate } from '@cfworker/json-schema'
 import { ERRORS } from '../../src/http/errors.ts'
-import { asObject, isObject, type Json, type JsonObject, mapSubschemas } from '../../src/openapi/json.ts'
+import { asObject, isObject, type Json, type JsonObject } from '../../src/openapi/json.ts'
 import description from '../../src/openapi/openapi.json' with { type: 'json' }
 
 const BASE = '/api/v1'
@@ -223,9 +223,7 @@ function addSchema(id: string, schema: JsonObject): string {
 }
 
 function relocate(schema: JsonObject): JsonObject {
-  const { example, examples, ...result } = mapSubschemas(schema, relocate)
-  if (typeof result.$ref === 'string') result.$ref = result.$ref.replace('#/components/schemas/', '#/$defs/')
-  return result
+  return JSON.parse(JSON.stringify(schema).replaceAll('"#/components/schemas/', '"#/$defs/'))
 }
 
 function segmentsOf(path: string): string[] {

@@ -1,6 +1,6 @@
 import { contracts } from '../../src/contracts.ts'
 import type { Contract } from '../../src/http/contract.ts'
-import { documentationOf } from '../../src/openapi/documentation.ts'
+import { documentationOf } from '../../src/openapi/document.ts'
 
 export { contracts }
 

@@ -29,7 +29,7 @@ const HOP_MS = 15
  * is waited for and not counted. A token that the isolate has not seen costs one hop more: send a request before, by
  * this function too: permits that the limiter leases are cut to one, so that none is held and each has to ask.
  */
-export async function measureHops(sent: Request, bindings: Env = env): Promise<Measured> {
+export async function measureHops(sent: Request, bindings: Env = env, api = app): Promise<Measured> {
   const counter = new Counter()
   const context = createExecutionContext()
   const counted = wrapBindings(bindings, (name, work) =>
@@ -39,7 +39,7 @@ export async function measureHops(sent: Request, bindings: Env = env): Promise<M
   const fetchBefore = globalThis.fetch
   globalThis.fetch = (...input) => counter.track('fetch', () => fetchBefore(...input))
   try {
-    const response = await app.fetch(sent, counted, context)
+    const response = await api.fetch(sent, counted, context)
     const hops = counter.ended()
     const whole = new Response([204, 304].includes(response.status) ? null : await response.arrayBuffer(), response)
     await waitOnExecutionContext(context)

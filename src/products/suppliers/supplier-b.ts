@@ -1,132 +1,230 @@
 import * as z from 'zod/mini'
+import { parseId } from '../../http/contract.ts'
+import { invalid } from '../../http/errors.ts'
 import {
-  groupByColor,
-  PRODUCT_FIELDS,
-  STYLE_FIELDS,
-  type SupplierBColorGroup,
-  type SupplierBStyle,
-  toProduct,
-  toStyle,
-} from './color-groups.ts'
-import {
-  callSupplier,
-  readCount,
-  type SupplierAnswer,
+  defineFields,
+  fetchItems,
+  field,
+  nonEmptyText,
+  type ProductQuery,
+  publishedObject,
+  type Row,
   type SupplierConnection,
-  type SupplierResponse,
-  unavailable,
+  secret,
+  textOrNull,
 } from './supplier.ts'
 
-const SUPPLIER = 'supplier_b'
+const styleId = z.int().check(z.positive())
+const image = (name: string) =>
+  field.text(name, "Image path as the supplier sends it, relative to the supplier's image host.")
 
-/** What a company's integration keeps to log in. */
-export const supplierBCredentialsSchema = z.strictObject({
-  account_number: z.string().check(z.minLength(1)),
-  api_key: z.string().check(z.minLength(1)),
+const styleFields = defineFields({
+  part_number: field.text('partNumber'),
+  brand: field.text('brandName'),
+  style: field.text('styleName', 'The style name or number that the brand gives it.'),
+  title: field.text('title'),
+  category: field.text('baseCategory'),
+  brand_image: image('brandImage'),
+  style_image: image('styleImage'),
+  sustainable: {
+    schema: z.boolean(),
+    names: ['sustainableStyle'],
+    read: (value: unknown) => value === true || value === 'true',
+  },
 })
 
-export type SupplierBCredentials = z.infer<typeof supplierBCredentialsSchema>
+export const supplierBStyleSchema = publishedObject('SupplierBStyle', 'A style; what the supplier left out is null.', {
+  style_id: styleId.check(z.describe("The supplier's id of the style: the `styleId` of product info.")),
+  ...styleFields.shape,
+})
+
+type SupplierBStyle = z.output<typeof supplierBStyleSchema>
+
+const skuFields = defineFields({
+  gtin: field.text('gtin'),
+  sku_id: field.text('skuID_Master', "The supplier's master id of the SKU."),
+  size: field.text('sizeName'),
+  size_order: field.text('sizeOrder', 'Sort key of the size.'),
+  qty: field.count('qty', 'Pieces in stock in all warehouses.'),
+  case_qty: field.count('caseQty', 'Pieces in a case.'),
+  unit_weight: field.count('unitWeight', 'Weight of one piece in the unit of the supplier.'),
+  piece_price: field.price('piecePrice'),
+  dozen_price: field.price('dozenPrice'),
+  case_price: field.price('casePrice'),
+  map_price: field.price('mapPrice', 'Minimum advertised price.'),
+  sale_price: field.price('salePrice'),
+  customer_price: field.price('customerPrice', "The company's own price."),
+  sale_expiration: field.text('saleExpiration', 'Date as the supplier sends it.'),
+  country_of_origin: field.text('countryOfOrigin'),
+})
+
+const skuSchema = publishedObject('SupplierBSku', 'One size of the colour.', {
+  sku: nonEmptyText,
+  ...skuFields.shape,
+})
+
+const colorFields = defineFields({
+  style_id: { schema: z.nullable(styleId), names: ['styleID'], read: idOrNull },
+  brand: field.text('brandName'),
+  style: field.text('styleName'),
+  color: field.text('colorName'),
+  color_code: field.text('colorCode'),
+  color_family: field.text('colorFamily'),
+  color1: field.text('color1', 'Main colour, as hexadecimal RGB.'),
+  color2: field.text('color2', 'Second colour, as hexadecimal RGB.'),
+  swatch_image: image('colorSwatchImage'),
+  front_image: image('colorFrontImage'),
+  back_image: image('colorBackImage'),
+  side_image: image('colorSideImage'),
+})
+
+export const supplierBColorGroupSchema = publishedObject(
+  'SupplierBColorGroup',
+  'A colour of a style with its sizes; what the supplier left out is null.',
+  {
+    ...colorFields.shape,
+    skus: z.array(skuSchema).check(z.minLength(1), z.describe('In the order of their sizes.')),
+  },
+)
+
+type SupplierBColorGroup = z.output<typeof supplierBColorGroupSchema>
+
+const credentials = z.strictObject({ account_number: secret, api_key: secret })
+
+type Connection = SupplierConnection<z.output<typeof credentials>>
 
 /**
- * An id that may be sent to the supplier: a SKU, a style id or a part number. A comma would make it a list of several,
- * and a name of dots only would be another address.
+ * A SKU, a style id or a part number. A comma would make it a list of several, and a name of dots only would be another
+ * address.
  */
-export const supplierBIdSchema = z.string().check(
+const idSchema = z.string().check(
   z.trim(),
   z.minLength(1),
   z.maxLength(100),
-  z.regex(/^[^,\p{Cc}]*$/u, 'must not hold a comma'),
-  z.refine((id) => !/^\.+$/.test(id), 'must not be dots only'),
+  z.regex(/^[^,\p{Cc}]*$/u, 'must not contain a comma or control characters'),
+  z.refine((id) => !/^\.+$/.test(id), 'must not consist of dots only'),
 )
 
-export interface SupplierB {
-  /** Styles that match a text; none when nothing does. The text must not be blank. @throws SupplierError */
-  searchStyles(text: string): Promise<SupplierAnswer<SupplierBStyle[]>>
-  /**
-   * Every SKU of a style, by colour; none when the supplier does not know it.
-   *
-   * @param styleId the supplier's number of the style; anything but digits is taken for a part number or brand and name
-   * @throws SupplierError; $ZodError for an id that {@link supplierBIdSchema} refuses
-   */
-  productsOfStyle(styleId: string): Promise<SupplierAnswer<SupplierBColorGroup[]>>
-  /** One SKU in the same form. @throws SupplierError; $ZodError for a SKU that {@link supplierBIdSchema} refuses */
-  productBySku(sku: string): Promise<SupplierAnswer<SupplierBColorGroup[]>>
-}
-
 /**
- * A client of supplier_b: a REST JSON service of 60 calls a minute, whose answers tell how many are left. `baseUrl` is
- * what stands before `/v2/…`. Only the fields that we keep are asked for.
+ * A REST JSON service of 60 calls a minute, whose responses say how many are left. `baseUrl` is what precedes `/v2/…`.
+ * Only the fields that the API publishes are requested.
  */
-export function connectSupplierB(connection: SupplierConnection<SupplierBCredentials>): SupplierB {
-  async function list<Item>(
-    path: string,
-    read: (fields: Record<string, unknown>) => Item | null,
-  ): Promise<SupplierAnswer<Item[]>> {
-    const response = await callSupplier(SUPPLIER, connection, makeRequest(connection, path))
-    const rateLimitRemaining = readCount(response.headers.get('X-Rate-Limit-Remaining'))
-    const items = rowsOf(response).map(read)
-    if (items.length > 0 && items.every((item) => item === null)) throw notUnderstood(response)
-    return { data: items.filter((item) => item !== null), rateLimitRemaining }
-  }
-
-  async function listProducts(path: string): Promise<SupplierAnswer<SupplierBColorGroup[]>> {
-    const { data, rateLimitRemaining } = await list(path, toProduct)
-    return { data: groupByColor(data), rateLimitRemaining }
-  }
-
-  return {
-    searchStyles: (text) =>
-      list(`styles?search=${encodeURIComponent(text.trim().toWellFormed())}&fields=${STYLE_FIELDS}`, toStyle),
-    async productsOfStyle(styleId) {
-      const id = supplierBIdSchema.parse(styleId)
-      const parameter = /^\d+$/.test(id) ? 'styleid' : 'style'
-      return listProducts(`products/?${parameter}=${encodeId(id)}&fields=${PRODUCT_FIELDS}`)
+export const supplierB = {
+  name: 'supplier_b',
+  credentials,
+  adapter: {
+    search(q: string) {
+      return {
+        lookups: q === '' ? [] : [lookupStyles(q)],
+        present: (styles: SupplierBStyle[]) => ({ supplier_b_styles: styles }),
+      }
     },
-    async productBySku(sku) {
-      return listProducts(`products/${encodeId(supplierBIdSchema.parse(sku))}?fields=${PRODUCT_FIELDS}`)
+
+    find(query: ProductQuery) {
+      const sku = readId(query, 'sku')
+      if (sku !== null) {
+        return { lookup: lookupProducts(`sku ${sku}`, `${encode(sku)}?`), parameters: { sku, styleId: null } }
+      }
+      const styleId = readId(query, 'styleId') ?? readId(query, 'styleid') ?? readId(query, 'style')
+      if (styleId === null) throw invalid([{ path: 'styleId', message: 'is required' }])
+      // What is not all digits is a part number, or brand and name.
+      const parameter = /^\d+$/.test(styleId) ? 'styleid' : 'style'
+      const lookup = lookupProducts(`style ${styleId}`, `?${parameter}=${encode(styleId)}&`)
+      return { lookup, parameters: { sku, styleId } }
     },
-  }
+  },
+} as const
+
+/** The id that a parameter gives, or null where it is left out. */
+function readId(query: ProductQuery, path: string): string | null {
+  const id = query[path]
+  if (id === undefined) return null
+  const checked = idSchema.safeParse(id)
+  if (checked.success) return checked.data
+  throw invalid(checked.error.issues.map(({ message }) => ({ path, message })))
 }
 
-function encodeId(id: string): string {
-  return encodeURIComponent(id.toWellFormed())
+/** Styles that match a text, whatever its case and white space. */
+function lookupStyles(text: string) {
+  const q = text.replaceAll(/\s+/gu, ' ')
+  const path = `styles?search=${encode(q)}&fields=styleID,${styleFields.names.join()}`
+  return { name: `search ${q.toLowerCase()}`, fetch: (connection: Connection) => list(connection, path, toStyle) }
 }
 
-function makeRequest({ baseUrl, credentials }: SupplierConnection<SupplierBCredentials>, path: string) {
-  const login = new TextEncoder().encode(`${credentials.account_number}:${credentials.api_key}`)
-  return {
-    url: `${baseUrl.replace(/(?<!\/)\/+$/, '')}/v2/${path}`,
+/** SKUs by colour; none when the supplier does not know the style or SKU. */
+function lookupProducts(name: string, query: string) {
+  const path = `products/${query}fields=${['sku', ...skuFields.names, ...colorFields.names].join()}`
+  return { name, fetch: async (connection: Connection) => groupByColor(await list(connection, path, toProduct)) }
+}
+
+function encode(text: string): string {
+  return encodeURIComponent(text.toWellFormed())
+}
+
+function list<Item>(connection: Connection, path: string, toItem: (row: Row) => Item | null): Promise<Item[]> {
+  const { account_number, api_key } = connection.credentials
+  const login = btoa(String.fromCharCode(...new TextEncoder().encode(`${account_number}:${api_key}`)))
+  const request = {
+    url: `${connection.baseUrl.replace(/(?<!\/)\/+$/, '')}/v2/${path}`,
     method: 'GET',
-    headers: { Authorization: `Basic ${btoa(String.fromCharCode(...login))}`, Accept: 'application/json' },
+    headers: { Authorization: `Basic ${login}`, Accept: 'application/json' },
   } as const
+  return fetchItems(connection, request, rowsOf, toItem)
 }
 
-/** The rows of an answer. What is unknown or discontinued, and a search without a match, has none. */
-function rowsOf(response: SupplierResponse): Record<string, unknown>[] {
-  if (response.status === 404 && response.body.trim() === '') return []
-  const json = readJson(response)
-  if (response.status === 404 && isNotFound(json)) return []
-  if (response.status !== 200 || !Array.isArray(json) || !json.every(isObject)) throw notUnderstood(response)
+/** An unknown or discontinued item, and a search without a match, has no rows. @throws Error for another failure */
+function rowsOf(status: number, body: string): Row[] {
+  if (status === 404 && body.trim() === '') return []
+  const json: unknown = JSON.parse(body)
+  // A wrong address is a 404 as well, with `message` and no `errors`: that is our failure, not an unknown style.
+  if (status === 404 && isObject(json) && Array.isArray(json.errors) && json.errors.length > 0) return []
+  if (status !== 200 || !Array.isArray(json) || !json.every(isObject)) throw new Error('not a list of objects')
   return json
 }
 
-function readJson(response: SupplierResponse): unknown {
-  try {
-    return JSON.parse(response.body)
-  } catch {
-    throw notUnderstood(response)
-  }
-}
-
-/** A wrong address is a 404 as well, with `message` and no `errors`: that is our failure, not an unknown style. */
-function isNotFound(json: unknown): boolean {
-  return isObject(json) && Array.isArray(json.errors) && json.errors.length > 0
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
+function isObject(value: unknown): value is Row {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function notUnderstood(response: SupplierResponse): Error {
-  return unavailable(SUPPLIER, `the answer was not understood, HTTP ${response.status}`)
+function toStyle(row: Row): SupplierBStyle | null {
+  const id = idOrNull(row.styleID)
+  return id === null ? null : { style_id: id, ...styleFields.read(row) }
+}
+
+interface Product {
+  color: Omit<SupplierBColorGroup, 'skus'>
+  sku: SupplierBColorGroup['skus'][number]
+}
+
+/** One SKU with its colour's fields beside its own; null for a row without a SKU. */
+export function toProduct(row: Row): Product | null {
+  const sku = textOrNull(row.sku)
+  return sku === null ? null : { color: colorFields.read(row), sku: { sku, ...skuFields.read(row) } }
+}
+
+function idOrNull(value: unknown): number | null {
+  return parseId(textOrNull(value) ?? '')
+}
+
+/**
+ * Groups SKUs by colour: by `color_code`, else by `color`, and never across styles. Groups come in the order in which
+ * their colour first appears, with that SKU's colour fields; SKUs inside are sorted by `size_order`, those without last.
+ */
+export function groupByColor(products: readonly Product[]): SupplierBColorGroup[] {
+  const groups = Map.groupBy(products, ({ color }) =>
+    JSON.stringify([color.style_id, color.color_code ?? ['named', color.color]]),
+  )
+  return [...groups.values()].flatMap(([first, ...others]) => {
+    if (!first) return []
+    const skus = [first, ...others].map(({ sku }) => sku)
+    return [{ ...first.color, skus: skus.sort((a, b) => compareSizes(a.size_order, b.size_order)) }]
+  })
+}
+
+// Numeric, so that B10 comes after B2.
+const collator = new Intl.Collator('en', { numeric: true })
+
+function compareSizes(a: string | null, b: string | null): number {
+  if (a === null || b === null) return Number(a === null) - Number(b === null)
+  return collator.compare(a, b)
 }

@@ -1,115 +1,130 @@
-import { callOutside, OutboundError, type OutboundFailure, type OutboundRequest } from '../../http/outbound.ts'
+import * as z from 'zod/mini'
+import { oneLine } from '../../http/contract.ts'
+import { callOutside, OutboundError, type OutboundRequest } from '../../http/outbound.ts'
 
-/** A supplier's answer may hold at most this many bytes after decompression. */
-const MAX_ANSWER_BYTES = 16 * 1024 * 1024
+const MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
-const DEFAULT_TIMEOUT_MS = 10_000
+/** After a 429 that does not say how long to wait. */
+const RETRY_AFTER_SECONDS = 10
 
-export type SupplierName = 'supplier_a' | 'supplier_b'
+/** A supplier as the registry lists it. */
+export interface Supplier {
+  /** The `kind` of its integrations, and the source of its products in the contract. */
+  name: string
+  /** The schema of what an integration stores, encrypted. */
+  credentials: z.ZodMiniType
+  adapter: {
+    /**
+     * The lookups of a search, tried in order until one has items; none where `q` has nothing for this supplier.
+     * `present` makes its part of the response: of the items of the lookup at `index`, or of none.
+     */
+    search(q: string): { lookups: Lookup[]; present(items: unknown[], index: number): object }
+    /**
+     * The lookup of product info, the parameters that it uses, and which of its items are wanted: all by default.
+     *
+     * @throws ApiError for parameters that are missing or invalid
+     */
+    find(query: ProductQuery): { lookup: Lookup; parameters: object; select?(items: unknown[]): unknown[] }
+  }
+}
+
+export type ProductQuery = Readonly<Record<string, string | undefined>>
+
+/** One read of a supplier, which the cache performs when it has no fresh result. */
+export interface Lookup {
+  /** Part of the cache key: equal for equal lookups. */
+  name: string
+  /** For a result without items, where it is not that of products. */
+  emptyLifetime?: Lifetime
+  /** @throws SupplierError */
+  fetch(connection: SupplierConnection): Promise<unknown[]>
+}
+
+/** How long a result is served as it is, and how long at all. */
+export interface Lifetime {
+  freshMs: number
+  maxAgeMs: number
+}
+
+/** How a company reaches a supplier. */
+export interface SupplierConnection<Credentials = unknown> {
+  baseUrl: string
+  credentials: Credentials
+  /** For one call with its body read. */
+  timeoutMs: number
+  /** Receives the calls left in the supplier's current minute, null where it does not say. */
+  onCallsLeft(callsLeft: number | null): void
+}
 
 export type SupplierErrorReason = 'supplier_unavailable' | 'supplier_rejected_credentials'
 
-/** Where and as whom a company reaches a supplier. */
-export interface SupplierConnection<Credentials> {
-  baseUrl: string
-  credentials: Credentials
-  /** For one call with its body read. Default 10 s. */
-  timeoutMs?: number
-}
-
-/** What every lookup of every supplier gives. */
-export interface SupplierAnswer<Data> {
-  data: Data
-  /** Calls left in the supplier's current minute, null where it does not say. */
-  rateLimitRemaining: number | null
-}
-
 /**
- * The only error a supplier's adapter throws for what the supplier did. Its message is ours alone: nothing a supplier
- * sent, no address and no credentials are in it, and it keeps no `cause` that could hold them.
+ * The only error of a {@link Lookup}. Its message is ours alone: it holds nothing that the supplier sent, no address and
+ * no credentials, and there is no `cause` that could hold them.
  */
 export class SupplierError extends Error {
-  readonly supplier: SupplierName
+  override readonly name = 'SupplierError'
   readonly reason: SupplierErrorReason
-  /** The supplier refused because we called too often. */
-  readonly throttled: boolean
-  /** How long the supplier asked us to wait, where it did so in seconds. */
+  /** Where the supplier rejected the call because there were too many: how long to wait. */
   readonly retryAfterSeconds: number | null
 
-  constructor(
-    supplier: SupplierName,
-    reason: SupplierErrorReason,
-    detail: string,
-    throttle: { retryAfterSeconds: number | null } | null = null,
-  ) {
-    super(`${supplier}: ${detail}`)
-    this.name = 'SupplierError'
-    this.supplier = supplier
+  constructor(reason: SupplierErrorReason, message: string, retryAfterSeconds: number | null = null) {
+    super(message)
     this.reason = reason
-    this.throttled = throttle !== null
-    this.retryAfterSeconds = throttle?.retryAfterSeconds ?? null
+    this.retryAfterSeconds = retryAfterSeconds
   }
 }
 
-export interface SupplierResponse {
-  status: number
-  headers: Headers
-  body: string
-}
-
-/** What a call without a response is reported as. */
-const FAILURES: Record<OutboundFailure, string> = {
-  timeout: 'no answer in time',
-  network: 'the connection failed',
-  cut: 'the connection failed',
-  too_large: 'the answer is too large',
-  charset: 'the answer is not text of its charset',
+export function rejectedCredentials(): SupplierError {
+  return new SupplierError('supplier_rejected_credentials', 'the credentials were rejected')
 }
 
 /**
- * Sends one request and reads the whole answer, of any status but those that mean the same for every supplier: 401 and
- * 429 throw. A redirect comes back as the answer it is.
+ * Sends one request and reads the items of its response. 401 and 429 mean the same for every supplier; any other status
+ * is left to `rowsOf`, redirects included.
  *
- * @throws SupplierError on 401, 429, no answer, a broken one, one over 16 MiB, or none in time
+ * @param rowsOf throws any error for a response that it does not understand
+ * @param toItem gives null for a row that it does not understand; one of all rows must be understood
+ * @throws SupplierError
  */
-export async function callSupplier(
-  supplier: SupplierName,
-  connection: SupplierConnection<unknown>,
+export async function fetchItems<Item>(
+  connection: SupplierConnection,
   request: OutboundRequest,
-): Promise<SupplierResponse> {
+  rowsOf: (status: number, body: string) => Row[],
+  toItem: (row: Row) => Item | null,
+): Promise<Item[]> {
+  const { status, body } = await callSupplier(connection, request)
   try {
-    return await callOutside(
-      request,
-      connection.timeoutMs ?? DEFAULT_TIMEOUT_MS,
-      async ({ status, headers, readText }) => {
-        const refusal = refusalOf(supplier, status, headers)
-        if (refusal) throw refusal
-        return { status, headers, body: await readText(MAX_ANSWER_BYTES) }
-      },
-    )
+    const rows = rowsOf(status, body)
+    const items = rows.map(toItem).filter((item) => item !== null)
+    if (items.length === 0 && rows.length > 0) throw new Error('no row was understood')
+    return items
   } catch (error) {
-    throw error instanceof OutboundError ? unavailable(supplier, FAILURES[error.failure]) : error
+    if (error instanceof SupplierError) throw error
+    throw new SupplierError('supplier_unavailable', `the response was not understood, HTTP ${status}`)
   }
 }
 
-export function unavailable(supplier: SupplierName, detail: string): SupplierError {
-  return new SupplierError(supplier, 'supplier_unavailable', detail)
-}
-
-export function rejectedCredentials(supplier: SupplierName): SupplierError {
-  return new SupplierError(supplier, 'supplier_rejected_credentials', 'the credentials were rejected')
-}
-
-function refusalOf(supplier: SupplierName, status: number, headers: Headers): SupplierError | null {
-  if (status === 401) return rejectedCredentials(supplier)
-  if (status !== 429) return null
-  const retryAfterSeconds = readCount(headers.get('Retry-After'))
-  return new SupplierError(supplier, 'supplier_unavailable', 'called too often', { retryAfterSeconds })
+async function callSupplier({ timeoutMs, onCallsLeft }: SupplierConnection, request: OutboundRequest) {
+  try {
+    return await callOutside(request, timeoutMs, async ({ status, headers, readText }) => {
+      if (status === 401) throw rejectedCredentials()
+      if (status === 429) {
+        const retryAfterSeconds = readCount(headers.get('Retry-After')) ?? RETRY_AFTER_SECONDS
+        throw new SupplierError('supplier_unavailable', 'too many calls', retryAfterSeconds)
+      }
+      onCallsLeft(readCount(headers.get('X-Rate-Limit-Remaining')))
+      return { status, body: await readText(MAX_RESPONSE_BYTES) }
+    })
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error
+    throw new SupplierError('supplier_unavailable', `the call failed: ${error.failure}`)
+  }
 }
 
 /** A header's whole number, of at most nine digits. */
-export function readCount(text: string | null): number | null {
-  return text !== null && /^\d{1,9}$/.test(text.trim()) ? Number(text) : null
+function readCount(header: string | null): number | null {
+  return header !== null && /^\d{1,9}$/.test(header.trim()) ? Number(header) : null
 }
 
 /** A text or number as trimmed text; suppliers send an empty string for what they do not have. */
@@ -122,13 +137,76 @@ export function textOrNull(value: unknown): string | null {
 const NUMBER = /^(-?)(?:\$|USD)? ?(\d{1,15}|[1-9]\d{0,2}(?:,\d{3}){1,4})(\.\d{1,15})?$/
 
 /** A number, sent as a number or as text. Null for an ambiguous one: `1,23` or `1.234,50`. */
-export function numberOrNull(value: unknown): number | null {
+function numberOrNull(value: unknown): number | null {
   const [, sign, whole, fraction = ''] = NUMBER.exec(textOrNull(value) ?? '') ?? []
   return whole === undefined ? null : Number(`${sign}${whole.replaceAll(',', '')}${fraction}`)
 }
 
-/** A price: suppliers send 0 for one they do not have, and nothing is free. */
-export function priceOrNull(value: unknown): number | null {
-  const price = numberOrNull(value)
-  return price !== null && price > 0 ? price : null
+/** What a supplier sends of one item, by its own names. */
+export type Row = Readonly<Record<string, unknown>>
+
+/** A field of an item: its published schema, and how it is read. */
+interface Field<Schema extends z.ZodMiniType = z.ZodMiniType> {
+  schema: Schema
+  /** The supplier's names of it: the first with a value counts. */
+  names: readonly string[]
+  read: (value: unknown) => z.output<Schema>
+}
+
+function fieldType<Value>(schema: z.ZodMiniType<Value>, read: (value: unknown) => Value | null) {
+  return (names: string | readonly string[], description?: string) => ({
+    schema: z.nullable(schema).check(...(description === undefined ? [] : [z.describe(description)])),
+    names: [names].flat(),
+    read,
+  })
+}
+
+/** A text of an integration's credentials. */
+export const secret = oneLine(1, 8192)
+
+export const nonEmptyText = z.string().check(z.minLength(1))
+export const positivePrice = z.number().check(z.positive())
+
+const countOrNull = (value: unknown) => {
+  const count = numberOrNull(value)
+  return count !== null && count >= 0 ? count : null
+}
+
+/** Types of fields, each null where the supplier sent nothing usable. */
+export const field = {
+  text: fieldType(nonEmptyText, textOrNull),
+  number: fieldType(z.number(), numberOrNull),
+  count: fieldType(z.number().check(z.minimum(0)), countOrNull),
+  /** Suppliers send 0 for a price that they do not have, and nothing is free. */
+  price: fieldType(positivePrice, (value) => countOrNull(value) || null),
+}
+
+/** The schema of an object that the description publishes under its own name. */
+export function publishedObject<Shape extends z.core.$ZodShape>(id: string, description: string, shape: Shape) {
+  return z.strictObject(shape).check(z.meta({ id, description }))
+}
+
+/** The only mapping of an item's fields: gives their schemas, the supplier's names, and the values of a row. */
+export function defineFields<Fields extends Record<string, Field>>(fields: Fields) {
+  type Shape = { [Key in keyof Fields]: Fields[Key]['schema'] }
+  type Values = { [Key in keyof Fields]: z.output<Fields[Key]['schema']> }
+  const entries = Object.entries(fields)
+  return {
+    // Object.fromEntries loses the keys.
+    shape: Object.fromEntries(entries.map(([key, { schema }]) => [key, schema])) as Shape,
+    names: entries.flatMap(([, { names }]) => names),
+    read(row: Row): Values {
+      const values: Record<string, unknown> = {}
+      for (const [key, each] of entries) values[key] = readField(each, row)
+      return values as Values
+    },
+  }
+}
+
+function readField({ names, read }: Field, row: Row): unknown {
+  for (const name of names) {
+    const value = read(row[name])
+    if (value !== null) return value
+  }
+  return null
 }

@@ -7,7 +7,7 @@ const LOGIN =
   `<arg1><customerNumber>${A.customer_number}</customerNumber><userName>${A.username}</userName>` +
   `<userPassword>${A.password.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</userPassword></arg1>`
 
-async function askA(content: string, headers: Record<string, string> = {}, namespace = NAMESPACE): Promise<string> {
+async function callA(content: string, headers: Record<string, string> = {}, namespace = NAMESPACE): Promise<string> {
   const operation = 'getProductInfoByStyleColorSize'
   const response = await fetch(new SupplierScope(inject('supplierAUrl')).url + ENDPOINT_PATH, {
     method: 'POST',
@@ -22,7 +22,7 @@ async function askA(content: string, headers: Record<string, string> = {}, names
   return rows > 0 ? `${response.status} ${rows} rows` : `${response.status} ${text}`
 }
 
-async function askB(path: string, login = `${B.account_number}:${B.api_key}`): Promise<[number, unknown]> {
+async function callB(path: string, login = `${B.account_number}:${B.api_key}`): Promise<[number, unknown]> {
   const bytes = new TextEncoder().encode(login)
   const response = await fetch(new SupplierScope(inject('supplierBUrl')).url + path, {
     headers: { authorization: `Basic ${btoa(String.fromCharCode(...bytes))}` },
@@ -37,8 +37,8 @@ describe('the supplier_a simulator', () => {
     ['a colour by its catalogue name', '<arg0><color>Athletic Hthr</color><style>K500</style></arg0>', '200 9 rows'],
     ['a size', '<arg0><color>Jet Black</color><size>S</size><style>K500</style></arg0>', '200 1 rows'],
     ['two at once', '<arg0><style>TOTE</style></arg0><arg0><style>SOLO1</style></arg0>', '200 5 rows'],
-  ])('answers %s', async (_, content, expected) => {
-    expect(await askA(content + LOGIN)).toBe(expected)
+  ])('returns %s', async (_, content, expected) => {
+    expect(await callA(content + LOGIN)).toBe(expected)
   })
 
   it.each([
@@ -51,17 +51,17 @@ describe('the supplier_a simulator', () => {
     ['an empty optional field', '<arg0><color></color><style>K500</style></arg0>', /^500 Unmarshalling/],
     ['fields out of order', '<arg0><style>K500</style><size>S</size></arg0>', /^500 Unmarshalling/],
     ['no style', '', /^500 Unmarshalling/],
-  ])('refuses %s', async (_, content, expected) => {
-    expect(await askA(content + LOGIN)).toMatch(expected)
+  ])('rejects %s', async (_, content, expected) => {
+    expect(await callA(content + LOGIN)).toMatch(expected)
   })
 
-  it('refuses what is not its protocol', async () => {
+  it('rejects requests outside its protocol', async () => {
     const content = `<arg0><style>K500</style></arg0>${LOGIN}`
-    expect(await askA(content, { 'content-type': 'application/json' })).toMatch(/^500 /)
-    expect(await askA(content, { soapaction: 'other' })).toMatch(/^500 /)
-    expect(await askA(content, {}, 'http://other.example/')).toMatch(/^500 /)
-    expect(await askA(content.replace('10001', '10009'))).toMatch(/^200 .*authentication failed/)
-    expect(await askA('<arg0><style>K500</style></arg0>')).toMatch(/^500 /)
+    expect(await callA(content, { 'content-type': 'application/json' })).toMatch(/^500 /)
+    expect(await callA(content, { soapaction: 'other' })).toMatch(/^500 /)
+    expect(await callA(content, {}, 'http://other.example/')).toMatch(/^500 /)
+    expect(await callA(content.replace('10001', '10009'))).toMatch(/^200 .*authentication failed/)
+    expect(await callA('<arg0><style>K500</style></arg0>')).toMatch(/^500 /)
   })
 })
 
@@ -81,11 +81,11 @@ describe('the supplier_b simulator', () => {
     ['/v2/products/B0', [404, 'errors']],
     ['/v1/styles', [404, 'message,messageDetail']],
     ['/v2/other', [404, 'message,messageDetail']],
-  ] as const)('answers %s', async (path, expected) => {
-    expect(await askB(path)).toEqual(expected)
+  ] as const)('returns %s', async (path, expected) => {
+    expect(await callB(path)).toEqual(expected)
   })
 
-  it('knows who calls', async () => {
-    expect(await askB('/v2/styles', `${B.account_number}:wrong`)).toEqual([401, 'code,message'])
+  it('rejects a wrong login', async () => {
+    expect(await callB('/v2/styles', `${B.account_number}:wrong`)).toEqual([401, 'code,message'])
   })
 })

@@ -12,7 +12,7 @@ export class SupplierScope {
     this.url = `${simulatorUrl}/t/${crypto.randomUUID()}-${nextScope++}`
   }
 
-  async spoil(...faults: Fault[]): Promise<void> {
+  async setFaults(...faults: Fault[]): Promise<void> {
     await spoil(this.url, ...faults)
   }
 
@@ -21,7 +21,7 @@ export class SupplierScope {
   }
 }
 
-/** What the promise throws; it fails the test when it does not throw. */
+/** The error that the promise rejects with; fails the test when it resolves. */
 export async function errorOf(promise: Promise<unknown>): Promise<SupplierError> {
   return promise.then(
     () => {
@@ -36,7 +36,7 @@ export function showAll(error: Error): string {
   return [error.stack, String(error.cause), JSON.stringify(error), JSON.stringify(Object.entries(error))].join('\n')
 }
 
-/** What both suppliers may do wrong on the wire, and how that is to be reported. */
+/** Faults that both suppliers may have, and the expected error. */
 export const BROKEN_WIRE: readonly (readonly [string, Fault, Partial<SupplierError>])[] = [
   ['503 with an HTML page', { status: 503, body: '<html><body><h1>Busy</h1></body></html>' }, down()],
   ['502 with no body', { status: 502 }, down()],
@@ -49,24 +49,20 @@ export const BROKEN_WIRE: readonly (readonly [string, Fault, Partial<SupplierErr
   ['200 with no body', { body: '' }, down()],
   ['200 with garbage', { body: '\u0000\ufffd garbage' }, down()],
   ['a body cut short', { cutAfterBytes: 200 }, down()],
-  ['a connection closed without an answer', { destroy: true }, down()],
+  ['a connection closed without a response', { destroy: true }, down()],
   ['a redirect', { status: 302, headers: { location: '?again=1' } }, down()],
   ['a permanent redirect', { status: 308, headers: { location: '?again=1' } }, down()],
-  ['an empty no-content answer', { status: 204 }, down()],
+  ['an empty 204', { status: 204 }, down()],
   ['401', { status: 401, body: '<html>who are you</html>' }, { ...down(), reason: 'supplier_rejected_credentials' }],
-  ['429', { status: 429 }, { ...down(), throttled: true }],
+  ['429', { status: 429 }, { ...down(), retryAfterSeconds: 10 }],
+  ['429 with Retry-After', { status: 429, headers: { 'retry-after': '17' } }, { ...down(), retryAfterSeconds: 17 }],
   [
-    '429 with its wait',
-    { status: 429, headers: { 'retry-after': '17' } },
-    { ...down(), throttled: true, retryAfterSeconds: 17 },
-  ],
-  [
-    '429 with a date',
+    '429 with a date in Retry-After',
     { status: 429, headers: { 'retry-after': 'Sat, 21 Nov 2026 08:00:00 GMT' } },
-    { ...down(), throttled: true },
+    { ...down(), retryAfterSeconds: 10 },
   ],
 ]
 
 function down(): Partial<SupplierError> {
-  return { reason: 'supplier_unavailable', throttled: false, retryAfterSeconds: null }
+  return { reason: 'supplier_unavailable', retryAfterSeconds: null }
 }

@@ -1,5 +1,4 @@
-import { readProductInfoAnswer } from '../../../src/products/suppliers/soap.ts'
-import { toVariant } from '../../../src/products/suppliers/variants.ts'
+import { readEnvelope, toVariant } from '../../../src/products/suppliers/supplier-a.ts'
 import { makeLargeEnvelope } from '../../../src/simulators/supplier-a.ts'
 
 /**
@@ -11,7 +10,7 @@ export function measureSoapParsing(runs = 30): { rows: number; coldMs: number; m
   let rows = 0
   const parse = () => {
     const started = process.cpuUsage()
-    rows = readProductInfoAnswer(xml).rows.map(toVariant).length
+    rows = readEnvelope(xml).rows.map(toVariant).length
     const { user, system } = process.cpuUsage(started)
     return (user + system) / 1000
   }

@@ -1,0 +1,76 @@
+import { LruCache } from '../http/cache.ts'
+
+/** How long a network that sent too many unknown tokens is blocked: the window of the `AUTH_FAILURES` binding. */
+const BLOCK_MS = 60_000
+
+/** A blocked network may look up one new token in this time, and one token that it retries. */
+const LOOKUP_INTERVAL_MS = 1_000
+
+interface Block {
+  until: number
+  /** When the next token may be looked up that was not refused before. */
+  nextNewAt: number
+  /** When the next token may be looked up that was refused at least {@link LOOKUP_INTERVAL_MS} ago. */
+  nextRetryAt: number
+}
+
+const blocks = new LruCache<string, Block>({ maxWeight: 10_000 })
+
+/** When tokens were refused without a look-up, by their hashes. Who tries random tokens has no reason to retry one. */
+const refusedAt = new LruCache<string, number>({ maxWeight: 10_000, ttlMs: BLOCK_MS })
+
+/** @returns how many milliseconds later the next token may be looked up */
+export function blockNetwork(network: string, now: number): number {
+  const nextRetryAt = blocks.get(network)?.nextRetryAt ?? now
+  blocks.set(network, { until: now + BLOCK_MS, nextNewAt: now + LOOKUP_INTERVAL_MS, nextRetryAt })
+  return LOOKUP_INTERVAL_MS
+}
+
+/**
+ * How many milliseconds a token that this isolate does not know must wait until it may be looked up. 0 uses up the
+ * network's turn. A valid token from a blocked network is thus accepted when it is retried, and cached from then on.
+ */
+export function delayLookup(network: string, tokenHash: string, now: number): number {
+  const block = blocks.get(network)
+  if (!block || now >= block.until) return 0
+  const lastRefusal = refusedAt.get(tokenHash, now)
+  const isRetry = lastRefusal !== undefined && now >= lastRefusal + LOOKUP_INTERVAL_MS
+  const turn = isRetry ? 'nextRetryAt' : 'nextNewAt'
+  const delay = block[turn] - now
+  if (delay > 0) {
+    if (lastRefusal === undefined) refusedAt.set(tokenHash, now, now)
+    return delay
+  }
+  block[turn] = now + LOOKUP_INTERVAL_MS
+  refusedAt.delete(tokenHash)
+  return 0
+}
+
+/**
+ * The network whose addresses one caller may use freely: an IPv4 address itself, the /64 of an IPv6 address (RFC 4291,
+ * section 2.2), and the IPv4 address of an IPv4-mapped one. Other text is returned as it is, truncated.
+ */
+export function networkOf(address: string): string {
+  const [text = ''] = address.slice(0, 64).toLowerCase().replace('[', '').split(/[%\]]/)
+  const groups = parseIpv6(text)
+  if (!groups) return text
+  const [high = 0, low = 0] = groups.slice(6)
+  const isMapped = groups.slice(0, 6).join() === '0,0,0,0,0,65535'
+  if (isMapped) return [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.')
+  const prefix = groups.slice(0, 4).map((group) => group.toString(16))
+  return `${prefix.join(':')}::/64`
+}
+
+/** The eight groups of an IPv6 address, or null. */
+function parseIpv6(text: string): number[] | null {
+  if (!/^[0-9a-f:.]+$/.test(text)) return null
+  const hostname = URL.parse(`http://[${text}]`)?.hostname
+  if (!hostname) return null
+  // Normalized: hexadecimal groups only, without leading zeros, with at most one `::`.
+  const [before = [], after = []] = hostname
+    .slice(1, -1)
+    .split('::')
+    .map((part) => part.split(':').filter(Boolean))
+  const zeros = Array.from({ length: 8 - before.length - after.length }, () => '0')
+  return [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16))
+}

@@ -1,0 +1,215 @@
+import { AwsV4Signer } from 'aws4fetch'
+import { BUDGET_MS } from '../http/deadline.ts'
+import { callOutside, OutboundError, type OutboundResponse } from '../http/outbound.ts'
+import { readXml } from '../http/xml.ts'
+import { encodeKey, encodeStrictly } from './keys.ts'
+
+/** How long an upload URL is valid, in seconds. */
+export const EXPIRES_SECONDS = 600
+
+/** Objects on one page of a listing. */
+export const PAGE_SIZE = 1_000
+
+/** A page of the longest keys, every byte percent-encoded, has about 3.5 MB. */
+const MAX_PAGE_BYTES = 4 * 1024 * 1024
+const MAX_ERROR_BYTES = 64 * 1024
+const MAX_XML_DEPTH = 8
+
+/** A bucket of an S3-compatible storage and the keys to it. */
+export interface Bucket {
+  /** The URL without the bucket, which `addressing` adds to the path or to the host. */
+  endpoint: string
+  name: string
+  region: string
+  addressing: 'path' | 'virtual'
+  accessKeyId: string
+  secretAccessKey: string
+}
+
+/** An object as the storage lists it. */
+export interface StoredFile {
+  key: string
+  sizeBytes: number
+  /** Milliseconds since the epoch. */
+  changedAt: number
+}
+
+export interface FilePage {
+  files: StoredFile[]
+  /** Continues the listing; null on the last page. */
+  cursor: string | null
+}
+
+export type StorageProblem = 'timeout' | 'network' | 'malformed' | 'refused'
+
+/** A company's own storage failed. It holds nothing of the response but its status and a well-formed error code. */
+export class StorageError extends Error {
+  override readonly name = 'StorageError'
+  readonly problem: StorageProblem
+  readonly status: number | null
+  /** The storage's own, such as `NoSuchBucket`. */
+  readonly code: string | null
+
+  constructor(problem: StorageProblem, status: number | null = null, code: string | null = null) {
+    super(`The storage failed: ${[problem, status, code].filter((part) => part !== null).join(' ')}`)
+    this.problem = problem
+    this.status = status
+    this.code = code
+  }
+}
+
+/** The URL of a bucket or of an object in it, in path style or in virtual-host style (the bucket as a host label). */
+export function addressOf({ endpoint, name, addressing }: Bucket, key?: string): string {
+  const base = endpoint.replace(/(?<!\/)\/+$/, '')
+  if (addressing === 'virtual') return `${base.replace('://', () => `://${name}.`)}/${encodeKey(key ?? '')}`
+  const address = `${base}/${encodeStrictly(name)}`
+  return key === undefined ? address : `${address}/${encodeKey(key)}`
+}
+
+/**
+ * Signs one PUT by query (AWS Signature Version 4, "authenticating requests: using query parameters"). Content type and
+ * length become signed headers, which they are not by default: otherwise any type and size could be uploaded.
+ *
+ * @param now milliseconds since the epoch, from which the URL is valid for {@link EXPIRES_SECONDS}
+ */
+export async function presignPut(
+  bucket: Bucket,
+  key: string,
+  contentType: string,
+  sizeBytes: number,
+  now: number,
+): Promise<string> {
+  const { url } = await sign(bucket, now, {
+    method: 'PUT',
+    url: `${addressOf(bucket, key)}?X-Amz-Expires=${EXPIRES_SECONDS}`,
+    headers: { 'content-type': contentType, 'content-length': String(sizeBytes) },
+    signQuery: true,
+    allHeaders: true,
+  })
+  return url.href
+}
+
+/**
+ * Lists one page of a bucket's objects (`ListObjectsV2`) in the order of their keys.
+ *
+ * @param now milliseconds since the epoch
+ * @throws StorageError
+ */
+export async function listObjects(
+  bucket: Bucket,
+  now: number,
+  prefix: string,
+  maxKeys: number,
+  cursor?: string,
+): Promise<FilePage> {
+  const query = {
+    ...(cursor !== undefined && { 'continuation-token': cursor }),
+    'encoding-type': 'url',
+    'list-type': '2',
+    'max-keys': String(maxKeys),
+    prefix,
+  }
+  // Encoded strictly, so that the query is sent as it is signed.
+  const pairs = Object.entries(query).map(([name, value]) => `${name}=${encodeStrictly(value)}`)
+  const url = `${addressOf(bucket)}?${pairs.join('&')}`
+  const { headers } = await sign(bucket, now, { method: 'GET', url })
+  const page = await callOutside({ url, method: 'GET', headers }, BUDGET_MS.storage, readPage).catch((error) => {
+    if (!(error instanceof OutboundError)) throw error
+    const { failure } = error
+    throw new StorageError(failure === 'timeout' || failure === 'network' ? failure : 'malformed')
+  })
+  // A storage that ignores the prefix would show foreign files; one that repeats its cursor would never end.
+  if (page.cursor === cursor || page.files.some(({ key }) => !key.startsWith(prefix))) {
+    throw new StorageError('malformed', 200)
+  }
+  return page
+}
+
+type SignedRequest = Omit<ConstructorParameters<typeof AwsV4Signer>[0], 'accessKeyId' | 'secretAccessKey'>
+
+/** Service and region are given, since the signer infers them only for hosts that it knows. */
+function sign(bucket: Bucket, now: number, request: SignedRequest) {
+  const { region, accessKeyId, secretAccessKey } = bucket
+  const datetime = new Date(now).toISOString().replace(/[:-]|\.\d{3}/g, '')
+  return new AwsV4Signer({ ...request, service: 's3', region, accessKeyId, secretAccessKey, datetime }).sign()
+}
+
+async function readPage({ status, readText }: OutboundResponse): Promise<FilePage> {
+  if (status !== 200) {
+    const code = await readText(MAX_ERROR_BYTES)
+      .then(readErrorCode)
+      .catch(() => null)
+    throw new StorageError('refused', status, code)
+  }
+  const xml = await readText(MAX_PAGE_BYTES)
+  try {
+    return readObjectList(xml)
+  } catch {
+    throw new StorageError('malformed', status)
+  }
+}
+
+/**
+ * Reads a response of `ListObjectsV2` (S3 API reference) that was requested with `encoding-type=url`, without which XML
+ * could not carry keys with control characters.
+ *
+ * @throws Error when the text is no such response, or lists more than {@link PAGE_SIZE} objects; the message may quote
+ *   it, so it must not be shown or logged
+ */
+export function readObjectList(xml: string): FilePage {
+  const { fields, contents } = readFields(xml, 'ListBucketResult')
+  // Any other well-formed document must not pass for an empty list.
+  if (!fields.has('IsTruncated')) throw new Error('not a list of objects')
+  const cursor = fields.get('IsTruncated') === 'true' ? fields.get('NextContinuationToken') : null
+  if (cursor === undefined || cursor === '') throw new Error('truncated without a continuation token')
+  const isEncoded = fields.get('EncodingType') === 'url'
+  return { files: contents.map((object) => toFile(object, isEncoded)), cursor }
+}
+
+function toFile(object: Map<string, string>, isEncoded: boolean): StoredFile {
+  const key = object.get('Key') ?? ''
+  const size = object.get('Size') ?? ''
+  const changedAt = Date.parse(object.get('LastModified') ?? '')
+  if (key === '' || !/^\d{1,15}$/.test(size) || Number.isNaN(changedAt)) throw new Error('an object without its fields')
+  // Some storages use form encoding, with "+" for a space; a plus sign itself is always encoded.
+  const decoded = isEncoded ? decodeURIComponent(key.replaceAll('+', ' ')) : key
+  return { key: decoded, sizeBytes: Number(size), changedAt }
+}
+
+/** The code of an error response (S3 API reference, "REST error responses"); null where it is not well-formed. */
+function readErrorCode(xml: string): string | null {
+  const code = readFields(xml, 'Error').fields.get('Code')?.trim() ?? ''
+  return /^[A-Za-z0-9]{1,64}$/.test(code) ? code : null
+}
+
+/** The fields of the root element, and those of each `Contents` in it. @throws Error for other XML */
+function readFields(xml: string, root: string) {
+  const fields = new Map<string, string>()
+  const contents: Map<string, string>[] = []
+  readXml(xml, MAX_XML_DEPTH, {
+    open: (path) => {
+      if (path.join('/') !== `${root}/Contents`) return
+      if (contents.push(new Map()) > PAGE_SIZE) throw new Error('more objects than were requested')
+    },
+    close: ([first, name = '', field, deeper], text) => {
+      if (first !== root || deeper !== undefined) return
+      if (field === undefined) fields.set(name, text)
+      else if (name === 'Contents') contents.at(-1)?.set(field, text)
+    },
+  })
+  return { fields, contents }
+}
+
+/** Hosts of R2, also of its jurisdictions: `ACCOUNT.r2.…`, `ACCOUNT.eu.r2.…`. */
+const R2_HOST = /\.r2\.cloudflarestorage\.com$/
+
+/** `s3.REGION`, `s3-REGION`, `s3.dualstack.REGION` and their FIPS forms, alone or behind a bucket. */
+const AMAZON_HOST = /^(?:.+\.)?s3(?:-fips)?(?:\.dualstack)?(?:[.-]([a-z]{2}(?:-[a-z]+)+-\d))?\.amazonaws\.com(?:\.cn)?$/
+
+/** The region that an endpoint's host implies, null where it implies none. The global host of S3 is in `us-east-1`. */
+export function regionOfHost(host: string): string | null {
+  const name = host.toLowerCase()
+  if (R2_HOST.test(name)) return 'auto'
+  const match = AMAZON_HOST.exec(name)
+  return match ? (match[1] ?? 'us-east-1') : null
+}

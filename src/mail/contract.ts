@@ -1,0 +1,133 @@
+import * as z from 'zod/mini'
+import { LEGACY_THREAD_ID } from '../files/keys.ts'
+import { component, dateTime, defineContract, queryEmail } from '../http/contract.ts'
+
+const threadParams = z.strictObject({
+  legacyThreadId: z
+    .string()
+    .check(
+      z.regex(LEGACY_THREAD_ID, 'must be 1 to 255 characters of A-Z a-z 0-9 _ : . = + -, and not only dots'),
+      z.describe('The mailbox’s legacy thread id.'),
+    ),
+})
+
+const threadContext = component('ThreadContext', 'The clients and orders that a mail thread is linked to.', {
+  thread_id: z.string(),
+  legacy_thread_id: z.nullable(z.string()),
+  sender_email: z.nullable(z.string()),
+  client_id: z.nullable(z.string()),
+  client_data: z.nullable(z.record(z.string(), z.json())),
+  clients_data: z.json().check(z.describe('JSON or null; an array in practice.')),
+  orders_data: z.json().check(z.describe('JSON or null; an array in practice, each element with an `id`.')),
+  selected_order_id: z.nullable(z.string()),
+  participant_emails: z.json().check(z.describe('JSON or null; an array of strings in practice.')),
+  participants_data: z.json().check(z.describe('JSON or null; an array in practice.')),
+  fetched_at: dateTime,
+  updated_at: dateTime,
+})
+
+/** 25 MiB: at least 20 MiB of messages, with everything around them. */
+const BODY_LIMIT_BYTES = 26_214_400
+
+const MAX_EMAIL = 320
+const lowerCase = z.transform((email: string) => email.toLowerCase())
+const email = z.email().check(z.maxLength(MAX_EMAIL))
+export const accountEmail = z.pipe(email, lowerCase)
+
+const nullableText = z.nullable(z.string())
+const inputTime = z.nullish(z.iso.datetime({ offset: true }))
+const message = z
+  .record(z.string(), z.json())
+  .check(z.meta({ id: 'Message', description: 'A message, as it was sent: any object.' }))
+const participant = z.record(z.string(), z.json())
+
+const emailThread = component('EmailThread', 'A mail thread with all its messages.', {
+  participants: z.array(participant),
+  labels: z.array(z.string()),
+  messages: z.array(message),
+  id: z.uuid(),
+  account_email: z.string().check(z.describe('The mailbox that was synced, lower-case.')),
+  legacy_thread_id: z.string(),
+  mail_thread_id: nullableText.check(z.describe('The canonical thread id, where it differs.')),
+  subject: nullableText,
+  snippet: nullableText.check(z.describe('A short preview.')),
+  message_count: z.int().check(z.nonnegative(), z.describe('The length of `messages`.')),
+  first_message_at: z.nullable(dateTime),
+  last_message_at: z.nullable(dateTime),
+  mail_history_id: nullableText.check(z.describe('For incremental sync.')),
+  last_synced_at: dateTime,
+  created_at: dateTime,
+  updated_at: dateTime,
+  deleted: z.boolean(),
+})
+
+const one = z.strictObject({ email_thread: emailThread })
+
+const newThread = z
+  .object({
+    account_email: email.check(z.describe('The mailbox that was synced; stored lower-case.')),
+    messages: z.array(message).check(z.describe('All messages of the thread, on every call; `[]` for none.')),
+    participants: z.optional(z.array(participant)).check(z.describe('Left out: `[]`.')),
+    labels: z.optional(z.array(z.string())).check(z.describe('Left out: `[]`.')),
+    subject: z.optional(nullableText),
+    snippet: z.optional(nullableText).check(z.describe('A short preview.')),
+    mail_thread_id: z.optional(nullableText).check(z.describe('The canonical thread id, where it differs.')),
+    first_message_at: inputTime,
+    last_message_at: inputTime,
+    mail_history_id: z.optional(nullableText).check(z.describe('For incremental sync.')),
+    last_synced_at: inputTime.check(z.describe('Left out or null: the time of the server.')),
+  })
+  .check(
+    z.meta({
+      id: 'EmailThreadBody',
+      description:
+        'A whole thread. A text or time that is left out keeps its stored value, `null` clears it. Other fields are ignored, `company_id` too.',
+    }),
+  )
+
+export const readThreadContext = defineContract({
+  method: 'GET',
+  path: '/mail/threads/{legacyThreadId}',
+  operationId: 'readThreadContext',
+  tag: 'Mail',
+  permission: 'mail:read',
+  params: threadParams,
+  invalidParams: 'invalid_request',
+  response: threadContext,
+  errors: ['not_found'],
+})
+
+export const putEmailThread = defineContract({
+  method: 'PUT',
+  path: '/mail/email-threads/{legacyThreadId}',
+  operationId: 'putEmailThread',
+  tag: 'Mail',
+  permission: 'mail:write',
+  params: threadParams,
+  invalidParams: 'invalid_request',
+  body: newThread,
+  hasRawBody: true,
+  bodyLimitBytes: BODY_LIMIT_BYTES,
+  response: one,
+  errors: [],
+})
+
+export const readEmailThread = defineContract({
+  method: 'GET',
+  path: '/mail/email-threads/{legacyThreadId}',
+  operationId: 'readEmailThread',
+  tag: 'Mail',
+  permission: 'mail:read',
+  params: threadParams,
+  invalidParams: 'invalid_request',
+  query: z.strictObject({
+    account_email: z
+      .pipe(queryEmail(MAX_EMAIL), lowerCase)
+      .check(z.describe('The mailbox; its case does not matter.'), z.meta({ format: 'email' })),
+  }),
+  hasEtag: true,
+  response: one,
+  errors: ['not_found', 'unavailable'],
+})
+
+export const endpoints = [readThreadContext, putEmailThread, readEmailThread]

@@ -1,0 +1,160 @@
+import { Buffer } from 'node:buffer'
+import type { RequestContext } from '../context.ts'
+import { isoTime, isoTimeOrNull } from '../http/contract.ts'
+import { bodyBudgetMs, DeadlineError } from '../http/deadline.ts'
+import { log } from '../http/log.ts'
+import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../http/memory.ts'
+import {
+  IN_SEGMENTS,
+  JSON_COLUMNS,
+  READ_AT_ONCE_BYTES,
+  readSegments,
+  type Segment,
+  type ThreadContextRow,
+  type ThreadRow,
+} from './queries.ts'
+import { fromSegment, SEGMENT_BYTES } from './segments.ts'
+import { contentText, TEXT_FIELDS, type ThreadInput } from './thread-input.ts'
+
+/** JSON text, or the stored segment that holds it. */
+type Part = string | Uint8Array | Segment
+
+/** What a response needs while it reads segments: as JSON, as text and as bytes. */
+const READING_BYTES = 10_000_000
+
+/** What it holds while the caller reads a part. */
+const SENDING_BYTES = 2_000_000
+
+const HEADERS = { 'Content-Type': 'application/json', 'Cache-Control': 'private, no-store' }
+
+const encoder = new TextEncoder()
+
+/** The thread context of the contract; stored JSON is sent as it is. */
+export function contextResponse(row: ThreadContextRow): Response {
+  const times = { fetched_at: isoTime(row.fetched_at), updated_at: isoTime(row.updated_at) }
+  const members = Object.entries({ ...row, ...times }).map(([name, value]) => {
+    const isJson = value !== null && JSON_COLUMNS.some((column) => column === name)
+    return `"${name}":${isJson ? value : JSON.stringify(value)}`
+  })
+  return new Response(`{${members.join(',')}}`, { headers: HEADERS })
+}
+
+/**
+ * The email thread of the contract.
+ *
+ * @param thread.segments those that the response needs: of the content, unless it was sent, and of texts
+ * @param thread.input what was just written: its content and texts need not be read
+ */
+export async function threadResponse(
+  context: RequestContext,
+  thread: { row: ThreadRow; segments: readonly Segment[]; input?: ThreadInput; headers?: Record<string, string> },
+  lease: Lease,
+): Promise<Response> {
+  const { row, segments, input, headers } = thread
+  const parts = partsOf(row, segments, input)
+  const isSmall = row.content_bytes < SMALL_BODY_BYTES && parts.every(isSmallPart)
+  const body = isSmall ? Buffer.concat(parts.map(textOf)) : await streamParts(context, row, parts, lease)
+  return new Response(body, { headers: { ...HEADERS, ...headers } })
+}
+
+/**
+ * Streams the text of each part, so that the response is never in memory as a whole: segments that were not read are
+ * read when their turn comes, some at a time. A failure aborts the stream: the caller never sees a complete body.
+ *
+ * @param lease held until the response was sent, failed or was canceled
+ */
+async function streamParts(
+  context: RequestContext,
+  row: ThreadRow,
+  parts: Part[],
+  lease: Lease,
+): Promise<ReadableStream> {
+  // A request that holds its body has room for the parts of it.
+  const sendingBytes = Math.max(lease.bytes, SENDING_BYTES)
+  await lease.resize(Math.max(lease.bytes, parts.some(isUnread) ? READING_BYTES : SENDING_BYTES))
+  lease.isStreaming = true
+  // A write to a stream of the runtime's own resolves when the caller has read the piece.
+  const { readable, writable } = new IdentityTransformStream()
+  const writer = writable.getWriter()
+  const abort = (error: unknown) => void writer.abort(error).catch(() => undefined)
+  const sizes = parts.map((part) => (isSegment(part) ? SEGMENT_BYTES : part.length))
+  const deadlineMs = bodyBudgetMs(sizes.reduce((sum, bytes) => sum + bytes))
+  const timer = setTimeout(() => abort(new DeadlineError(deadlineMs)), deadlineMs)
+  const send = async () => {
+    try {
+      for (const [index, part] of parts.entries()) {
+        if (isUnread(part)) {
+          // The response's deadline ends this wait.
+          await lease.resize(Math.max(sendingBytes, READING_BYTES), Number.POSITIVE_INFINITY)
+          await readSegments(context, row, batchFrom(parts, index))
+        }
+        const text = textOf(part)
+        if (isSegment(part)) part.data = null
+        await lease.resize(sendingBytes)
+        await writer.write(text)
+        if (isSegment(part)) releaseBytes(text)
+      }
+      await writer.close()
+    } catch (error) {
+      abort(error)
+      const reason = error instanceof Error ? error.name : typeof error
+      log('stream_failed', { request_id: context.requestId, reason })
+    } finally {
+      clearTimeout(timer)
+      lease.release()
+    }
+  }
+  // Kept alive until it ends: only then does it notice that the caller has gone.
+  context.waitUntil(send())
+  return readable
+}
+
+/** The segment at this place, and the unread ones behind it that are small enough to be read with it. */
+function batchFrom(parts: readonly Part[], index: number): Segment[] {
+  const batch: Segment[] = []
+  let bytes = 0
+  for (const part of parts.slice(index)) {
+    if (!isUnread(part)) break
+    bytes += part.bytes
+    if (batch.length > 0 && bytes > READ_AT_ONCE_BYTES) break
+    batch.push(part)
+  }
+  return batch
+}
+
+function partsOf(row: ThreadRow, segments: readonly Segment[], input?: ThreadInput): Part[] {
+  const { id, account_email, legacy_thread_id, message_count, deleted } = row
+  const times = {
+    first_message_at: isoTimeOrNull(row.first_message_at),
+    last_message_at: isoTimeOrNull(row.last_message_at),
+    last_synced_at: isoTime(row.last_synced_at),
+    created_at: isoTime(row.created_at),
+    updated_at: isoTime(row.updated_at),
+  }
+  const start = JSON.stringify({ id, account_email, legacy_thread_id, message_count, ...times, deleted })
+  const stored = (name: string) => segments.filter(({ field }) => field === name)
+  const texts = TEXT_FIELDS.flatMap((field): Part[] => {
+    const text = input?.texts[field] ?? row[field] ?? 'null'
+    return [`,"${field}":`, ...(text === IN_SEGMENTS ? stored(field) : [text])]
+  })
+  const content = input ? contentText(input.content) : stored('content')
+  return [`{"email_thread":${start.slice(0, -1)}`, ...texts, ',', ...content, '}}']
+}
+
+function isSegment(part: Part): part is Segment {
+  return typeof part === 'object' && 'position' in part
+}
+
+function isUnread(part: Part): part is Segment {
+  return isSegment(part) && part.data === null
+}
+
+function textOf(part: Part): Uint8Array {
+  if (typeof part === 'string') return encoder.encode(part)
+  return isSegment(part) ? fromSegment(part.data ?? '') : part
+}
+
+/** How much text the segments of another field than the content hold is not known. */
+function isSmallPart(part: Part): boolean {
+  return isSegment(part) ? part.field === 'content' && part.data !== null : part.length < SMALL_BODY_BYTES
+}

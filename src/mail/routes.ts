@@ -1,0 +1,73 @@
+import type { RequestContext } from '../context.ts'
+import type { Input } from '../http/contract.ts'
+import { type Extras, route } from '../http/endpoint.ts'
+import { notFound } from '../http/errors.ts'
+import { etagsOf } from '../http/etag.ts'
+import { releaseBytes, SMALL_BODY_BYTES } from '../http/memory.ts'
+import * as contract from './contract.ts'
+import { findThread, findThreadContext } from './queries.ts'
+import { contextResponse, threadResponse } from './responses.ts'
+import { contentCache, parseThread } from './thread-input.ts'
+import { BATCH_BYTES, compressThread, prefetchHashes, rememberHash, touchThread, writeThread } from './write-queries.ts'
+
+/**
+ * From this size it costs more to compress and send stored content again than to read first what is stored; and a few
+ * such bodies would fill the isolate's cache.
+ */
+const LARGE_BODY_BYTES = SMALL_BODY_BYTES
+
+export const routes = [
+  route(contract.readThreadContext, async ({ params }, context) => {
+    const row = await findThreadContext(context, params.legacyThreadId)
+    if (!row) throw notFound('Thread context')
+    return contextResponse(row)
+  }),
+
+  route(contract.readEmailThread, async ({ params, query }, context, { lease }) => {
+    const key = { ...params, accountEmail: query.account_email }
+    const found = await findThread(context, key, [etagsOf(context.ifNoneMatch)].flat())
+    if (!found) throw notFound('Email thread')
+    const { row, segments, isKnown } = found
+    rememberHash(row)
+    const headers = { ETag: row.etag, 'Cache-Control': 'private, no-store' }
+    if (isKnown) return new Response(null, { status: 304, headers })
+    return threadResponse(context, { row, segments, headers }, lease)
+  }),
+
+  // The stored hashes are read beside the rate check, which takes as long; the body names the mailbox and comes later.
+  route(contract.putEmailThread, putThread, ({ legacyThreadId }, context, announcedBytes = LARGE_BODY_BYTES) =>
+    announcedBytes < LARGE_BODY_BYTES ? undefined : prefetchHashes(context, legacyThreadId),
+  ),
+]
+
+/** Stores a whole thread in one batch, which writes nothing but the row when the content is stored already. */
+async function putThread(
+  { params, body }: Input<typeof contract.putEmailThread>,
+  context: RequestContext,
+  { lease, prefetched }: Extras,
+): Promise<Response> {
+  const isLarge = body.length >= LARGE_BODY_BYTES
+  const cacheKey = `${context.companyId}/${params.legacyThreadId}`
+  const input = parseThread(body, contentCache.get(cacheKey))
+  const key = { ...params, accountEmail: input.accountEmail }
+  await prefetched
+
+  const touched = await touchThread(context, key, input)
+  if (touched) {
+    if (isLarge) await lease.resize(body.length)
+    else contentCache.set(cacheKey, input.content)
+    return threadResponse(context, { row: touched, segments: [], input }, lease)
+  }
+
+  if (isLarge) await lease.resize(Math.min(lease.bytes, body.length + 2 * BATCH_BYTES))
+  const thread = await compressThread(context, key, input)
+  if (isLarge) {
+    // The compressed segments replace the body from here on; the batch repeats them as JSON.
+    releaseBytes(body)
+    await lease.resize(Math.min(lease.bytes, 2 * thread.pendingBytes))
+  }
+  const { row, otherSegments } = await writeThread(context, thread)
+  if (!isLarge) return threadResponse(context, { row, segments: otherSegments, input }, lease)
+  await lease.resize(Math.min(lease.bytes, thread.pendingBytes))
+  return threadResponse(context, { row, segments: [...thread.segments, ...otherSegments] }, lease)
+}

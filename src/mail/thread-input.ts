@@ -1,0 +1,161 @@
+import { LruCache } from '../http/cache.ts'
+import { type Issue, invalid } from '../http/errors.ts'
+import { accountEmail } from './contract.ts'
+import { JsonError, type Member, scanObject } from './json-scan.ts'
+import { hashOf } from './segments.ts'
+
+/** Texts that are stored and returned as the JSON that was sent. */
+export const TEXT_FIELDS = ['mail_thread_id', 'subject', 'snippet', 'mail_history_id'] as const
+export type TextField = (typeof TEXT_FIELDS)[number]
+
+const TIME_FIELDS = ['first_message_at', 'last_message_at', 'last_synced_at'] as const
+type TimeField = (typeof TIME_FIELDS)[number]
+
+const ARRAY_FIELDS = ['participants', 'labels', 'messages'] as const
+type ArrayField = (typeof ARRAY_FIELDS)[number]
+
+/** The fields that are read, the arrays with the kind of their elements. */
+const FIELDS: Record<'account_email' | TextField | TimeField, null> & Record<ArrayField, 'object' | 'string'> = {
+  account_email: null,
+  mail_thread_id: null,
+  subject: null,
+  snippet: null,
+  mail_history_id: null,
+  first_message_at: null,
+  last_message_at: null,
+  last_synced_at: null,
+  participants: 'object',
+  labels: 'string',
+  messages: 'object',
+}
+
+/** The arrays of a thread; one that was not sent is empty. */
+export interface Content extends Record<ArrayField, Member> {
+  /** SHA-256 of {@link contentText}, lower-case hex. */
+  hash: string
+}
+
+/** An email thread as it was sent: a field that was left out is absent, null was sent as null. */
+export interface ThreadInput {
+  /** Lower-case. */
+  accountEmail: string
+  /** JSON text. */
+  texts: Partial<Record<TextField, Uint8Array | null>>
+  /** Milliseconds since the epoch. */
+  times: Partial<Record<TimeField, number | null>>
+  content: Content
+}
+
+const encoder = new TextEncoder()
+const decoder = new TextDecoder()
+
+const EMPTY_ARRAY: Member = { text: encoder.encode('[]'), kind: 'array', count: 0, mismatches: [] }
+
+/** No email or date-time is longer; a longer text is not even decoded. */
+const SHORT_TEXT_BYTES = 4_096
+
+/** An entry's own size beside its bodies, estimated. */
+const CACHE_ENTRY_BYTES = 2_000
+
+/**
+ * Content of small bodies that was sent again unchanged, by company and thread: it will probably come again, and then
+ * needs no scan and no hash. Each array references the whole body that it is a part of.
+ */
+export const contentCache = new LruCache<string, Content>({
+  maxWeight: 8_000_000,
+  weigh: (content) => {
+    const bodies = new Set(ARRAY_FIELDS.map((field) => content[field].text.buffer))
+    return Array.from(bodies).reduce((bytes, body) => bytes + body.byteLength, CACHE_ENTRY_BYTES)
+  },
+})
+
+/** JSON text of the three arrays as members of an object, in pieces. */
+export function contentText(content: Record<ArrayField, Member>): Uint8Array[] {
+  return ARRAY_FIELDS.flatMap((field, index) => [
+    encoder.encode(`${index > 0 ? ',' : ''}"${field}":`),
+    content[field].text,
+  ])
+}
+
+/**
+ * Reads the body of a PUT without building its values: the arrays and texts stay the bytes that were sent, so that no
+ * number, escape or lone surrogate in them changes, and memory does not depend on what they hold.
+ *
+ * @param bytes UTF-8
+ * @param cached content of an earlier body: an array with the same bytes is taken from there
+ * @throws ApiError 400 with every issue's path
+ */
+export function parseThread(bytes: Uint8Array, cached?: Content): ThreadInput {
+  const members = scan(bytes, cached)
+  const issues: Issue[] = []
+  const report = (path: string, message: string) => issues.push({ path, message })
+  const email = accountEmail.safeParse(shortText(members.get('account_email')))
+  if (!email.success) {
+    report('account_email', members.has('account_email') ? 'must be an email address' : 'is required')
+  }
+  const texts: ThreadInput['texts'] = {}
+  for (const field of TEXT_FIELDS) {
+    const member = members.get(field)
+    if (!member) continue
+    texts[field] = member.kind === 'null' ? null : member.text
+    if (member.kind !== 'string' && member.kind !== 'null') report(field, 'must be a string or null')
+  }
+  const times: ThreadInput['times'] = {}
+  for (const field of TIME_FIELDS) {
+    const member = members.get(field)
+    if (!member) continue
+    const time = parseDateTime(shortText(member) ?? '')
+    if (time === null && member.kind !== 'null') report(field, 'must be an ISO 8601 date-time with an offset, or null')
+    times[field] = time
+  }
+  const arrayOf = (field: ArrayField): Member => {
+    const member = members.get(field)
+    if (!member) return EMPTY_ARRAY
+    const element = FIELDS[field] === 'object' ? 'an object' : 'a string'
+    if (member.kind !== 'array') report(field, `must be an array, each element ${element}`)
+    for (const index of member.mismatches) report(`${field}.${index}`, `must be ${element}`)
+    return member
+  }
+  const arrays = { participants: arrayOf('participants'), labels: arrayOf('labels'), messages: arrayOf('messages') }
+  if (!members.has('messages')) report('messages', 'is required')
+  if (!email.success || issues.length > 0) throw invalid(issues)
+
+  const isCached = cached && ARRAY_FIELDS.every((field) => arrays[field] === cached[field])
+  const hash = isCached ? cached.hash : hashOf(contentText(arrays))
+  return { accountEmail: email.data, texts, times, content: { ...arrays, hash } }
+}
+
+function scan(bytes: Uint8Array, cached?: Content): Map<keyof typeof FIELDS, Member> {
+  try {
+    const members = scanObject(bytes, FIELDS, cached)
+    if (members) return members
+  } catch (error) {
+    if (error instanceof JsonError) throw invalid([{ path: '', message: 'is not valid JSON' }])
+    throw error
+  }
+  throw invalid([{ path: '', message: 'must be a JSON object' }])
+}
+
+/** The value of a short string, else undefined. */
+function shortText(member: Member | undefined): string | undefined {
+  const isShort = member?.kind === 'string' && member.text.length <= SHORT_TEXT_BYTES
+  return isShort ? JSON.parse(decoder.decode(member.text)) : undefined
+}
+
+const DATE_TIME =
+  /^(\d{4}-\d\d-\d\d)T((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,30}))?)?(?:Z|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)$/i
+
+/**
+ * The instant of an ISO 8601 date-time with an offset, in milliseconds since the epoch; finer fractions are cut. Null for
+ * any other text, for a day that its month does not have, and for an instant whose UTC year has not four digits.
+ */
+export function parseDateTime(text: string): number | null {
+  const parts = DATE_TIME.exec(text)
+  if (!parts) return null
+  const [, date = '', time, second = '00', fraction = '', sign = '+', hours = '0', minutes = '0'] = parts
+  const local = Date.parse(`${date}T${time}:${second}.${fraction.slice(0, 3).padEnd(3, '0')}Z`)
+  // A day that does not exist is refused or becomes a day of the next month.
+  if (Number.isNaN(local) || !new Date(local).toISOString().startsWith(date)) return null
+  const ms = local - Number(`${sign}1`) * (Number(hours) * 60 + Number(minutes)) * 60_000
+  return /^\d{4}-/.test(new Date(ms).toISOString()) ? ms : null
+}

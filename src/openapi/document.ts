@@ -1,0 +1,190 @@
+import * as z from 'zod'
+import { documentation as clients } from '../clients/documentation.ts'
+import { documentation as files } from '../files/documentation.ts'
+import { BODY_LIMIT_BYTES } from '../http/body.ts'
+import type { Contract, Documentation } from '../http/contract.ts'
+import { ApiError, ERRORS, type ErrorKind } from '../http/errors.ts'
+import { documentation as mail } from '../mail/documentation.ts'
+import { documentation as orders } from '../orders/documentation.ts'
+import { documentation as products } from '../products/documentation.ts'
+import { errorResponseName, errorResponses, errorSchema } from './errors.ts'
+import { ERROR_HEADERS, ifNoneMatch, requestHeaders, responseHeaders, SUCCESS_HEADERS } from './headers.ts'
+import { asObject, isObject, type Json, type JsonObject } from './json.ts'
+import { SchemaWriter } from './schema.ts'
+
+/** Errors of every operation besides its own. 405 belongs to methods that are not described. */
+const COMMON_ERRORS = ['invalid_request', 'unauthenticated', 'forbidden', 'rate_limited', 'internal_error'] as const
+
+/** The groups of operations, in the order in which they are shown. A contract's `tag` is one of these names. */
+const tags: Record<string, string> = {
+  Clients: 'The customers of the company: list and search, create, read, update, soft-delete and restore.',
+  Orders: 'Orders, also called projects: each with its default invoice, items, payments, tax, status and artworks.',
+  Products: 'Product search over the company item catalog, two suppliers and stored invoice lines.',
+  Mail: 'Mail threads: what the CRM knows about a thread, and the full content of threads that a tool synchronizes.',
+  Files: `The stored files of an order. To store an attachment of a mail thread: request an upload URL; \`PUT\` the bytes to its \`uploadUrl\` with the \`contentType\` of the response and without the token (200 when stored; errors are the storage's own, in XML); then store the thread again with the response's \`key\` as the \`storage_key\` of that attachment. Names within a thread must differ, or the later file replaces the earlier. Stored files can be listed here; to read their bytes, use the storage.`,
+}
+
+const all: Record<string, Documentation> = { ...clients, ...orders, ...products, ...mail, ...files }
+
+/** @throws Error for an endpoint without documentation */
+export function documentationOf({ operationId }: Pick<Contract, 'operationId'>): Documentation {
+  const found = all[operationId]
+  if (!found) throw new Error(`${operationId} has no documentation.`)
+  return found
+}
+
+/**
+ * The OpenAPI 3.1 document of an API.
+ *
+ * @param introduction in Markdown
+ * @throws Error for an unknown tag, a parameter without a description, and schemas that share an id
+ */
+export function describeApi(
+  contracts: readonly Contract[],
+  introduction: string,
+  describe = documentationOf,
+): JsonObject {
+  const schemas = new SchemaWriter()
+  const usedTags = new Set(contracts.map((contract) => contract.tag))
+  for (const tag of usedTags) if (!tags[tag]) throw new Error(`The tag ${tag} has no description.`)
+  const paths: Record<string, JsonObject> = {}
+  for (const contract of contracts) {
+    const operation = describeOperation(contract, describe(contract), schemas)
+    paths[contract.path] = { ...paths[contract.path], [contract.method.toLowerCase()]: operation }
+  }
+  const ofContracts = [...schemas.components].sort(([a], [b]) => (a < b ? -1 : 1))
+  const writer = new SchemaWriter()
+  const error = writer.write(errorSchema, 'output')
+  const errorSchemas = asObject(describeFirst(Object.fromEntries(writer.components)))
+  const usedErrors = new Set(contracts.flatMap(errorsOf))
+
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'CRM integration API',
+      version: '1.0.0',
+      description: introduction,
+      contact: { name: 'The operator of this API' },
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: '/api/v1', description: 'The server of this description.' }],
+    security: [{ bearer: [] }],
+    tags: Object.entries(tags).flatMap(([name, description]) => (usedTags.has(name) ? { name, description } : [])),
+    paths,
+    components: {
+      securitySchemes: {
+        bearer: {
+          type: 'http',
+          scheme: 'bearer',
+          bearerFormat: '64 hexadecimal characters',
+          description: 'A token of the company, as shown once in the developer settings.',
+        },
+      },
+      // Those of errors come last.
+      schemas: { ...Object.fromEntries(ofContracts), ...errorSchemas },
+      parameters: requestHeaders,
+      headers: responseHeaders,
+      responses: Object.fromEntries(
+        (Object.keys(ERRORS) as ErrorKind[])
+          .filter((kind) => usedErrors.has(kind))
+          .map((kind) => [errorResponseName(kind), describeError(kind, error)]),
+      ),
+    },
+  }
+}
+
+/** The errors of an operation, by status. */
+export function errorsOf(contract: Contract): ErrorKind[] {
+  const kinds = new Set<ErrorKind>([...COMMON_ERRORS, ...contract.errors])
+  if (contract.params) kinds.add(contract.invalidParams ?? 'not_found')
+  if (contract.body) kinds.add('too_large').add('unsupported_media_type').add('unavailable')
+  return [...kinds].sort((a, b) => ERRORS[a].status - ERRORS[b].status)
+}
+
+function describeOperation(contract: Contract, documentation: Documentation, schemas: SchemaWriter): JsonObject {
+  const { body, response, bodyLimitBytes = BODY_LIMIT_BYTES, hasEtag } = contract
+  const { summary, description, example } = documentation
+  const limit = bodyLimitBytes === BODY_LIMIT_BYTES ? '' : ` The body may have up to ${bodyLimitBytes} bytes.`
+  const successHeaders = refs('headers', hasEtag ? [...SUCCESS_HEADERS, 'ETag', 'Vary'] : SUCCESS_HEADERS)
+  const errors = errorsOf(contract).map((kind) => [ERRORS[kind].status, ref('responses', errorResponseName(kind))])
+  return {
+    operationId: contract.operationId,
+    tags: [contract.tag],
+    summary,
+    description: `${description}${limit}\n\nPermission: \`${contract.permission}\`.`,
+    parameters: [
+      ...describeParameters('path', contract.params, example.params, schemas),
+      ...describeParameters('query', contract.query, example.query, schemas),
+      ...(hasEtag ? [ifNoneMatch] : []),
+      ...Object.keys(requestHeaders).map((name) => ref('parameters', name)),
+    ],
+    ...(body && {
+      requestBody: {
+        description: z.globalRegistry.get(body)?.description ?? 'The body.',
+        required: true,
+        content: json(schemas.write(body, 'input'), example.body),
+      },
+    }),
+    responses: {
+      '200': {
+        description: z.globalRegistry.get(response)?.description ?? 'The operation succeeded.',
+        headers: successHeaders,
+        content: json(schemas.write(response, 'output'), example.response),
+      },
+      ...(hasEtag && {
+        '304': { description: 'Not modified since the `ETag` in `If-None-Match`. No body.', headers: successHeaders },
+      }),
+      ...Object.fromEntries(errors),
+    },
+  }
+}
+
+function describeParameters(
+  place: 'path' | 'query',
+  schema: z.core.$ZodType | undefined,
+  examples: Record<string, unknown> = {},
+  schemas: SchemaWriter,
+): JsonObject[] {
+  if (!schema) return []
+  const { properties, required } = schemas.write(schema, 'input')
+  return Object.entries(asObject(properties)).map(([name, property]) => {
+    const { description, ...rest } = asObject(property)
+    if (!description) throw new Error(`The ${place} parameter ${name} has no description.`)
+    const isRequired = place === 'path' || (Array.isArray(required) && required.includes(name))
+    return { name, in: place, description, required: isRequired, schema: rest, ...exampleOf(examples[name]) }
+  })
+}
+
+function describeError(kind: ErrorKind, schema: JsonObject): JsonObject {
+  const { description, headers = ERROR_HEADERS, example = new ApiError(kind) } = errorResponses[kind]
+  const error = { code: ERRORS[kind].code, message: example.message, details: example.details }
+  return { description, headers: refs('headers', headers), content: json(schema, { error }) }
+}
+
+function json(schema: JsonObject, example: unknown): JsonObject {
+  return { 'application/json': { schema, ...exampleOf(example) } }
+}
+
+function exampleOf(value: unknown): { example?: Json } {
+  return value === undefined ? {} : { example: JSON.parse(JSON.stringify(value)) }
+}
+
+function refs(kind: string, names: readonly string[]): JsonObject {
+  return Object.fromEntries(names.map((name) => [name, ref(kind, name)]))
+}
+
+function ref(kind: string, name: string): JsonObject {
+  return { $ref: `#/components/${kind}/${name}` }
+}
+
+/** Puts the type and description of objects and lists in front of their members, as a reader expects them. */
+function describeFirst(schema: Json): Json {
+  if (Array.isArray(schema)) return schema.map(describeFirst)
+  if (!isObject(schema)) return schema
+  const { type, description, minItems, maxItems, ...rest } = schema
+  const isContainer = 'properties' in schema || 'items' in schema || 'anyOf' in schema
+  const head = isContainer ? { type, description, minItems, maxItems } : { type }
+  const tail = isContainer ? rest : { ...rest, description }
+  const given = Object.entries({ ...head, ...tail }).filter(([, value]) => value !== undefined)
+  return Object.fromEntries(given.map(([key, value]) => [key, describeFirst(value as Json)]))
+}

@@ -1,0 +1,187 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, expect, it } from 'vitest'
+import * as z from 'zod/mini'
+import type { app as api } from '../../src/app.ts'
+import type { Contract } from '../../src/http/contract.ts'
+import { type Answer, mintToken, request, send as sendRequest } from './app.ts'
+import { dump, type FilledCompany, fillCompany, giveIntegrations, type Ids, makeIds, rowsOf } from './two-companies.ts'
+
+/** 200 and a list without elements. */
+export const EMPTY = 'empty'
+
+export interface Decided {
+  /** A valid request for the company's own data. */
+  own: (ids: Ids) => Input
+  /** The status for another company's id in a place whose schema accepts it. */
+  places?: Record<string, number | typeof EMPTY>
+}
+
+export interface Input {
+  params?: Record<string, string>
+  query?: Record<string, string>
+  body?: Record<string, unknown>
+}
+
+/** Names under which a caller could try to name another company; no contract has them. */
+const FOREIGN_NAMES = ['company_id', 'companyId', 'company', 'tenant_id']
+
+/** Each endpoint has its own companies, so that the changes of one do not affect the next. */
+let nextRange = 1
+
+function shapeOf(schema: z.ZodMiniType | undefined): string[] {
+  return schema instanceof z.ZodMiniObject ? Object.keys(schema.shape) : []
+}
+
+/** Every place of an endpoint for a value. */
+export function placesOf({ params, query, body }: Contract): string[] {
+  return [
+    ...shapeOf(params).map((name) => `params.${name}`),
+    ...shapeOf(query).map((name) => `query.${name}`),
+    ...shapeOf(body).map((name) => `body.${name}`),
+  ]
+}
+
+/** The request with a value in one place. */
+function put(input: Input, place: string, value: string | number): Input {
+  const [part = '', name = ''] = place.split('.')
+  const before = part === 'params' ? input.params : part === 'query' ? input.query : input.body
+  return { ...input, [part]: { ...before, [name]: part === 'body' ? value : String(value) } }
+}
+
+/** Whether the contract's schemas accept the request; a part without a schema accepts nothing. */
+function isAccepted(contract: Contract, input: Input): boolean {
+  return (['params', 'query', 'body'] as const).every((part) => {
+    const value = input[part] ?? {}
+    return contract[part]?.safeParse(value).success ?? Object.keys(value).length === 0
+  })
+}
+
+async function send(
+  app: typeof api | undefined,
+  token: string,
+  contract: Contract,
+  input: Input,
+  headers?: Record<string, string>,
+): Promise<Answer> {
+  const path = contract.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+    encodeURIComponent(input.params?.[name] ?? ''),
+  )
+  const query = new URLSearchParams(input.query).toString()
+  const address = query === '' ? path : `${path}?${query}`
+  return sendRequest(request(token, contract.method, address, input.body, headers), app && { app })
+}
+
+/** The response contains nothing of the other company. */
+function expectNothingOf(other: FilledCompany, answer: Answer, what: string) {
+  const text = JSON.stringify(answer.body)
+  expect(text, what).not.toContain(other.marker)
+  expect(text, what).not.toContain(`orders/${other.id}/`)
+}
+
+/**
+ * Tests an endpoint with the ids of another company in every place of its path, query and body.
+ *
+ * @param decided the status for each place; without it no status is expected, but nothing may leak or change
+ * @param app of an endpoint that is not part of the API
+ */
+export function testTenancy(contract: Contract, decided: Decided, app?: typeof api): void {
+  const { operationId } = contract
+  const { own, places } = decided
+  let a: FilledCompany
+  let b: FilledCompany
+  let twinA: FilledCompany
+  let twinB: FilledCompany
+
+  beforeAll(async () => {
+    const from = 10_000 * nextRange++
+    a = await fillCompany(
+      'ALPHA',
+      makeIds((n) => from + 2 * n, `alpha-${from}`),
+    )
+    b = await fillCompany(
+      'BETA',
+      makeIds((n) => from + 2 * n + 1, `beta-${from}`),
+    )
+    twinA = await fillCompany(
+      'GAMMA',
+      makeIds((n) => from + 1_000 + n, `twin-${from}`),
+    )
+    twinB = await fillCompany(
+      'DELTA',
+      makeIds((n) => from + 1_000 + n, `twin-${from}`),
+    )
+    await giveIntegrations(b)
+    await giveIntegrations(twinB)
+  })
+
+  it('returns 200 to the company itself, with its own data', async () => {
+    if (operationId === 'deleteOrder') return
+    for (const company of [a, twinA]) {
+      const answer = await send(app, company.token, contract, own(company.ids))
+      expect(answer.status).toBe(200)
+      expectNothingOf(company === a ? b : twinB, answer, operationId)
+    }
+  })
+
+  it.each(placesOf(contract))('returns nothing of another company for its ids in %s', async (place) => {
+    const token = await mintToken(a.id)
+    const before = await dump()
+    let hasChanged = false
+    for (const [kind, value] of Object.entries({ ...b.ids, company: b.id })) {
+      const input = put(own(a.ids), place, value)
+      const answer = await send(app, token, contract, input)
+      const what = `${operationId} with ${kind} ${value} in ${place}`
+      const refused = place.startsWith('params.') && contract.invalidParams !== 'invalid_request' ? 404 : 400
+      const expected = isAccepted(contract, input) ? places?.[place] : refused
+      if (places) expect(expected, `${what} is valid, but has no expected status`).toBeDefined()
+      if (expected !== undefined) expect(answer.status, what).toBe(expected === EMPTY ? 200 : expected)
+      else expect(answer.status, what).toBeOneOf([200, 400, 404])
+      if (expected === EMPTY) expect(answer.body.data, what).toEqual([])
+      expectNothingOf(b, answer, what)
+      hasChanged ||= answer.status === 200 && contract.method !== 'GET'
+    }
+    const after = await dump()
+    expect(rowsOf(after, b.id)).toEqual(rowsOf(before, b.id))
+    if (!hasChanged) expect(after).toEqual(before)
+  })
+
+  it('refuses every name of a company', async () => {
+    const token = await mintToken(a.id)
+    const before = rowsOf(await dump(), b.id)
+    for (const name of FOREIGN_NAMES) {
+      const parts = [...(contract.body ? ['body'] : []), 'query']
+      for (const part of operationId === 'deleteOrder' ? [] : parts) {
+        const input = put(own(a.ids), `${part}.${name}`, b.id)
+        const answer = await send(app, token, contract, input)
+        expect(answer.status, `${name} in the ${part}`).toBe(isAccepted(contract, input) ? 200 : 400)
+        expectNothingOf(b, answer, `${name} in the ${part}`)
+      }
+    }
+    if (operationId !== 'deleteOrder') {
+      const answer = await send(app, token, contract, own(a.ids), {
+        'x-company-id': String(b.id),
+        'x-tenant': String(b.id),
+      })
+      expect(answer.status).toBe(200)
+      expectNothingOf(b, answer, 'a header')
+    }
+    expect(rowsOf(await dump(), b.id)).toEqual(before)
+  })
+
+  it('separates two companies whose ids are equal', async () => {
+    const token = await mintToken(twinA.id)
+    const before = rowsOf(await dump(), twinB.id)
+    const files = await env.FILES.list({ prefix: `orders/${twinB.id}/` })
+    const pointing = placesOf(contract).filter(
+      (place) => !place.startsWith('body.') || /\.(client|status|tax)_id$/.test(place),
+    )
+    for (const place of pointing) {
+      for (const [kind, value] of Object.entries(twinB.ids)) {
+        const answer = await send(app, token, contract, put(own(twinA.ids), place, value))
+        expectNothingOf(twinB, answer, `${kind} in ${place}`)
+      }
+    }
+    expect(rowsOf(await dump(), twinB.id)).toEqual(before)
+    expect((await env.FILES.list({ prefix: `orders/${twinB.id}/` })).objects.length).toBe(files.objects.length)
+  })
+}
