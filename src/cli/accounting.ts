@@ -1,148 +1,243 @@
 import { existsSync } from 'node:fs'
+import { and, asc, eq, type SQL, sql } from 'drizzle-orm'
+import { accountingConnections, accountingOutbox, clients, companies, integrations } from '../db/schema.ts'
+import { isoTime } from '../http/contract.ts'
 import {
-  listHeldCompanies,
-  listNotices,
-  NOTICE_STATES,
-  type NoticeFilter,
-  retryDead,
-  retryNotice,
-} from './accounting-notices.ts'
-import { formatNotices } from './accounting-table.ts'
-import { CommandError, readCommandLine, resolvePath, runCommand } from './command.ts'
-import { type CommandDatabase, openDatabase, type Place, readPlace } from './database.ts'
-import { readDevRecord } from './dev-record.ts'
-import { linkCustomer, readCustomerId } from './link-customer.ts'
+  CommandError,
+  FLAG,
+  formatTable,
+  print,
+  readCommandLine,
+  readId,
+  resolvePath,
+  runAction,
+  runCommand,
+  TEXT,
+} from './command.ts'
+import { type CommandDatabase, type Orm, PLACE_USAGE, type Place, readPlace, withDatabase } from './database.ts'
+import { accountingId } from './seed-integrations.ts'
+import { readDevRecord } from './start-dev.ts'
 
-const PREFIX = 'npm run accounting -- '
-const PLACE_USAGE = '[--state DIR] [--remote]'
-const USAGES = {
-  list: `${PREFIX}list [--state ${NOTICE_STATES.join('|')}] [--company ID] ${PLACE_USAGE}`,
-  retry: `${PREFIX}retry ID | --dead [--company ID] ${PLACE_USAGE}`,
-  'link-customer': `${PREFIX}link-customer CLIENT_ID CUSTOMER_ID [--company ID] ${PLACE_USAGE}`,
+/** An event that is being sent is listed as `pending`. */
+const STATES = ['pending', 'parked', 'dead'] as const
+const PREFIX = 'npm run accounting --'
+const USAGE = {
+  list: `${PREFIX} list [--state ${STATES.join('|')}] [--company ID] ${PLACE_USAGE}`,
+  retry: `${PREFIX} retry ID | --dead [--company ID] ${PLACE_USAGE}`,
+  'link-customer': `${PREFIX} link-customer CLIENT_ID CUSTOMER_ID [--company ID] ${PLACE_USAGE}`,
 }
-const ANY_USAGE = `${PREFIX}list | retry ID | retry --dead | link-customer CLIENT_ID CUSTOMER_ID`
-const HELP = `${USAGES.list}
-${USAGES.retry}
-${USAGES['link-customer']}
+const HELP = `${USAGE.list}
+${USAGE.retry}
+${USAGE['link-customer']}
 
-Notices for the companies' accounting systems that are not delivered yet: 'pending' ones are sent by
-themselves, 'parked' ones wait for a person or an edit of the order, 'dead' ones were refused or tried too
-often. 'retry' sends one again, or all dead ones, and ends a stop or pause of their company.
+Lists and retries undelivered accounting events: 'pending' ones are retried automatically, 'parked' ones wait for a
+person or an edit of the order, 'dead' ones were rejected or have failed too often. 'retry' sends one of them again, or
+all dead ones, and ends a stop or pause of their company.
 
-'link-customer' books a client's invoices on the customer of that id in the accounting system, instead of one
-found or made by the client's name, and sends the client's parked and dead notices again. The company may be
-left out where there is only one.
+'link-customer' assigns a client's invoices to the customer with that id in the accounting system, instead of one found
+or created by the client's name, and sends the client's parked and dead events again. The company may be left out where
+there is only one.
 
---state takes either a state of notices (${NOTICE_STATES.join(', ')}) or the directory that holds the data; give it
-twice for both. A directory of such a name is written with a path: ./dead.
-A running 'dev' on the data sends again at once, a deployed service within 5 minutes.
-`
+--state takes either a state of events (${STATES.join(', ')}) or the directory that holds the data; give it twice for
+both. A directory of such a name is written with a path: ./dead.
+A running 'dev' on the data sends the events at once, a deployed service within 5 minutes.`
+
+const OPTIONS = { state: { type: 'string', multiple: true }, remote: FLAG, company: TEXT, dead: FLAG } as const
+const HEADINGS = ['ID', 'COMPANY', 'ORDER', 'CHANGE', 'STATE', 'TRIES', 'NEXT TRY', 'LAST ERROR']
+const LIST_LIMIT = 500
 
 await runCommand(async (args) => {
-  const line = readCommandLine(separateStates(args), ANY_USAGE, {
-    options: ['notice-state', 'state', 'company'],
-    flags: ['remote', 'dead', 'help'],
-    positionals: [0, 3],
-  })
-  const { values, flags } = line
-  if (flags.has('help')) return void process.stdout.write(HELP)
-  const [action, word, lastWord] = line.positionals
-  if (action !== 'list' && action !== 'retry' && action !== 'link-customer') {
-    throw new CommandError(
-      action === undefined ? `Usage: ${ANY_USAGE}` : `Unknown action '${action}'. Usage: ${ANY_USAGE}`,
-    )
-  }
-  const place = findPlace(values.state, flags.has('remote'))
-  const companyId = values.company === undefined ? null : readId(values.company, '--company')
-  const now = Date.now()
-
-  if (lastWord !== undefined && action !== 'link-customer') {
-    throw new CommandError(`Unexpected argument '${lastWord}'. Usage: ${USAGES[action]}`)
-  }
-  if (action === 'list') {
-    if (word !== undefined) throw new CommandError(`Unexpected argument '${word}'. Usage: ${USAGES.list}`)
-    if (flags.has('dead')) throw new CommandError(`Option '--dead' is not one of list. Usage: ${USAGES.list}`)
-    const state = NOTICE_STATES.find((each) => each === values['notice-state']) ?? null
-    return withDatabase(place, (database) => list(database, { state, companyId }, now))
-  }
-  if (values['notice-state'] !== undefined) {
-    const option = `--state ${values['notice-state']}`
-    throw new CommandError(`Option '${option}' is not one of ${action}. Usage: ${USAGES[action]}`)
-  }
-  if (action === 'link-customer') {
-    if (word === undefined || lastWord === undefined || flags.has('dead')) {
-      throw new CommandError(`Usage: ${USAGES['link-customer']}`)
-    }
-    const link = { clientId: readId(word, 'CLIENT_ID'), customerId: readCustomerId(lastWord), companyId }
-    return withDatabase(place, async (database) => {
-      const { text, count } = await linkCustomer(database, link, now)
-      if (count === 0) return `${text}\n`
-      return `${text} ${count} ${count === 1 ? 'notice is' : 'notices are'} sent again ${await wakeService(place)}\n`
-    })
-  }
-  if ((word === undefined) === !flags.has('dead') || (word !== undefined && companyId !== null)) {
-    throw new CommandError(`Usage: ${USAGES.retry}`)
-  }
-  const id = word === undefined ? null : readId(word, 'ID')
-  return withDatabase(place, async (database) => {
-    const told = id === null ? await sendDead(database, companyId, now) : await sendOne(database, id, now)
-    return told.startsWith('No ') ? `${told}\n` : `${told} ${await wakeService(place)}\n`
-  })
+  if (args.includes('--help')) return print(HELP)
+  const usage = `${PREFIX} list | retry ID | retry --dead | link-customer CLIENT_ID CUSTOMER_ID`
+  await runAction(args, usage, { list, retry, 'link-customer': linkCustomer })
 })
 
-async function list(database: CommandDatabase, filter: NoticeFilter, now: number): Promise<string> {
-  const { rows, total } = await listNotices(database, filter)
-  return formatNotices(rows, total, await listHeldCompanies(database, filter.companyId, now), now)
-}
-
-async function sendOne(database: CommandDatabase, id: number, now: number): Promise<string> {
-  const { order_id: orderId, company_id: companyId } = await retryNotice(database, id, now)
-  return `Notice ${id} (order ${orderId} of company ${companyId}) is sent again`
-}
-
-async function sendDead(database: CommandDatabase, companyId: number | null, now: number): Promise<string> {
-  const count = await retryDead(database, companyId, now)
-  return count === 0 ? 'No dead notices.' : `${count} dead ${count === 1 ? 'notice is' : 'notices are'} sent again`
-}
-
-/** Runs the sweep of a `dev` on the same data; elsewhere the cron trigger comes by itself. */
-async function wakeService(place: Place): Promise<string> {
-  if (place === 'remote') return 'within 5 minutes.'
-  const dev = readDevRecord(place.state)
-  if (!dev) return `when 'npm run dev' runs on this data.`
-  const answer = await fetch(`${dev.url}/cdn-cgi/local/scheduled`).catch(() => null)
-  await answer?.body?.cancel()
-  return answer?.ok ? 'at once.' : 'with the next change of an order.'
-}
-
-/** `--state` means two things: a state of notices by its name, else the place of the data. */
-function separateStates(args: string[]): string[] {
-  const isState = (text: string | undefined) => NOTICE_STATES.some((state) => state === text)
-  return args.map((arg, index) => {
-    if (arg === '--state' && isState(args[index + 1])) return '--notice-state'
-    return arg.startsWith('--state=') && isState(arg.slice('--state='.length)) ? `--notice-state${arg.slice(7)}` : arg
+/** Prints the undelivered events, oldest first, at most 500, and which companies are stopped or paused. */
+async function list(args: string[]): Promise<void> {
+  const { place, state, companyId } = readAction('list', args)
+  const now = Date.now()
+  const isListed = and(
+    sql`state <> 'done'`,
+    state && sql`CASE state WHEN 'sent' THEN 'pending' ELSE state END = ${state}`,
+    companyId === null ? undefined : eq(accountingOutbox.company_id, companyId),
+  )
+  await withDatabase(place, async ({ orm }) => {
+    const oldestFirst = asc(accountingOutbox.id)
+    const events = await orm.select().from(accountingOutbox).where(isListed).orderBy(oldestFirst).limit(LIST_LIMIT)
+    const total = await orm.$count(accountingOutbox, isListed)
+    const blocked = await listBlockedCompanies(orm, companyId, now)
+    const rows = events.map((event) => [
+      String(event.id),
+      String(event.company_id),
+      String(event.order_id),
+      event.operation,
+      event.state === 'sent' ? 'pending' : event.state,
+      String(event.attempts),
+      describeNextTry(event, blocked, now),
+      toLine(event.last_error ?? '-'),
+    ])
+    print(rows.length === 0 ? 'No events.' : formatTable([HEADINGS, ...rows]))
+    if (total > rows.length) print(`… and ${total - rows.length} more.`)
+    for (const { company_id, isStopped, paused_until, reason } of blocked) {
+      const why = toLine(reason ?? 'unknown reason')
+      print(
+        isStopped
+          ? `Company ${company_id} is stopped until its integration is changed (with npm run seed): ${why}`
+          : `Company ${company_id} is paused until ${formatTime(paused_until)}: ${why}`,
+      )
+    }
   })
 }
 
-/** Of notices there are none where there is no data yet: a word that is neither is a mistake. */
-function findPlace(state: string | undefined, remote: boolean): Place {
-  if (state !== undefined && !existsSync(resolvePath(state))) {
-    throw new CommandError(`--state '${state}' is none of ${NOTICE_STATES.join(', ')}, and no directory.`)
-  }
-  return readPlace(state, remote)
+/** Companies whose accounting system is not called now: stopped until its integration is changed, or paused. */
+function listBlockedCompanies(orm: Orm, companyId: number | null, now: number) {
+  const { company_id, paused_until, reason, stopped_for } = accountingConnections
+  const isStopped = sql<number>`coalesce(${stopped_for} = ${integrations.updated_at}, 0)`
+  const isIntegration = and(eq(integrations.company_id, company_id), eq(integrations.kind, 'accounting_sync'))
+  const isBlocked = sql`(${isStopped} OR ${paused_until} > ${now})`
+  return orm
+    .select({ company_id, isStopped, paused_until, reason })
+    .from(accountingConnections)
+    .innerJoin(integrations, isIntegration)
+    .where(and(isBlocked, companyId === null ? undefined : eq(company_id, companyId)))
+    .orderBy(asc(company_id))
 }
 
-function readId(text: string, what: string): number {
-  const id = /^[1-9]\d{0,15}$/.test(text) ? Number(text) : Number.NaN
-  if (!Number.isSafeInteger(id)) throw new CommandError(`${what} must be a positive whole number, not '${text}'.`)
-  return id
+function describeNextTry(
+  event: typeof accountingOutbox.$inferSelect,
+  blocked: Awaited<ReturnType<typeof listBlockedCompanies>>,
+  now: number,
+): string {
+  if (event.state === 'parked' || event.state === 'dead') return '-'
+  const company = blocked.find(({ company_id }) => company_id === event.company_id)
+  if (company?.isStopped) return 'stopped'
+  const at = Math.max(event.next_attempt_at, company?.paused_until ?? 0)
+  return at <= now ? 'now' : formatTime(at)
 }
 
-async function withDatabase(place: Place, work: (database: CommandDatabase) => Promise<string>): Promise<void> {
-  const database = await openDatabase(place)
-  try {
-    process.stdout.write(await work(database))
-  } finally {
-    await database.close()
+function toLine(text: string): string {
+  return text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
+}
+
+function formatTime(ms: number): string {
+  return `${isoTime(ms).slice(0, 19)}Z`
+}
+
+/** Sends one undelivered event, or all dead ones, again. */
+async function retry(args: string[]): Promise<void> {
+  const { place, companyId, dead, positionals } = readAction('retry', args, { min: 0, max: 1 })
+  const [word] = positionals
+  if (dead === (word !== undefined) || (word !== undefined && companyId !== null)) {
+    throw new CommandError(`Usage: ${USAGE.retry}`)
   }
+  if (word === undefined) {
+    const isOfCompany = companyId === null ? sql`` : sql` AND company_id = ${companyId}`
+    const count = await withDatabase(place, (database) => retryEvents(database, sql`state = 'dead'${isOfCompany}`))
+    if (count === 0) return print('No dead events.')
+    return print(`${count} dead ${count === 1 ? 'event is' : 'events are'} sent again ${await deliver(place)}`)
+  }
+  const id = readId(word, 'ID')
+  const event = await withDatabase(place, async (database) => {
+    const [row] = await database.orm.select().from(accountingOutbox).where(eq(accountingOutbox.id, id))
+    if (!row) throw new CommandError(`There is no event ${id}.`)
+    if (row.state === 'done') throw new CommandError(`Event ${id} is done: delivered, or covered by a later one.`)
+    await retryEvents(database, sql`id = ${id} AND state <> 'done'`)
+    return row
+  })
+  print(`Event ${id} (order ${event.order_id} of company ${event.company_id}) is sent again ${await deliver(place)}`)
+}
+
+/** Links a client to a customer of the accounting system and sends the client's parked and dead events again. */
+async function linkCustomer(args: string[]): Promise<void> {
+  const { place, companyId: given, positionals } = readAction('link-customer', args, { min: 2, max: 2 })
+  const [client = '', customer = ''] = positionals
+  const clientId = readId(client, 'CLIENT_ID')
+  const customerId = accountingId.safeParse(customer)
+  if (!customerId.success) {
+    throw new CommandError(`CUSTOMER_ID ${customerId.error.issues[0]?.message}, not '${customer}'.`)
+  }
+  const { linked, count } = await withDatabase(place, async (database) => {
+    const companyId = await findCompany(database.orm, given)
+    const isClient = and(eq(clients.company_id, companyId), eq(clients.id, clientId))
+    const [row] = await database.orm.select({ name: clients.company_name }).from(clients).where(isClient)
+    if (!row) throw new CommandError(`Company ${companyId} has no client ${clientId}.`)
+    const link = { accounting_customer_id: customerId.data, accounting_customer_linked: true }
+    await database.write([database.orm.update(clients).set(link).where(isClient)])
+    const ofClient = sql`SELECT id FROM orders WHERE company_id = ${companyId} AND client_id = ${clientId}`
+    const isGivenUp = sql`company_id = ${companyId} AND order_id IN (${ofClient}) AND state IN ('parked', 'dead')`
+    const name = `Client ${clientId} (${toLine(row.name)}) of company ${companyId}`
+    return { linked: `${name} is linked to customer ${customer}.`, count: await retryEvents(database, isGivenUp) }
+  })
+  if (count === 0) return print(linked)
+  print(`${linked} ${count} ${count === 1 ? 'event is' : 'events are'} sent again ${await deliver(place)}`)
+}
+
+/** The given company, else the only one. @throws CommandError when there is no such company */
+async function findCompany(orm: Orm, companyId: number | null): Promise<number> {
+  const isMeant = companyId === null ? undefined : eq(companies.id, companyId)
+  const [company, another] = await orm.select({ id: companies.id }).from(companies).where(isMeant).limit(2)
+  if (!company)
+    throw new CommandError(companyId === null ? 'There is no company.' : `There is no company ${companyId}.`)
+  if (another) throw new CommandError('There are several companies: say which one with --company ID.')
+  return company.id
+}
+
+/**
+ * Makes events due and ends the stop or pause of their companies. An event that is being sent keeps its request, which
+ * may have been applied.
+ *
+ * @returns how many events
+ */
+async function retryEvents({ orm, write }: CommandDatabase, condition: SQL): Promise<number> {
+  const now = Date.now()
+  const count = await orm.$count(accountingOutbox, condition)
+  if (count === 0) return 0
+  await write([
+    orm
+      .update(accountingConnections)
+      .set({ stopped_for: null, paused_until: 0, reason: null })
+      .where(sql`company_id IN (SELECT company_id FROM accounting_outbox WHERE ${condition})`),
+    orm
+      .update(accountingOutbox)
+      .set({
+        state: sql`iif(state = 'sent', 'sent', 'pending')`,
+        attempts: 0,
+        stale_attempts: 0,
+        next_attempt_at: now,
+        updated_at: now,
+      })
+      .where(condition),
+  ])
+  return count
+}
+
+/** Starts the delivery by a `dev` on the same data. A deployed service delivers on its cron trigger. */
+async function deliver(place: Place): Promise<string> {
+  if (place === 'remote') return 'within 5 minutes.'
+  const dev = readDevRecord(place.state)
+  if (!dev) return "when 'npm run dev' runs on this data."
+  const response = await fetch(`${dev.url}/cdn-cgi/local/scheduled`).catch(() => null)
+  await response?.body?.cancel()
+  return response?.ok ? 'at once.' : 'with the next change of an order.'
+}
+
+/**
+ * Reads what the actions have in common. `--state` is a state of events, for `list` only, or else a directory, which must
+ * exist: a word that is neither is a mistake.
+ */
+function readAction(action: keyof typeof USAGE, args: string[], positionals?: { min: number; max: number }) {
+  const usage = USAGE[action]
+  const line = readCommandLine(args, usage, OPTIONS, positionals)
+  const { state: given = [], remote, company, dead = false } = line.values
+  const state = STATES.findLast((each) => given.includes(each))
+  if (state !== undefined && action !== 'list') {
+    throw new CommandError(`Option '--state ${state}' is only one of list. Usage: ${usage}`)
+  }
+  if (dead && action !== 'retry') throw new CommandError(`Option '--dead' is only one of retry. Usage: ${usage}`)
+  const directory = given.findLast((text) => !STATES.some((each) => each === text))
+  if (directory !== undefined && !existsSync(resolvePath(directory))) {
+    throw new CommandError(`--state '${directory}' is none of ${STATES.join(', ')}, and no directory.`)
+  }
+  const companyId = company === undefined ? null : readId(company, '--company')
+  return { place: readPlace({ state: directory, remote }), state, companyId, dead, positionals: line.positionals }
 }

@@ -1,40 +1,66 @@
+import { mkdirSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { getTableColumns, getTableName } from 'drizzle-orm'
+import type { SQLiteTable } from 'drizzle-orm/sqlite-core'
 import { drizzle, type SqliteRemoteDatabase } from 'drizzle-orm/sqlite-proxy'
-import { CommandError, resolvePath } from './command.ts'
-import { readDevRecord } from './dev-record.ts'
-import { openDevTransport } from './dev-transport.ts'
-import { prepareDatabase } from './migrations.ts'
-import type { Parameter, Statement, Transport } from './transport.ts'
-import { PROJECT_ROOT } from './wrangler.ts'
-import { openWranglerTransport } from './wrangler-transport.ts'
+import * as z from 'zod/mini'
+import { CommandError, FLAG, resolvePath, TEXT } from './command.ts'
+import { readDevRecord } from './start-dev.ts'
+import {
+  bindTextOnly,
+  openWranglerTransport,
+  PROJECT_ROOT,
+  readDatabaseId,
+  runWrangler,
+  type Statement,
+  statement,
+  type Transport,
+} from './wrangler.ts'
 
-/** Which database a command works on. */
+/** The database that a command works on: the one in a local state directory, or the deployed one. */
 export type Place = { state: string } | 'remote'
 
-/** A statement under construction, as Drizzle makes it. */
+export const PLACE_OPTIONS = { state: TEXT, remote: FLAG }
+export const PLACE_USAGE = '[--state DIR] [--remote]'
+
+/** A statement as Drizzle builds it. */
 export interface Query {
   toSQL: () => { sql: string; params: unknown[] }
 }
 
+export type Orm = SqliteRemoteDatabase
+
 export interface CommandDatabase {
-  /** For reads; writes are built with it and handed to `write`. */
-  orm: SqliteRemoteDatabase
-  /** One transaction: all of it or nothing. It may be carried out twice. */
+  /** Runs reads, and builds the queries for `write`. */
+  orm: Orm
+  /** Runs queries as one transaction. They must be idempotent: they may run twice. */
   write: (queries: Query[]) => Promise<void>
   close: () => Promise<void>
 }
 
 /** @throws CommandError when `--remote` and `--state` are both given */
-export function readPlace(state: string | undefined, remote: boolean): Place {
+export function readPlace({ state, remote }: { state?: string | undefined; remote?: boolean | undefined }): Place {
   if (remote && state !== undefined) throw new CommandError("Options '--remote' and '--state' cannot be used together.")
   if (remote) return 'remote'
   return { state: state === undefined ? `${PROJECT_ROOT}.wrangler/state` : resolvePath(state) }
 }
 
-/** Opens the database and brings its schema up to date when it is not. */
+/** Runs work on a database whose schema is brought up to date first. */
+export async function withDatabase<T>(place: Place, work: (database: CommandDatabase) => Promise<T>): Promise<T> {
+  const database = await openDatabase(place)
+  try {
+    return await work(database)
+  } finally {
+    await database.close()
+  }
+}
+
+/** Opens a database and brings its schema up to date. */
 export async function openDatabase(place: Place): Promise<CommandDatabase> {
   const transport = await openTransport(place)
   try {
-    await prepareDatabase(transport, place)
+    await applyMigrations(transport, place)
   } catch (error) {
     await transport.close()
     throw error
@@ -50,7 +76,8 @@ export function wrapTransport(transport: Transport): CommandDatabase {
       return { rows: method === 'get' ? (rows[0] ?? []) : rows }
     }),
     async write(queries) {
-      if (queries.length > 0) await transport.write(queries.map(toStatement))
+      const statements = queries.map((query) => statement.parse(query.toSQL()))
+      if (statements.length > 0) await transport.write(statements)
     },
     close: transport.close,
   }
@@ -59,19 +86,187 @@ export function wrapTransport(transport: Transport): CommandDatabase {
 async function openTransport(place: Place): Promise<Transport> {
   if (place === 'remote') return openWranglerTransport(['--remote'])
   const record = readDevRecord(place.state)
-  const transport = record && (await openDevTransport(record))
-  if (transport) return transport
-  // The runtime takes a third of a second to load: only where it is needed.
-  const { openLocalTransport } = await import('./local-transport.ts')
-  return openLocalTransport(place.state)
+  return (record && (await connectToDev(record.url))) ?? openLocalTransport(place.state)
 }
 
-function toStatement(query: Query): Statement {
-  const { sql, params } = query.toSQL()
-  return { sql, params: params.map(toParameter) }
+/**
+ * The database of a running `dev`. While it runs, only its process touches the files, so that no side meets a lock.
+ * Null when it does not respond.
+ */
+export async function connectToDev(url: string): Promise<Transport | null> {
+  const transport = openRuntimeTransport(url, async () => {})
+  try {
+    await transport.query({ sql: 'SELECT 1', params: [] })
+    return transport
+  } catch {
+    return null
+  }
 }
 
-function toParameter(value: unknown): Parameter {
-  if (value === null || typeof value === 'string' || typeof value === 'number') return value
-  throw new Error('A statement has a parameter that SQLite does not take.')
+/** The database in the files of a state directory, through a runtime of this process. */
+async function openLocalTransport(state: string): Promise<Transport> {
+  try {
+    mkdirSync(join(state, 'v3/d1'), { recursive: true })
+  } catch {
+    throw new CommandError(`Cannot store data in '${state}': it is not a writable directory.`)
+  }
+  // It takes a third of a second to load.
+  const { Miniflare } = await import('miniflare')
+  const runtime = new Miniflare({
+    resourcePersistencePath: join(state, 'v3'),
+    unsafeLocalExplorer: true,
+    handleStructuredLogs: () => {},
+    cf: false,
+    telemetry: { enabled: false },
+    workers: [
+      {
+        config: {
+          name: 'cli',
+          compatibilityDate: '2026-10-20',
+          manifest: {
+            mainModule: 'worker.mjs',
+            modulesRoot: PROJECT_ROOT,
+            modules: { 'worker.mjs': { type: 'esm', contents: 'export default {}' } },
+          },
+          env: { DB: { type: 'd1', id: readDatabaseId() } },
+        },
+        dev: { rootPath: PROJECT_ROOT },
+      },
+    ],
+  })
+  return openRuntimeTransport((await runtime.ready).href, () => runtime.dispose())
+}
+
+const runtimeResponse = z.object({
+  errors: z.array(z.object({ message: z.string() })),
+  result: z.nullable(z.array(z.object({ results: z.object({ rows: z.array(z.array(z.unknown())) }) }))),
+})
+
+/** The database of a local runtime, through the API of its explorer. */
+function openRuntimeTransport(url: string, close: () => Promise<void>): Transport {
+  const address = new URL(`/cdn-cgi/local/explorer/api/d1/database/${readDatabaseId()}/raw`, url)
+  const post = (content: Statement | { batch: Statement[] }) =>
+    retryTransient(async () => {
+      const body = JSON.stringify(content)
+      // After the long work of building a large body, the client must first notice a connection that has been closed.
+      await sleep(0)
+      const response = await fetch(address, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+      const received = await response.text()
+      // A runtime that reloads responds with plain text.
+      if (!received.startsWith('{')) throw new Error(received.split('\n')[0])
+      const { errors, result } = runtimeResponse.parse(JSON.parse(received))
+      if (!result) throw new Error(errors[0]?.message ?? `HTTP ${response.status}`)
+      return result
+    })
+  return {
+    query: async (statement) => (await post(bindTextOnly(statement)))[0]?.results.rows ?? [],
+    write: async (batch) => void (await post({ batch: batch.map(bindTextOnly) })),
+    close,
+  }
+}
+
+/**
+ * Another process has locked the file (which workerd hides behind an internal error while it opens the file), or
+ * `wrangler dev` has just reloaded changed sources.
+ */
+const TRANSIENT =
+  /SQLITE_BUSY|database is locked|internal error; reference|session commit token|restarted mid-request|other side closed|ECONNRESET/
+const RETRY_FOR_MS = 15_000
+const RETRY_PAUSE_MS = 50
+
+async function retryTransient<T>(attempt: () => Promise<T>): Promise<T> {
+  const deadline = Date.now() + RETRY_FOR_MS
+  for (;;) {
+    try {
+      return await attempt()
+    } catch (error) {
+      const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : ''
+      const isTransient = error instanceof Error && TRANSIENT.test(`${error.message} ${cause}`)
+      if (!isTransient || Date.now() > deadline) throw error
+      await sleep(RETRY_PAUSE_MS * (1 + Math.random()))
+    }
+  }
+}
+
+/** How long another command may take to bring the same database up to date. */
+const OTHER_COMMAND_MS = 10_000
+
+/** Applies the migrations that a database lacks. */
+async function applyMigrations(transport: Transport, place: Place): Promise<void> {
+  if (!(await lacksMigrations(transport))) return
+  const location = place === 'remote' ? ['--remote'] : ['--local', '--persist-to', place.state]
+  const deadline = Date.now() + OTHER_COMMAND_MS
+  try {
+    await runWrangler(['d1', 'migrations', 'apply', 'DB', ...location])
+  } catch (error) {
+    // Of two commands that start on a new database, the second waits for the first.
+    while (await lacksMigrations(transport)) {
+      if (place === 'remote' || Date.now() > deadline) throw error
+      await sleep(200)
+    }
+  }
+}
+
+async function lacksMigrations({ query }: Transport): Promise<boolean> {
+  const table = await query({ sql: "SELECT name FROM sqlite_master WHERE name = 'd1_migrations'", params: [] })
+  if (table.length === 0) return true
+  const applied = new Set((await query({ sql: 'SELECT name FROM d1_migrations', params: [] })).flat())
+  return readdirSync(`${PROJECT_ROOT}drizzle`).some((name) => name.endsWith('.sql') && !applied.has(name))
+}
+
+/** Of JSON in one statement, which also as hex fits into the 100 KB that D1 takes. */
+const CHUNK_BYTES = 40_000
+
+/** Cuts JSON values into JSON arrays that each fit into one statement. */
+export function chunkJson(values: Iterable<unknown>): string[] {
+  const chunks: string[][] = []
+  let bytes = Number.POSITIVE_INFINITY
+  for (const value of values) {
+    const text = JSON.stringify(value)
+    const size = Buffer.byteLength(text) + 1
+    if (bytes + size > CHUNK_BYTES) {
+      chunks.push([])
+      bytes = 0
+    }
+    chunks.at(-1)?.push(text)
+    bytes += size
+  }
+  return chunks.map((chunk) => `[${chunk.join(',')}]`)
+}
+
+/**
+ * Statements that insert the absent rows of a table, and replace those that differ where `replaces` says so. Each takes
+ * hundreds of rows as one JSON parameter. A time of `now` was left out of the file: it makes no difference by itself.
+ *
+ * @param key the column that, with the company, identifies a row
+ */
+export function loadRows(
+  { table, key, replaces }: { table: SQLiteTable; key: string; replaces: boolean },
+  rows: object[],
+  now: number,
+): Query[] {
+  const columns = Object.values(getTableColumns(table)).filter((column) => !column.generated)
+  const values = rows.map((row) =>
+    columns.map((column) => {
+      const value = Reflect.get(row, column.name) ?? column.default ?? null
+      return value === null ? null : column.mapToDriverValue(value)
+    }),
+  )
+  const target = getTableName(table)
+  const names = columns.map(({ name }) => name)
+  const changing = names.filter((name) => name !== 'company_id' && name !== key)
+  const set = changing.map((name) => {
+    if (name !== 'fetched_at') return `${name} = excluded.${name}`
+    return `${name} = iif(excluded.${name} = ${now}, ${target}.${name}, excluded.${name})`
+  })
+  const differences = changing.map((name) => {
+    const isTime = name === 'fetched_at' || name === 'updated_at'
+    return `excluded.${name} ${isTime ? `NOT IN (${now}, ${target}.${name})` : `IS NOT ${target}.${name}`}`
+  })
+  const action = replaces ? `UPDATE SET ${set.join(', ')} WHERE ${differences.join(' OR ')}` : 'NOTHING'
+  // WHERE true keeps SQLite from reading ON CONFLICT as part of a join.
+  const sql = `INSERT INTO ${target} (${names.join(', ')})
+    SELECT ${names.map((_, index) => `value ->> ${index}`).join(', ')} FROM json_each(?) WHERE true
+    ON CONFLICT (company_id, ${key}) DO ${action}`
+  return chunkJson(values).map((chunk) => ({ toSQL: () => ({ sql, params: [chunk] }) }))
 }

@@ -1,41 +1,25 @@
 import { type ApiClient, ApiError, createClient, type SyncProgress, syncAttachments } from '../client/index.ts'
-import { CommandError, readCommandLine, runCommand } from './command.ts'
-import { type DemoThread, makeDemoThread } from './demo-thread.ts'
+import { CommandError, print, readCommandLine, runCommand, TEXT } from './command.ts'
 import { readSampleCompany } from './sample-company.ts'
-import { type RunningDev, startDev } from './start-dev.ts'
+import { startDev } from './start-dev.ts'
 
 const USAGE = 'npm run demo [-- --url URL --token TOKEN [--thread LEGACY_THREAD_ID]]'
-const TOKEN = /^[0-9a-f]{64}$/i
 
-/*
- * Stores the attachments of a sample mail thread with its order, twice, and prints the progress. Without --url it
- * starts a server with temporary data.
- */
-await runCommand(async (args) => {
-  const { values } = readCommandLine(args, USAGE, { options: ['url', 'token', 'thread'], positionals: [0, 0] })
-  const { url, token, thread: legacyThreadId = findSampleThread() } = values
-  if ((url === undefined) !== (token === undefined)) throw new CommandError(`--url and --token go together. ${USAGE}`)
-  if (url !== undefined && !URL.canParse(url)) throw new CommandError(`--url must be an address, not '${url}'.`)
-  if (token !== undefined && !TOKEN.test(token)) throw new CommandError('--token must be 64 hexadecimal characters.')
-  if (url !== undefined && token !== undefined) return runDemo(createClient({ baseUrl: url, token }), legacyThreadId)
-
-  print('Starting a server with a sample company…')
-  const dev = await startServer()
-  try {
-    await runDemo(createClient({ baseUrl: dev.url, token: dev.token }), legacyThreadId)
-  } finally {
-    await dev.stop()
-  }
-})
+/** A thread of the sample company that is linked to one order. */
+function findSampleThread(): string {
+  const { thread_contexts } = readSampleCompany(Date.now())
+  const context = thread_contexts.find(({ orders_data }) => Array.isArray(orders_data) && orders_data.length === 1)
+  if (!context?.legacy_thread_id) throw new CommandError('The sample company has no thread with one order.')
+  return context.legacy_thread_id
+}
 
 async function runDemo(client: ApiClient, legacyThreadId: string): Promise<void> {
   try {
-    const demo = makeDemoThread()
-    print(`Thread ${legacyThreadId}: "${demo.thread.subject}", ${demo.thread.messages.length} messages`)
+    print(`Thread ${legacyThreadId}: "${THREAD.subject}", ${THREAD.messages.length} messages`)
     print('\nFirst run')
-    const orderId = await sync(client, legacyThreadId, demo)
-    print('\nSecond run, as after a crash: stored files are kept')
-    await sync(client, legacyThreadId, demo)
+    const orderId = await sync(client, legacyThreadId)
+    print('\nSecond run, as after a crash: stored files are not uploaded again')
+    await sync(client, legacyThreadId)
 
     const { files } = await client.files.list(orderId, { legacyThreadId })
     print(`\nThe files of order ${orderId} that came with this thread`)
@@ -47,52 +31,111 @@ async function runDemo(client: ApiClient, legacyThreadId: string): Promise<void>
   }
 }
 
-/** @returns the id of the order that the files belong to */
-async function sync(client: ApiClient, legacyThreadId: string, demo: DemoThread): Promise<string> {
-  const { accountEmail, thread, contents } = demo
+/** @returns the id of the order to which the files belong */
+async function sync(client: ApiClient, legacyThreadId: string): Promise<string> {
   const result = await syncAttachments(client, {
     legacyThreadId,
-    accountEmail,
-    thread,
-    loadAttachment: (_, { mail_attachment_id: id = '' }) => contents.get(id) ?? new Uint8Array(),
-    onProgress: (progress) => printProgress(progress, demo),
+    accountEmail: SHOP.email,
+    thread: THREAD,
+    loadAttachment: (_, { mail_attachment_id: id }) => FILES.find((file) => file.id === id)?.bytes ?? new Uint8Array(),
+    onProgress: printProgress,
     verify: true,
   })
   if (result.status === 'skipped') throw new CommandError(`The thread was skipped: ${result.reason}.`)
   const { orderId, emailThread, attachments, missingKeys } = result
-  print(
-    `  thread stored: ${emailThread.message_count} messages; order ${orderId}; missing keys: ${missingKeys?.join(', ') || 'none'}`,
-  )
+  const missing = missingKeys?.join(', ') || 'none'
+  print(`  thread stored: ${emailThread.message_count} messages; order ${orderId}; missing keys: ${missing}`)
   const failed = attachments.find(({ status }) => status === 'failed')
   if (failed?.status === 'failed') throw failed.error
   return orderId
 }
 
-function printProgress(progress: SyncProgress, { thread }: DemoThread): void {
-  const { messageIndex, attachmentIndex, phase, sentBytes, totalBytes, outcome } = progress
-  const name = thread.messages[messageIndex]?.attachments?.[attachmentIndex]?.filename
+function printProgress({ messageIndex, attachmentIndex, phase, sentBytes, totalBytes, outcome }: SyncProgress): void {
+  const name = THREAD.messages[messageIndex]?.attachments?.[attachmentIndex]?.filename
   if (phase === 'finished' && outcome) {
     print(`  ${outcome.status.padEnd(15)} ${name}${'storageKey' in outcome ? ` → ${outcome.storageKey}` : ''}`)
   }
   if (phase === 'uploading' && sentBytes === 0) print(`  uploading       ${name} (${totalBytes} bytes)`)
 }
 
-/** A thread of the sample company that is linked to one order. */
-function findSampleThread(): string {
-  const { thread_contexts } = readSampleCompany(Date.now())
-  const context = thread_contexts.find(({ orders_data }) => Array.isArray(orders_data) && orders_data.length === 1)
-  if (!context?.legacy_thread_id) throw new CommandError('The sample company has no thread with one order.')
-  return context.legacy_thread_id
+const CUSTOMER = { name: 'Ines Duarte', email: 'ines@harbor-rowing.example' }
+const SHOP = { name: 'Orders', email: 'orders@ridgeline.example' }
+const SUBJECT = 'Jerseys for the regatta'
+
+/** PNG files of one pixel. */
+const LOGO = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
+const SIGNATURE_IMAGE = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII='
+const SIZES = 'size,quantity\nS,6\nM,14\nL,20\nXL,8\n'
+/** Bytes that do not compress well. */
+const DESIGN = Uint8Array.from({ length: 3 * 1_048_576 }, (_, index) => (Math.imul(index, 2_654_435_761) >>> 24) & 0xff)
+
+/** Text, images, a larger file, special characters, and two files of one name. */
+const FILES = [
+  { message: 'm1', id: 'a1', name: 'logo front (final).png', type: 'image/png', bytes: Buffer.from(LOGO, 'base64') },
+  {
+    message: 'm1',
+    id: 'a2',
+    name: 'tamanhos & cores +1.csv',
+    type: 'text/csv; charset=utf-8',
+    bytes: Buffer.from(SIZES),
+  },
+  { message: 'm1', id: 'a3', name: 'image001.png', type: 'image/png', bytes: Buffer.from(SIGNATURE_IMAGE, 'base64') },
+  { message: 'm3', id: 'b1', name: 'bordado 50% maior.dst', type: 'application/octet-stream', bytes: DESIGN },
+  { message: 'm3', id: 'b2', name: 'image001.png', type: 'image/png', bytes: Buffer.from(LOGO, 'base64') },
+]
+
+/** The thread as it was read from a mailbox. */
+const THREAD = {
+  subject: SUBJECT,
+  snippet: 'Here are the logo and the sizes.',
+  participants: [CUSTOMER, SHOP],
+  labels: ['INBOX'],
+  messages: [
+    message('m1', '2026-03-02T09:30:00Z', CUSTOMER, SUBJECT, 'Please see what is attached.'),
+    message('m2', '2026-03-02T15:05:00Z', SHOP, `Re: ${SUBJECT}`, 'Thank you. One question on the sleeves…'),
+    message('m3', '2026-03-03T08:12:00Z', CUSTOMER, `Re: ${SUBJECT}`, 'Please see what is attached.'),
+  ],
 }
 
-async function startServer(): Promise<RunningDev> {
-  try {
-    return await startDev()
-  } catch (error) {
-    throw new CommandError(error instanceof Error ? error.message : 'The server did not start.')
+function message(id: string, sentAt: string, from: typeof SHOP, subject: string, text: string) {
+  return {
+    id,
+    sent_at: sentAt,
+    from,
+    to: [from === SHOP ? CUSTOMER : SHOP],
+    subject,
+    body_plain: text,
+    is_from_us: from === SHOP,
+    attachments: FILES.filter((file) => file.message === id).map((file) => ({
+      filename: file.name,
+      mime_type: file.type,
+      size_bytes: file.bytes.length,
+      mail_attachment_id: file.id,
+    })),
   }
 }
 
-function print(line: string): void {
-  process.stdout.write(`${line}\n`)
-}
+/*
+ * Stores the attachments of a sample mail thread with its order, twice, and prints the progress. Without --url it starts
+ * a server with temporary data.
+ */
+await runCommand(async (args) => {
+  const { values } = readCommandLine(args, USAGE, { url: TEXT, token: TEXT, thread: TEXT })
+  const { url, token, thread = findSampleThread() } = values
+  if ((url === undefined) !== (token === undefined)) throw new CommandError(`--url and --token go together. ${USAGE}`)
+  if (url !== undefined && !URL.canParse(url)) throw new CommandError(`--url must be an address, not '${url}'.`)
+  if (token !== undefined && !/^[0-9a-f]{64}$/i.test(token)) {
+    throw new CommandError('--token must be 64 hexadecimal characters.')
+  }
+  if (url !== undefined && token !== undefined) return runDemo(createClient({ baseUrl: url, token }), thread)
+
+  print('Starting a server with a sample company…')
+  const dev = await startDev().catch((error: Error) => {
+    throw new CommandError(error.message)
+  })
+  try {
+    await runDemo(createClient({ baseUrl: dev.url, token: dev.token }), thread)
+  } finally {
+    await dev.stop()
+  }
+})

@@ -1,15 +1,34 @@
 import { readFileSync } from 'node:fs'
+import { asc } from 'drizzle-orm'
+import { PERMISSIONS } from '../auth/permissions.ts'
+import { companies } from '../db/schema.ts'
 import { isoDate } from '../http/contract.ts'
+import { CREDENTIALS as ACCOUNTING, startAccounting } from '../simulators/accounting.ts'
+import { ENDPOINT_PATH, CREDENTIALS as SUPPLIER_A, startSupplierA } from '../simulators/supplier-a.ts'
+import { CREDENTIALS as SUPPLIER_B, startSupplierB } from '../simulators/supplier-b.ts'
+import { loadRows, type Place, withDatabase } from './database.ts'
+import { loadSeed, TABLES } from './seed.ts'
 import { checkSeed, type SeedFile } from './seed-file.ts'
+import {
+  type IntegrationsFile,
+  integrationsFile,
+  listIntegrationRows,
+  readCredentialsKey,
+} from './seed-integrations.ts'
+import { createToken, removeTokens } from './tokens.ts'
 
 const DAY_MS = 86_400_000
 const DATE_TIME = /(?<=")\d{4}-\d\d-\d\dT[\d:]+Z(?=")/g
 /** A date, or the date of a date-time. */
 const DATE = /(?<=")\d{4}-\d\d-\d\d(?=["T])/g
 
+const TOKEN_NAME = 'sample (dev)'
+/** The tokens of earlier starts remain valid for this long. */
+const TOKEN_RETENTION_MS = 30 * DAY_MS
+
 /**
- * The sample company of `sample-company.json`, a seed file, with a year of orders. All its dates are moved by the same
- * number of whole days, so that its latest date-time is within the 24 hours before `now`.
+ * The company of `sample-company.json`, a seed file, with a year of orders. All its dates are moved by the same number of
+ * whole days, so that its latest date-time is within the 24 hours before `now`.
  */
 export function readSampleCompany(now: number): SeedFile {
   const text = readFileSync(new URL('sample-company.json', import.meta.url), 'utf8')
@@ -17,4 +36,51 @@ export function readSampleCompany(now: number): SeedFile {
   const movedMs = Math.floor((now - latest) / DAY_MS) * DAY_MS
   const moved = text.replaceAll(DATE, (date) => isoDate(Date.parse(date) + movedMs))
   return checkSeed(JSON.parse(moved), 'The sample company')
+}
+
+export type Simulators = Awaited<ReturnType<typeof startSimulators>>
+
+/**
+ * Starts simulators of the suppliers and the accounting system on free ports of this machine.
+ *
+ * @returns the integrations of a company that uses them
+ */
+export async function startSimulators() {
+  const [supplierA, supplierB, accounting] = await Promise.all([startSupplierA(), startSupplierB(), startAccounting()])
+  return {
+    integrations: integrationsFile.parse({
+      supplier_a: { base_url: supplierA.url + ENDPOINT_PATH, credentials: SUPPLIER_A },
+      supplier_b: { base_url: supplierB.url, credentials: SUPPLIER_B },
+      accounting_sync: { base_url: accounting.url, credentials: ACCOUNTING },
+    }),
+    close: async () => {
+      await Promise.all([supplierA.close(), supplierB.close(), accounting.close()])
+    },
+  }
+}
+
+export type Sample = Awaited<ReturnType<typeof prepareSample>>
+
+/**
+ * Loads the sample company into a database without companies, and creates a token for the first company. The sample
+ * company gets the integrations.
+ */
+export function prepareSample(place: Place, integrations: IntegrationsFile) {
+  return withDatabase(place, async (database) => {
+    const now = Date.now()
+    const file = readSampleCompany(now)
+    const key = readCredentialsKey(place)
+    const { id, name, suspended } = companies
+    const first = database.orm.select({ id, name }).from(companies).orderBy(asc(suspended), asc(id)).limit(1)
+    const [stored] = await first
+    if (!stored) await loadSeed(database, file, 'The sample company', key, now)
+    const company = stored ?? file.company
+    if (company.id === file.company.id && company.name === file.company.name) {
+      const rows = await listIntegrationRows(database.orm, company.id, integrations, key, now)
+      await database.write(loadRows(TABLES.integrations, rows, now))
+    }
+    await removeTokens(database, TOKEN_NAME, now - TOKEN_RETENTION_MS)
+    const newToken = { companyId: company.id, name: TOKEN_NAME, permissions: [...PERMISSIONS], expiresAt: null }
+    return { company, token: await createToken(database, newToken, now) }
+  })
 }

@@ -1,26 +1,29 @@
 import { readFile } from 'node:fs/promises'
 import * as z from 'zod/mini'
 import { email } from '../clients/contract.ts'
-import { id as anyId, date, oneLine, text, trimmed } from '../http/contract.ts'
+import { id as anyId, date, isoTime, oneLine, text, trimmed } from '../http/contract.ts'
 import { discountAmountType } from '../orders/contract.ts'
 import { CommandError } from './command.ts'
 import { accountingId, integrationsFile } from './seed-integrations.ts'
 
+/** Leaves room for the ids that the API assigns, which are above the highest one of a seed. */
+const ID_MAX = 2 ** 48
 const MONEY_MAX = 999_999_999.99
 const QUANTITY_MAX = 1_000_000
 const JSON_MAX_BYTES = 500_000
+/** SQLite reads no deeper JSON. */
 const JSON_MAX_DEPTH = 500
+/** Of stored email threads. */
+const DEFAULT_MAIL_QUOTA_BYTES = 2_147_483_648
 
-/** What the API gives out begins above the highest id of a seed: these leave it room. */
-const ID_MAX = 2 ** 48
+/** A field that is null when it is left out. */
+function orNull<T extends z.ZodMiniType>(schema: T) {
+  return z._default(z.nullable(schema), null as never)
+}
 
-const id = anyId.check(z.maximum(ID_MAX, `must be at most ${ID_MAX}`))
-const flag = z._default(z.boolean(), false)
-const line = z._default(z.nullable(trimmed(255)), null)
-const reason = z._default(z.nullable(trimmed(1000)), null)
-const prose = z._default(z.nullable(text(0, 10_000)), null)
-const day = z._default(z.nullable(date), null)
-const position = z.int().check(z.minimum(0), z.maximum(1_000_000))
+function listOf<T extends z.ZodMiniType>(schema: T) {
+  return z._default(z.array(schema), [])
+}
 
 function decimals(places: number, min: number, max: number) {
   const scale = 10 ** places
@@ -28,52 +31,59 @@ function decimals(places: number, min: number, max: number) {
   return z.number().check(z.minimum(min), z.maximum(max), z.refine(isRounded, `must have at most ${places} decimals`))
 }
 
+const idMaximum = z.maximum(ID_MAX, `must be at most ${ID_MAX}`)
+const id = anyId.check(idMaximum)
+const flag = z._default(z.boolean(), false)
+const title = trimmed(255)
+const line = orNull(title)
+const reason = orNull(trimmed(1000))
+const prose = orNull(text(0, 10_000))
+const day = orNull(date)
+const position = z.optional(z.int().check(z.minimum(0), z.maximum(1_000_000)))
 const money = decimals(2, -MONEY_MAX, MONEY_MAX)
 
+const dateTime = z.iso.datetime({ offset: true })
 /** Milliseconds since the epoch. */
-const instant = z.pipe(
-  z.iso.datetime({ offset: true }),
-  z.transform((value) => Date.parse(value)),
+const instant = z.pipe(dateTime, z.transform(Date.parse))
+const paidAt = z.union(
+  [
+    date,
+    z.pipe(
+      dateTime,
+      z.transform((value) => isoTime(Date.parse(value))),
+    ),
+  ],
+  'must be a date or a date-time with an offset',
 )
-
-/** Stored bytes of a company's email threads, where its file names none: 2 GiB. */
-const MAIL_QUOTA_BYTES = 2_147_483_648
 
 const company = z.strictObject({
   id,
-  name: trimmed(255),
+  name: title,
   accounting_sync_enabled: flag,
   suspended: flag,
-  mail_quota_bytes: z._default(z.int().check(z.positive()), MAIL_QUOTA_BYTES),
+  mail_quota_bytes: z._default(z.int().check(z.positive()), DEFAULT_MAIL_QUOTA_BYTES),
 })
 
-const orderStatus = z.strictObject({
-  id,
-  title: trimmed(255),
-  color: line,
-  workflow_key: line,
-  position: z.optional(position),
-  is_default: flag,
-  deleted: flag,
-})
+const statusFields = { id, title, color: line, workflow_key: line, position, is_default: flag, deleted: flag }
+const orderStatus = z.strictObject(statusFields)
 
 const tax = z.strictObject({
   id,
-  name: trimmed(255),
+  name: title,
   rate: decimals(4, 0, 100),
-  tax_code_id: z._default(z.nullable(accountingId), null),
+  tax_code_id: orNull(accountingId),
   deleted: flag,
 })
 
 const client = z.strictObject({
   id,
-  company_name: trimmed(255),
+  company_name: title,
   first_name: line,
   last_name: line,
-  email: z._default(z.nullable(email), null),
-  website: z._default(z.nullable(oneLine(1, 255)), null),
+  email: orNull(email),
+  website: orNull(oneLine(1, 255)),
   phone: line,
-  accounting_customer_id: z._default(z.nullable(accountingId), null),
+  accounting_customer_id: orNull(accountingId),
   accounting_sync_enabled: flag,
   tax_exempt: flag,
   tax_exempt_reason: reason,
@@ -84,7 +94,7 @@ const client = z.strictObject({
 
 const item = z.strictObject({
   id,
-  title: trimmed(255),
+  title,
   description: prose,
   quantity: decimals(4, 0, QUANTITY_MAX),
   unit_price: money,
@@ -94,93 +104,65 @@ const item = z.strictObject({
   color: line,
   size: line,
   sku: line,
-  position: z.optional(position),
+  position,
   deleted: flag,
 })
 
-const payment = z.strictObject({
-  id,
-  amount: money,
-  method: line,
-  paid_at: z._default(
-    z.nullable(
-      z.union(
-        [
-          date,
-          z.pipe(
-            instant,
-            z.transform((ms) => new Date(ms).toISOString()),
-          ),
-        ],
-        'must be a date or a date-time with an offset',
-      ),
-    ),
-    null,
-  ),
-  note: prose,
-})
+const payment = z.strictObject({ id, amount: money, method: line, paid_at: orNull(paidAt), note: prose })
 
 const invoice = z
   .strictObject({
     id,
     number: z.optional(trimmed(64)),
     due_date: day,
-    tax_id: z._default(
-      z.nullable(z.int().check(z.nonnegative(), z.maximum(ID_MAX, `must be at most ${ID_MAX}`))),
-      null,
-    ),
+    tax_id: orNull(z.int().check(z.nonnegative(), idMaximum)),
     tax_exempt: flag,
     tax_exempt_reason: reason,
     discount_amount: z._default(decimals(2, 0, MONEY_MAX), 0),
     discount_amount_type: z._default(discountAmountType, 'percentage'),
     discount_type: z._default(z.enum(['before_tax', 'after_tax']), 'before_tax'),
     deleted: flag,
-    items: z._default(z.array(item), []),
-    payments: z._default(z.array(payment), []),
+    items: listOf(item),
+    payments: listOf(payment),
   })
   .check(
     z.refine((value) => value.discount_amount_type !== 'percentage' || value.discount_amount <= 100, {
       path: ['discount_amount'],
-      error: 'a percentage must be at most 100',
+      error: 'must be at most 100 where it is a percentage',
     }),
   )
 
 const artwork = z.strictObject({
   id,
-  name: trimmed(255),
+  name: title,
   print_method: line,
-  placements: z._default(z.array(z.json()), []),
-  colors: z._default(z.array(z.json()), []),
-  preview_url: z._default(z.nullable(oneLine(1, 2048)), null),
+  placements: listOf(z.json()),
+  colors: listOf(z.json()),
+  preview_url: orNull(oneLine(1, 2048)),
   status: line,
 })
 
 const order = z.strictObject({
   id,
-  title: trimmed(255),
+  title,
   client_id: id,
-  order_status_id: z._default(z.nullable(id), null),
+  order_status_id: orNull(id),
   description: prose,
-  start_date: z._default(z.nullable(oneLine(1, 64)), null),
+  start_date: orNull(oneLine(1, 64)),
   deadline: day,
   client_notes: prose,
   created_date: z.optional(date),
   created_at: z.optional(instant),
   updated_at: z.optional(instant),
   deleted: flag,
-  invoice: z._default(z.nullable(invoice), null),
-  artworks: z._default(z.array(artwork), []),
+  invoice: orNull(invoice),
+  artworks: listOf(artwork),
 })
 
-const catalogItem = z.strictObject({
-  id,
-  title: trimmed(255),
-  description: prose,
-  price: z._default(z.nullable(decimals(2, 0, MONEY_MAX)), null),
-  deleted: flag,
-})
+const price = orNull(decimals(2, 0, MONEY_MAX))
+const catalogItem = z.strictObject({ id, title, description: prose, price, deleted: flag })
 
-/** Stored as JSON text, well under what one value may be, and no deeper than SQLite reads. */
+/** Stored as JSON text. */
 const json = z.optional(
   z.json().check(
     z.refine((value) => Buffer.byteLength(JSON.stringify(value)) <= JSON_MAX_BYTES, 'must be at most 500 KB as JSON'),
@@ -191,12 +173,12 @@ const threadId = oneLine(1, 255)
 
 const threadContext = z.strictObject({
   thread_id: threadId,
-  legacy_thread_id: z._default(z.nullable(threadId), null),
+  legacy_thread_id: orNull(threadId),
   sender_email: line,
   client_id: line,
   client_data: json.check(
     z.refine(
-      (value) => value === undefined || (!Array.isArray(value) && typeof value === 'object'),
+      (value) => value === undefined || z.nullable(z.looseObject({})).safeParse(value).success,
       'must be an object or null',
     ),
   ),
@@ -209,23 +191,23 @@ const threadContext = z.strictObject({
   updated_at: z.optional(instant),
 })
 
-/** The seed file: one company's data. A field left out takes its default. */
-export const seedFile = z.strictObject({
+/** A seed file: the data of one company. */
+const seedFile = z.strictObject({
   company,
-  order_statuses: z._default(z.array(orderStatus), []),
-  taxes: z._default(z.array(tax), []),
-  clients: z._default(z.array(client), []),
-  orders: z._default(z.array(order), []),
-  catalog_items: z._default(z.array(catalogItem), []),
-  thread_contexts: z._default(z.array(threadContext), []),
+  order_statuses: listOf(orderStatus),
+  taxes: listOf(tax),
+  clients: listOf(client),
+  orders: listOf(order),
+  catalog_items: listOf(catalogItem),
+  thread_contexts: listOf(threadContext),
   integrations: z._default(integrationsFile, {}),
 })
 
 export type SeedFile = z.output<typeof seedFile>
-/** What a seed file may say, defaults left out. */
+/** A seed file as it is written: fields may be left out. */
 export type SeedInput = z.input<typeof seedFile>
 
-/** @throws CommandError when there is no such file, or it is no JSON, or not of the form of a seed file */
+/** @throws CommandError when the file cannot be read, is not JSON or not valid */
 export async function readSeedFile(path: string, name: string): Promise<SeedFile> {
   const content = await readFile(path, 'utf8').catch((error: unknown) => {
     const code = error instanceof Error && 'code' in error ? error.code : ''
@@ -234,37 +216,29 @@ export async function readSeedFile(path: string, name: string): Promise<SeedFile
   try {
     return checkSeed(JSON.parse(content.replace(/^\uFEFF/, '')), name)
   } catch (error) {
-    // A JSON error's message quotes the file, which may hold credentials.
+    // The message of a JSON error quotes the file, which may hold credentials.
     throw error instanceof SyntaxError ? new CommandError(`${name}: not valid JSON.`) : error
   }
 }
 
-/** @throws CommandError naming the first thing that does not fit the form, and how many more there are */
+/** @throws CommandError with the first issue and the number of the others */
 export function checkSeed(value: unknown, name: string): SeedFile {
   const parsed = seedFile.safeParse(value)
   if (parsed.success) return parsed.data
-  const { issues } = parsed.error
-  throw new CommandError(
-    describeIssues(
-      name,
-      issues.map((issue) => ({ path: issue.path, message: issue.message })),
-    ),
-  )
+  throw new CommandError(describeIssues(name, parsed.error.issues.map(describeIssue)))
+}
+
+function describeIssue(issue: z.core.$ZodIssue): string {
+  const isUnknown = issue.code === 'unrecognized_keys'
+  const path = z.core.toDotPath([...issue.path, ...(isUnknown ? issue.keys.slice(0, 1) : [])] as (string | number)[])
+  return `${path === '' ? 'the file' : `\`${path}\``} ${isUnknown ? 'is not a known field' : issue.message}`
+}
+
+export function describeIssues(name: string, [first, ...others]: string[]): string {
+  return `${name}: ${first}${others.length > 0 ? ` (and ${others.length} more)` : ''}`
 }
 
 function depthOf(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
   return 1 + Object.values(value).reduce((deepest, member) => Math.max(deepest, depthOf(member)), 0)
-}
-
-export interface SeedIssue {
-  path: readonly PropertyKey[]
-  message: string
-}
-
-export function describeIssues(name: string, issues: readonly SeedIssue[]): string {
-  const [first] = issues
-  const path = (first?.path ?? []).map((key) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`)).join('')
-  const more = issues.length > 1 ? ` (and ${issues.length - 1} more)` : ''
-  return `${name}: ${path === '' ? '' : `${path.replace(/^\./, '')}: `}${first?.message ?? 'does not fit'}${more}`
 }

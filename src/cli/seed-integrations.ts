@@ -1,8 +1,20 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { isDeepStrictEqual, parseEnv } from 'node:util'
+import { eq } from 'drizzle-orm'
 import * as z from 'zod/mini'
+import { CredentialsError, decryptCredentials, encryptCredentials, usesFirstKey } from '../auth/credentials.ts'
+import { integrations } from '../db/schema.ts'
+import { companyPrefix } from '../files/keys.ts'
+import { listObjects, regionOfHost, StorageError, type StorageProblem } from '../files/s3.ts'
 import { oneLine } from '../http/contract.ts'
-import { resolveStorage } from './seed-storage.ts'
+import { CommandError } from './command.ts'
+import type { Orm, Place } from './database.ts'
+import { PROJECT_ROOT } from './wrangler.ts'
 
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
+/** A bucket that can be a label of a host name and is covered by a certificate for `*.HOST`. */
+const BUCKET_LABEL = /^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/
+const IP_ADDRESS = /^(\[.*\]|[\d.]+)$/
 
 function isAllowedAddress(value: string): boolean {
   const url = URL.parse(value)
@@ -15,19 +27,35 @@ const address = oneLine(1, 2048).check(
 )
 const secret = oneLine(1, 8192)
 
-/** What the accounting system calls a customer, an item or a tax code: digits, mostly. */
+/** The id of a customer, an item or a tax code in the accounting system. */
 export const accountingId = z.string().check(z.regex(/^[\w-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -'))
 
-/** What each integration's `credentials` must hold. */
-export const credentialForms = {
-  supplier_a: z.strictObject({
+/** An integration. One that is disabled may have no credentials yet. */
+function integration<Rest extends z.core.$ZodShape>(credentials: z.ZodMiniType, rest: Rest) {
+  const common = { enabled: z._default(z.boolean(), true), credentials: z.record(z.string(), z.string()) }
+  return z.strictObject({ ...common, ...rest }).check(({ value, issues }) => {
+    const { enabled, credentials: given } = z.object(common).parse(value)
+    if (!enabled && Object.keys(given).length === 0) return
+    for (const issue of credentials.safeParse(given).error?.issues ?? []) {
+      issues.push({ ...issue, path: ['credentials', ...issue.path], input: undefined })
+    }
+  })
+}
+
+const supplierA = integration(
+  z.strictObject({
     customer_number: secret,
     username: secret,
     password: secret,
     namespace: z.optional(oneLine(1, 2048)),
   }),
-  supplier_b: z.strictObject({ account_number: secret, api_key: secret }),
-  accounting_sync: z.strictObject({
+  { base_url: address },
+)
+
+const supplierB = integration(z.strictObject({ account_number: secret, api_key: secret }), { base_url: address })
+
+const accountingSync = integration(
+  z.strictObject({
     realm_id: secret,
     client_id: secret,
     client_secret: secret,
@@ -36,41 +64,145 @@ export const credentialForms = {
     tax_code_id: z.optional(accountingId),
     delete_mode: z.optional(z.enum(['void', 'delete'])),
   }),
-  storage: z.strictObject({ access_key_id: secret, secret_access_key: secret }),
-} as const
+  { base_url: address, token_url: z.optional(address) },
+)
 
-/** An integration with what belongs to it; one that is switched off may have no credentials yet. */
-function integration<Rest extends z.core.$ZodShape>(kind: keyof typeof credentialForms, rest: Rest) {
-  const common = { enabled: z._default(z.boolean(), true), credentials: z.record(z.string(), z.string()) }
-  const whole = z.strictObject({ ...common, ...rest }).check(({ value, issues }) => {
-    const { enabled, credentials } = z.object(common).parse(value)
-    if (!enabled && Object.keys(credentials).length === 0) return
-    for (const { path, message } of credentialForms[kind].safeParse(credentials).error?.issues ?? []) {
-      issues.push({ code: 'custom', path: ['credentials', ...path], message, input: undefined })
-    }
-  })
-  return z.optional(whole)
-}
-
-const storagePlace = {
+const storageFields = integration(z.strictObject({ access_key_id: secret, secret_access_key: secret }), {
   endpoint: address,
   bucket: oneLine(1, 255),
   region: z.optional(oneLine(1, 64)),
   addressing: z.optional(z.enum(['path', 'virtual'])),
-}
-
-const storage = integration('storage', storagePlace).check(({ value, issues }) => {
-  if (!value) return
-  resolveStorage(value, (field, message) => {
-    issues.push({ code: 'custom', path: [field], message, input: value[field] })
-  })
 })
 
+/** A storage with what the host of its endpoint implies: the region, and the bucket where it begins the host. */
+const storage = z.pipe(
+  storageFields,
+  z.transform(({ enabled, credentials, endpoint, bucket, ...given }, { issues }) => {
+    const report = (field: string, message: string) =>
+      void issues.push({ code: 'custom', path: [field], message, input: undefined })
+    const url = new URL(endpoint)
+    const isBucketInHost = url.hostname.startsWith(`${bucket}.`)
+    if (isBucketInHost) url.hostname = url.hostname.slice(bucket.length + 1)
+
+    const hostRegion = regionOfHost(url.hostname)
+    const region = given.region ?? hostRegion
+    if (region === null) report('region', 'is required: it is known for hosts of R2 and of amazonaws.com only')
+    if (region === 'auto' && hostRegion !== null && hostRegion !== 'auto') {
+      report('region', 'must not be auto, a region of R2 only: leave it out to take it from the host')
+    }
+    const addressing = given.addressing ?? (isBucketInHost ? 'virtual' : 'path')
+    if (addressing === 'virtual' && !BUCKET_LABEL.test(bucket)) {
+      report('bucket', 'must be 3 to 63 of a-z, 0-9 and - for virtual addressing')
+    }
+    if (addressing === 'virtual' && IP_ADDRESS.test(url.hostname)) {
+      report('addressing', 'must not be virtual where the host of the endpoint is an IP address')
+    }
+    const base_url = isBucketInHost ? url.href : endpoint
+    return { enabled, credentials, base_url, bucket, region: region ?? '', addressing }
+  }),
+)
+
 export const integrationsFile = z.strictObject({
-  supplier_a: integration('supplier_a', { base_url: address }),
-  supplier_b: integration('supplier_b', { base_url: address }),
-  accounting_sync: integration('accounting_sync', { base_url: address, token_url: z.optional(address) }),
-  storage,
+  supplier_a: z.optional(supplierA),
+  supplier_b: z.optional(supplierB),
+  accounting_sync: z.optional(accountingSync),
+  storage: z.optional(storage),
 })
 
 export type IntegrationsFile = z.output<typeof integrationsFile>
+
+/**
+ * The key with which the Worker of a place decrypts credentials. Locally it is what `wrangler dev` reads from `.dev.vars`,
+ * else that of the environment. A deployment takes only that of the environment, never the public development key.
+ *
+ * @throws CommandError when there is none
+ */
+export function readCredentialsKey(place: Place): string {
+  const file = `${PROJECT_ROOT}.dev.vars`
+  const isLocal = place !== 'remote' && existsSync(file)
+  const key = (isLocal && parseEnv(readFileSync(file, 'utf8')).CREDENTIALS_KEY) || process.env.CREDENTIALS_KEY
+  if (key) return key
+  throw new CommandError('CREDENTIALS_KEY must be set in the environment: integrations have credentials.')
+}
+
+/** The rows of integrations. Credentials that are stored already keep their encrypted form. */
+export async function listIntegrationRows(
+  orm: Orm,
+  company_id: number,
+  file: IntegrationsFile,
+  key: string,
+  now: number,
+): Promise<(typeof integrations.$inferInsert)[]> {
+  const stored = await orm.select().from(integrations).where(eq(integrations.company_id, company_id))
+  const rows: (typeof integrations.$inferInsert)[] = []
+  for (const [kind, given] of Object.entries(file)) {
+    if (!given) continue
+    const { enabled, credentials, base_url, ...settings } = given
+    const before = stored.find((row) => row.kind === kind)?.credentials
+    const isStored = before !== undefined && (await isEncryptionOf(credentials, before, key, company_id, kind))
+    rows.push({
+      company_id,
+      kind,
+      enabled,
+      base_url,
+      settings: JSON.stringify(settings),
+      credentials: isStored ? before : await encryptCredentials(key, company_id, kind, credentials),
+      updated_at: now,
+    })
+  }
+  return rows
+}
+
+/** Whether a stored value holds the credentials, encrypted with the first key. */
+async function isEncryptionOf(credentials: object, stored: string, key: string, companyId: number, kind: string) {
+  try {
+    if (!(await usesFirstKey(key, stored))) return false
+    return isDeepStrictEqual(await decryptCredentials(key, companyId, kind, stored), credentials)
+  } catch (error) {
+    if (error instanceof CredentialsError) return false
+    throw error
+  }
+}
+
+/** What the error codes of storages mean for the seed file (S3 API reference, "Error responses"). */
+const CODES: Record<string, string> = {
+  NoSuchBucket: 'the bucket does not exist',
+  InvalidBucketName: 'the name of the bucket is not valid',
+  InvalidAccessKeyId: 'the access key id is unknown',
+  SignatureDoesNotMatch: 'the secret access key does not fit the access key id',
+  AccessDenied: 'the keys may not list the bucket',
+  AuthorizationHeaderMalformed: 'the region is not the one of the storage',
+  PermanentRedirect: 'the bucket is in another region: use the endpoint of that region',
+  TemporaryRedirect: 'the bucket is in another region: use the endpoint of that region',
+  RequestTimeTooSkewed: 'the clock of this machine differs from that of the storage',
+}
+
+const PROBLEMS: Record<StorageProblem, string> = {
+  timeout: 'it did not respond in time',
+  network: 'it cannot be reached',
+  malformed: 'its response is not a list of objects: is the endpoint the one of its S3 API?',
+  refused: 'it refused the listing',
+}
+
+/**
+ * Makes one signed listing of at most one object of the company.
+ *
+ * @throws CommandError with the problem
+ */
+export async function checkStorage(
+  { base_url, bucket, region, addressing, credentials }: z.output<typeof storage>,
+  companyId: number,
+  now: number,
+): Promise<void> {
+  const { access_key_id: accessKeyId = '', secret_access_key: secretAccessKey = '' } = credentials
+  const target = { endpoint: base_url, region, addressing, name: bucket, accessKeyId, secretAccessKey }
+  try {
+    await listObjects(target, now, companyPrefix(companyId), 1)
+  } catch (error) {
+    if (!(error instanceof StorageError)) throw error
+    const { problem, status, code } = error
+    const what = (code !== null && CODES[code]) || PROBLEMS[problem]
+    const shown = code ?? (status !== null && `HTTP ${status}`)
+    throw new CommandError(`storage: ${what}${shown ? ` (${shown})` : ''}.`)
+  }
+}

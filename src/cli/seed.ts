@@ -1,46 +1,277 @@
-import { CommandError, readCommandLine, resolvePath, runCommand } from './command.ts'
-import { openDatabase, readPlace } from './database.ts'
-import { readCredentialsKey } from './secrets.ts'
-import { readSeedFile, type SeedFile } from './seed-file.ts'
-import { loadSeed } from './seed-plan.ts'
-import { checkStorage } from './seed-storage.ts'
+import { and, eq, inArray, ne, type SQL, sql } from 'drizzle-orm'
+import * as schema from '../db/schema.ts'
+import { digitsOf, fold, searchText } from '../db/search.ts'
+import { isoDate } from '../http/contract.ts'
+import { toHundredths } from '../orders/totals.ts'
+import { CommandError, countOf, FLAG, print, readCommandLine, resolvePath, runCommand } from './command.ts'
+import {
+  type CommandDatabase,
+  chunkJson,
+  loadRows,
+  type Orm,
+  PLACE_OPTIONS,
+  PLACE_USAGE,
+  type Query,
+  readPlace,
+  withDatabase,
+} from './database.ts'
+import { describeIssues, readSeedFile, type SeedFile } from './seed-file.ts'
+import { checkStorage, listIntegrationRows, readCredentialsKey } from './seed-integrations.ts'
 
-const USAGE = 'npm run seed -- FILE.json [--check] [--state DIR] [--remote]'
+const { catalogItems, companies, invoices, orderStatuses, threadContexts } = schema
+
+/**
+ * The tables in the order in which they are filled. Rows that only a file can change are replaced; of the others only the
+ * absent ones are inserted, so that no change by the API is undone.
+ */
+export const TABLES = {
+  order_statuses: { table: orderStatuses, key: 'id', replaces: true, noun: 'status' },
+  taxes: { table: schema.taxes, key: 'id', replaces: true, noun: 'tax' },
+  clients: { table: schema.clients, key: 'id', replaces: false, noun: 'client' },
+  orders: { table: schema.orders, key: 'id', replaces: false, noun: 'order' },
+  invoices: { table: invoices, key: 'id', replaces: false, noun: 'invoice' },
+  items: { table: schema.invoiceItems, key: 'id', replaces: false, noun: 'line' },
+  payments: { table: schema.payments, key: 'id', replaces: false, noun: 'payment' },
+  artworks: { table: schema.artworks, key: 'id', replaces: false, noun: 'artwork' },
+  catalog_items: { table: catalogItems, key: 'id', replaces: true, noun: 'catalogue item' },
+  thread_contexts: { table: threadContexts, key: 'thread_id', replaces: true, noun: 'thread context' },
+  integrations: { table: schema.integrations, key: 'kind', replaces: true, noun: 'integration' },
+} as const
+
+type Name = keyof typeof TABLES
+type Rows = { [N in Name]: (typeof TABLES)[N]['table']['$inferInsert'][] }
+
+const NAMES = Object.keys(TABLES) as Name[]
+
+const REFERENCES = [
+  { from: 'orders', field: 'client_id', to: 'clients' },
+  { from: 'orders', field: 'order_status_id', to: 'order_statuses' },
+  { from: 'invoices', field: 'tax_id', to: 'taxes' },
+] as const
+
+/** Constraints that only the write can check. */
+const CONFLICTS = {
+  'invoices.company_id, invoices.number': 'an invoice number is already that of another invoice in the database',
+  'invoices.company_id, invoices.project_id': 'an order already has another invoice in the database',
+  companies_slot: 'the database is full: it takes 1,024 companies',
+}
+
+/**
+ * Loads one company in one transaction.
+ *
+ * @param name of the file, for errors
+ * @param key the deployment's `CREDENTIALS_KEY`; needed only for integrations
+ * @returns a summary of one line
+ * @throws CommandError when the file contradicts itself or the database, which is then unchanged
+ */
+export async function loadSeed(
+  { orm, write }: CommandDatabase,
+  file: SeedFile,
+  name: string,
+  key: string,
+  now: number,
+): Promise<string> {
+  const { company, integrations } = file
+  const isCompany = eq(companies.id, company.id)
+  const [stored] = await orm.select({ number: companies.last_invoice_number }).from(companies).where(isCompany)
+  const rows = deriveRows(file, stored?.number ?? 1000, now)
+  rows.integrations = await listIntegrationRows(orm, company.id, integrations, key, now)
+  const issues = findDuplicates(rows)
+  if (issues.length === 0) issues.push(...(await findBadReferences(orm, company.id, rows)))
+  if (issues.length > 0) throw new CommandError(describeIssues(name, issues))
+
+  const tables = NAMES.flatMap((each) => loadRows(TABLES[each], rows[each], now))
+  await write([...saveCompany(orm, file, now), ...tables]).catch((error: unknown) => {
+    const message = error instanceof Error ? error.message : ''
+    const [, conflict] = Object.entries(CONFLICTS).find(([constraint]) => message.includes(constraint)) ?? []
+    throw conflict === undefined ? error : new CommandError(`${name}: ${conflict}.`)
+  })
+  const counts = NAMES.filter((each) => rows[each].length > 0).map((each) =>
+    countOf(rows[each].length, TABLES[each].noun),
+  )
+  return `Loaded company ${company.id} (${company.name})${counts.length > 0 ? `: ${counts.join(', ')}` : ''}.`
+}
+
+/** The rows of a file. An invoice without a number gets the next one after the company's and the file's highest. */
+export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: number): Rows {
+  const company_id = file.company.id
+  let lastNumber = lastInvoiceNumber
+  for (const { invoice } of file.orders) {
+    if (/^\d{1,15}$/.test(invoice?.number ?? '')) lastNumber = Math.max(lastNumber, Number(invoice?.number))
+  }
+  const orders = file.orders.map((order) => {
+    const created_at = order.created_at ?? (order.created_date === undefined ? now : Date.parse(order.created_date))
+    const created_date = order.created_date ?? isoDate(created_at)
+    return { ...order, company_id, created_date, created_at, updated_at: order.updated_at ?? created_at }
+  })
+  const invoices = orders.flatMap(({ id: project_id, invoice, created_at, updated_at }) => {
+    if (!invoice) return []
+    const number = invoice.number ?? String(++lastNumber)
+    const discount_hundredths = toHundredths(invoice.discount_amount)
+    const tax_id = invoice.tax_id || null
+    return { ...invoice, company_id, project_id, number, tax_id, discount_hundredths, created_at, updated_at }
+  })
+  const items = invoices.flatMap(({ id: invoice_id, items }) =>
+    items.map((item, index) => {
+      const search_text = searchText([item.title, item.description])
+      const unit_price_cents = toHundredths(item.unit_price)
+      return { ...item, company_id, invoice_id, unit_price_cents, position: item.position ?? index + 1, search_text }
+    }),
+  )
+  const payments = invoices.flatMap(({ id: invoice_id, payments }) =>
+    payments.map((payment) => ({ ...payment, company_id, invoice_id, amount_cents: toHundredths(payment.amount) })),
+  )
+  const artworks = orders.flatMap(({ id: project_id, artworks }) =>
+    artworks.map((artwork) => {
+      const [placements, colors] = [JSON.stringify(artwork.placements), JSON.stringify(artwork.colors)]
+      return { ...artwork, company_id, project_id, placements, colors }
+    }),
+  )
+  const order_statuses = file.order_statuses.map((status, index) => {
+    return { ...status, company_id, position: status.position ?? index + 1 }
+  })
+  const taxes = file.taxes.map((tax) => ({ ...tax, company_id, accounting_tax_code_id: tax.tax_code_id }))
+  const clients = file.clients.map((client) => ({
+    ...client,
+    company_id,
+    company_name_key: fold(client.company_name),
+    first_name_key: foldOrNull(client.first_name),
+    last_name_key: foldOrNull(client.last_name),
+    email_key: foldOrNull(client.email),
+    phone_key: foldOrNull(client.phone),
+    phone_digits: digitsOf(client.phone ?? ''),
+    accounting_customer_linked: client.accounting_customer_id !== null,
+    created_at: client.created_at ?? now,
+    updated_at: client.updated_at ?? client.created_at ?? now,
+  }))
+  const catalog_items = file.catalog_items.map((item) => {
+    const price_cents = item.price === null ? null : toHundredths(item.price)
+    return { ...item, company_id, price_cents, search_text: searchText([item.title]) }
+  })
+  const thread_contexts = file.thread_contexts.map((context) => ({
+    ...context,
+    company_id,
+    client_data: toJson(context.client_data),
+    clients_data: toJson(context.clients_data),
+    orders_data: toJson(context.orders_data),
+    participant_emails: toJson(context.participant_emails),
+    participants_data: toJson(context.participants_data),
+    fetched_at: context.fetched_at ?? now,
+    updated_at: context.updated_at ?? now,
+  }))
+  const ofOrders = { orders, invoices, items, payments, artworks }
+  return { order_statuses, taxes, clients, ...ofOrders, catalog_items, thread_contexts, integrations: [] }
+}
+
+function foldOrNull(value: string | null): string | null {
+  return value === null ? null : fold(value)
+}
+
+function toJson(value: unknown): string | null {
+  return value === undefined || value === null ? null : JSON.stringify(value)
+}
+
+/** Keys and invoice numbers that occur twice, and a second default status. */
+export function findDuplicates(rows: Rows): string[] {
+  const issues: string[] = []
+  const unique = NAMES.map((name) => ({ name, field: TABLES[name].key as string }))
+  for (const { name, field } of [...unique, { name: 'invoices' as const, field: 'number' }]) {
+    const seen = new Set<unknown>()
+    for (const { [field]: value } of rows[name] as Record<string, unknown>[]) {
+      if (seen.has(value)) issues.push(`\`${name}\` must not contain ${field} ${value} twice`)
+      seen.add(value)
+    }
+  }
+  const defaults = rows.order_statuses.filter((status) => status.is_default)
+  if (defaults.length > 1) issues.push('`order_statuses` must contain only one with `is_default`')
+  return issues
+}
+
+/** References to rows that neither the file nor the database has, and invoices of another order in the database. */
+async function findBadReferences(orm: Orm, companyId: number, rows: Rows): Promise<string[]> {
+  const issues: string[] = []
+  for (const { from, field, to } of REFERENCES) {
+    const { table, noun } = TABLES[to]
+    const references = rows[from].map((row) => ({ id: row.id, target: Reflect.get(row, field) ?? null }))
+    const known = new Set<unknown>([null, ...rows[to].map(({ id }) => id)])
+    for (const chunk of chunkJson(new Set(references.map(({ target }) => target)).difference(known))) {
+      const isListed = and(eq(table.company_id, companyId), inArray(table.id, listOf(chunk)))
+      for (const { id } of await orm.select({ id: table.id }).from(table).where(isListed)) known.add(id)
+    }
+    for (const { id, target } of references.filter((each) => !known.has(each.target))) {
+      const source = `\`${field}\` of ${TABLES[from].noun} ${id}`
+      issues.push(`${source}: there is no ${noun} ${target}, in the file or in the database`)
+    }
+  }
+  const orderOf = new Map(rows.invoices.map((invoice) => [invoice.id, invoice.project_id]))
+  for (const chunk of chunkJson(orderOf.keys())) {
+    const { company_id, id, project_id } = invoices
+    const isListed = and(eq(company_id, companyId), inArray(id, listOf(chunk)))
+    for (const invoice of await orm.select({ id, project_id }).from(invoices).where(isListed)) {
+      if (orderOf.get(invoice.id) === invoice.project_id) continue
+      issues.push(`invoice ${invoice.id} belongs to order ${invoice.project_id} in the database`)
+    }
+  }
+  return issues
+}
+
+function listOf(chunk: string): SQL {
+  return sql`(SELECT value FROM json_each(${chunk}))`
+}
+
+/** Saves the company, and makes room for the file's default status. */
+function saveCompany(orm: Orm, { company, order_statuses }: SeedFile, now: number): Query[] {
+  const { id, name, accounting_sync_enabled, suspended, mail_quota_bytes } = company
+  const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${id}), (SELECT max(slot) + 1 FROM companies), 0)`
+  const differs = sql`(name, accounting_sync_enabled, suspended, mail_quota_bytes) <> (${name}, ${Number(accounting_sync_enabled)}, ${Number(suspended)}, ${mail_quota_bytes})`
+  const queries: Query[] = [
+    orm
+      .insert(companies)
+      .values({ ...company, slot, created_at: now, updated_at: now })
+      .onConflictDoNothing(),
+    orm
+      .update(companies)
+      .set({ ...company, updated_at: now })
+      .where(and(eq(companies.id, id), differs)),
+  ]
+  const chosen = order_statuses.find((status) => status.is_default)
+  if (chosen) {
+    const isOther = and(
+      eq(orderStatuses.company_id, id),
+      ne(orderStatuses.id, chosen.id),
+      eq(orderStatuses.is_default, true),
+    )
+    queries.push(orm.update(orderStatuses).set({ is_default: false }).where(isOther))
+  }
+  return queries
+}
+
+const USAGE = `npm run seed -- FILE.json [--check] ${PLACE_USAGE}`
 const HELP = `${USAGE}
 
 Loads one company's data. The same file twice changes nothing.
 
   --check      first makes one signed listing of the file's storage; nothing is loaded when that fails
   --state DIR  the local database of this folder
-  --remote     the deployed database
-`
+  --remote     the deployed database`
 
-await runCommand(async (args) => {
-  const { positionals, values, flags } = readCommandLine(args, USAGE, {
-    options: ['state'],
-    flags: ['check', 'remote', 'help'],
-    positionals: [0, 1],
-  })
-  if (flags.has('help')) return void process.stdout.write(HELP)
+if (import.meta.main) await runCommand(main)
+
+async function main(args: string[]): Promise<void> {
+  const options = { ...PLACE_OPTIONS, check: FLAG, help: FLAG }
+  const { positionals, values } = readCommandLine(args, USAGE, options, { min: 0, max: 1 })
+  if (values.help) return print(HELP)
   const [name] = positionals
   if (name === undefined) throw new CommandError(`Usage: ${USAGE}`)
-  const place = readPlace(values.state, flags.has('remote'))
+  const place = readPlace(values)
   const file = await readSeedFile(resolvePath(name), name)
-  const keys = readCredentialsKey(place)
-  if (keys === null && Object.values(file.integrations).some(Boolean)) {
-    throw new CommandError('CREDENTIALS_KEY must be set in the environment: the file has integrations.')
+  const { storage } = file.integrations
+  const key = Object.values(file.integrations).some(Boolean) ? readCredentialsKey(place) : ''
+  if (values.check && storage?.enabled) {
+    await checkStorage(storage, file.company.id, Date.now())
+    print(`storage: ${storage.bucket} can be listed.`)
+  } else if (values.check) {
+    print('storage: the file has none that is enabled.')
   }
-  if (flags.has('check')) process.stdout.write(`${await checkFile(file)}\n`)
-  const database = await openDatabase(place)
-  try {
-    process.stdout.write(`${await loadSeed(database, file, name, keys, Date.now())}\n`)
-  } finally {
-    await database.close()
-  }
-})
-
-async function checkFile({ company, integrations: { storage } }: SeedFile): Promise<string> {
-  if (!storage?.enabled) return 'storage: the file has none that is enabled.'
-  await checkStorage(storage, company.id, Date.now())
-  return `storage: ${storage.bucket} can be listed.`
+  print(await withDatabase(place, (database) => loadSeed(database, file, name, key, Date.now())))
 }

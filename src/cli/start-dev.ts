@@ -1,30 +1,62 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import * as z from 'zod/mini'
+import { collectOutput } from './wrangler.ts'
 
 const DEV = fileURLToPath(new URL('./dev.ts', import.meta.url))
-const ADDRESS = /Address\s+(http:\S+?)\/api\/v1/
-const TOKEN = /Token\s+([0-9a-f]{64})/
+/** The whole announcement, which ends with an example. */
+const ANNOUNCEMENT = /Address\s+(http:\S+?)\/api\/v1[\s\S]*Token\s+([0-9a-f]{64})[\s\S]*curl .*\n/
 const READY_MS = 120_000
 const STOP_MS = 15_000
 
+/** A `dev` process as `dev.json` in its state directory describes it while it serves. */
+const devRecord = z.object({ pid: z.int().check(z.positive()), url: z.url() })
+
+export type DevRecord = z.output<typeof devRecord>
+
+export function devRecordFile(state: string): string {
+  return join(state, 'dev.json')
+}
+
+export function isRunning(pid: number): boolean {
+  try {
+    // Signal 0 only tests for the process.
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+/** The `dev` that serves a state directory, or null when there is none or its process has ended. */
+export function readDevRecord(state: string): DevRecord | null {
+  try {
+    const record = devRecord.parse(JSON.parse(readFileSync(devRecordFile(state), 'utf8')))
+    return isRunning(record.pid) ? record : null
+  } catch {
+    return null
+  }
+}
+
 export interface DevOptions {
-  /** Where it keeps its data. Default: a temporary folder, removed when it is stopped. */
+  /** The state directory. Default: a temporary one, removed when the server is stopped. */
   state?: string
-  /** Default: a free one. */
+  /** Default: a free port. */
   port?: number
-  /** Starts it in a process group of its own. */
+  /** Starts the server in a process group of its own. */
   detached?: boolean
 }
 
 export interface RunningDev {
-  /** The URL up to `/api/v1`. */
+  /** The URL before `/api/v1`. */
   url: string
-  /** A token of the sample company, with every permission. */
+  /** A token of the sample company with every permission. */
   token: string
   state: string
   pid: number
@@ -32,12 +64,12 @@ export interface RunningDev {
   output: { stdout: string; stderr: string }
   /** Its exit code, null after a signal, once it has ended. */
   ended: Promise<number | null>
-  /** Sends a signal, SIGTERM by default, and waits for the end; after 15 s it is killed. */
+  /** Sends a signal, SIGTERM by default, and waits for the end; after 15 s the process is killed. */
   stop: (signal?: 'SIGTERM' | 'SIGINT') => Promise<number | null>
 }
 
 /**
- * Starts `npm run dev` and waits for its announcement. It ends with this process, in whatever way that ends.
+ * Starts `npm run dev` and waits until it serves. It ends when this process ends, in whatever way.
  *
  * @throws Error with its output, when it ends or is not ready within two minutes
  */
@@ -46,7 +78,7 @@ export async function startDev(options: DevOptions = {}): Promise<RunningDev> {
   const port = options.port ?? (await findFreePort())
   const child = spawn(process.execPath, [DEV, '--port', String(port), '--state', state], {
     detached: options.detached ?? false,
-    // It ends when the channel is closed.
+    // `dev` ends when the channel is closed.
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })
   const output = collectOutput(child)
@@ -59,63 +91,29 @@ export async function startDev(options: DevOptions = {}): Promise<RunningDev> {
     if (options.state === undefined) await rm(state, { recursive: true, force: true })
     return code
   }
-  try {
-    const [url, token] = await waitForAnnouncement(child, output, ended)
-    return { url, token, state, pid: child.pid ?? 0, output, ended, stop }
-  } catch (error) {
+  const announced = new Promise<RegExpExecArray>((resolve) => {
+    child.stdout?.on('data', () => {
+      const match = ANNOUNCEMENT.exec(output.stdout)
+      if (match) resolve(match)
+    })
+  })
+  const outcome = await Promise.race([announced, ended, sleep(READY_MS, undefined, { ref: false })])
+  if (!Array.isArray(outcome)) {
     await stop()
-    throw error
+    const problem = outcome === undefined ? 'is not ready after two minutes' : 'has ended'
+    throw new Error(`The dev server ${problem}: ${`${output.stdout}${output.stderr}`.trim()}`)
   }
+  const [, url = '', token = ''] = outcome
+  return { url, token, state, pid: child.pid ?? 0, output, ended, stop }
 }
 
-/** A port of this machine that was free a moment ago. */
-export async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
+/** A port of this machine that was free a moment ago: the given one, else any. @throws the error of another */
+export async function findFreePort(port = 0): Promise<number> {
+  const server = createServer().listen(port, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()
   server.close()
   await once(server, 'close')
   if (typeof address !== 'object' || address === null) throw new Error('The server has no port.')
   return address.port
-}
-
-function collectOutput(child: ChildProcess): RunningDev['output'] {
-  const output = { stdout: '', stderr: '' }
-  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-    output.stdout += text
-  })
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    output.stderr += text
-  })
-  return output
-}
-
-/** Whether the last line of the announcement, an example, has come to its end. */
-function isWhole(announcement: string): boolean {
-  return announcement.lastIndexOf('\n') > announcement.lastIndexOf('curl') && announcement.includes('curl')
-}
-
-function waitForAnnouncement(
-  child: ChildProcess,
-  output: RunningDev['output'],
-  ended: Promise<unknown>,
-): Promise<[url: string, token: string]> {
-  return new Promise((resolve, reject) => {
-    const fail = (reason: string) => {
-      clearTimeout(timer)
-      reject(new Error(`The dev server ${reason}: ${`${output.stdout}${output.stderr}`.trim()}`))
-    }
-    const timer = setTimeout(() => fail('did not get ready'), READY_MS)
-    const read = () => {
-      const [, url] = ADDRESS.exec(output.stdout) ?? []
-      const [, token] = TOKEN.exec(output.stdout) ?? []
-      if (url === undefined || token === undefined || !isWhole(output.stdout)) return
-      clearTimeout(timer)
-      child.stdout?.off('data', read)
-      resolve([url, token])
-    }
-    child.stdout?.on('data', read)
-    child.once('error', (error) => fail(`did not start (${error.message})`))
-    ended.then(() => fail('ended'))
-  })
 }

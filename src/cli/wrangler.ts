@@ -1,24 +1,39 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import * as z from 'zod/mini'
 import { CommandError } from './command.ts'
 
-export const PROJECT_ROOT = fileURLToPath(new URL('../..', import.meta.url))
+/** With a slash at its end. */
+export const PROJECT_ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
-const WRANGLER = fileURLToPath(new URL('../../node_modules/wrangler/bin/wrangler.js', import.meta.url))
-const END_WITH_PARENT = new URL('end-with-parent.ts', import.meta.url).href
-const DATABASE_ID = /^database_id\s*=\s*"([^"]+)"/m
-
-/** The id under which `wrangler dev` keeps the database, from `wrangler.toml`. */
+/** The id of the database in `wrangler.toml`, which names its local files. */
 export function readDatabaseId(): string {
-  const [, id] = DATABASE_ID.exec(readFileSync(`${PROJECT_ROOT}/wrangler.toml`, 'utf8')) ?? []
+  const [, id] = /^database_id\s*=\s*"([^"]+)"/m.exec(readFileSync(`${PROJECT_ROOT}wrangler.toml`, 'utf8')) ?? []
   if (id === undefined) throw new CommandError('wrangler.toml has no database_id.')
   return id
 }
 
-/** Starts wrangler in the project folder with piped output. It ends when this process has ended. */
+/** Preloaded into wrangler so that it ends when its parent has ended, in whatever way. */
+const END_WITH_PARENT = `data:text/javascript,${encodeURIComponent(`
+  const parent = process.ppid
+  setInterval(() => {
+    try {
+      process.kill(parent, 0)
+      // An orphan gets another parent, except on Windows.
+      if (process.ppid === parent) return
+    } catch {}
+    process.kill(process.pid, 'SIGTERM')
+  }, 500).unref()
+`)}`
+
+/** Starts wrangler in the project's directory with piped output. It ends when this process ends. */
 export function spawnWrangler(args: string[]): ChildProcess {
-  return spawn(process.execPath, ['--import', END_WITH_PARENT, WRANGLER, ...args], {
+  const script = `${PROJECT_ROOT}node_modules/wrangler/bin/wrangler.js`
+  return spawn(process.execPath, ['--import', END_WITH_PARENT, script, ...args], {
     cwd: PROJECT_ROOT,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
@@ -31,35 +46,110 @@ export function spawnWrangler(args: string[]): ChildProcess {
   })
 }
 
+/** Collects what a child process writes. */
+export function collectOutput(child: ChildProcess): { stdout: string; stderr: string } {
+  const output = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name]?.setEncoding('utf8').on('data', (text: string) => {
+      output[name] += text
+    })
+  }
+  return output
+}
+
 /**
- * Runs wrangler to its end.
+ * Runs wrangler to its end and returns its standard output.
  *
- * @returns its standard output
  * @throws CommandError with wrangler's error message
  */
 export async function runWrangler(args: string[]): Promise<string> {
   const child = spawnWrangler(args)
-  let output = ''
-  let errorOutput = ''
-  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-    output += text
-  })
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    errorOutput += text
-  })
-  const code = await new Promise<number | null>((resolve, reject) => child.once('error', reject).once('close', resolve))
-  if (code === 0) return output
-  throw new CommandError(
-    `wrangler ${args.slice(0, 3).join(' ')}: ${findErrorLine(errorOutput) ?? findErrorLine(output) ?? 'failed.'}`,
-  )
+  const { promise, resolve, reject } = Promise.withResolvers<number | null>()
+  child.once('error', reject).once('close', resolve)
+  const output = collectOutput(child)
+  if ((await promise) === 0) return output.stdout
+  const lines = `${output.stdout}\n${output.stderr}`.trim().split('\n')
+  const message = lines.find((line) => line.includes('[ERROR]')) ?? lines.at(-1) ?? ''
+  throw new CommandError(`wrangler ${args.slice(0, 3).join(' ')}: ${message.replace(/^.*\[ERROR\]\s*/, '')}`)
 }
 
-/** The first line marked as an error, else the last line. */
-function findErrorLine(output: string): string | undefined {
-  const lines = output
-    .split('\n')
-    .map((line) => line.trim())
-    .filter(Boolean)
-  const marked = lines.find((line) => line.includes('[ERROR]'))
-  return marked?.replace(/^.*\[ERROR\]\s*/, '') ?? lines.at(-1)
+const parameter = z.nullable(z.union([z.string(), z.number()]))
+
+/** SQL with its parameters in the order of the question marks. */
+export const statement = z.object({ sql: z.string(), params: z.array(parameter) })
+export type Statement = z.output<typeof statement>
+
+/** A connection to a database. */
+export interface Transport {
+  /** The rows of a statement that only reads, as arrays in the order of its columns. */
+  query: (statement: Statement) => Promise<unknown[][]>
+  /** Runs statements as one transaction. They must be idempotent: they may run twice. */
+  write: (statements: Statement[]) => Promise<void>
+  close: () => Promise<void>
+}
+
+const wranglerOutput = z.array(z.object({ results: z.array(z.record(z.string(), z.unknown())) }))
+
+/**
+ * A database through `wrangler d1 execute`, which runs a file as one transaction.
+ *
+ * @param location wrangler's options for it, such as `['--remote']`
+ */
+export function openWranglerTransport(location: string[]): Transport {
+  const execute = (...args: string[]) => runWrangler(['d1', 'execute', 'DB', ...location, '--yes', ...args])
+  return {
+    async query(statement) {
+      const output = await execute('--json', '--command', renderStatement(statement))
+      const [first] = wranglerOutput.parse(JSON.parse(output.slice(output.indexOf('['))))
+      return first?.results.map((row) => Object.values(row)) ?? []
+    },
+    async write(statements) {
+      const directory = await mkdtemp(join(tmpdir(), 'crm-sql-'))
+      try {
+        const file = join(directory, 'statements.sql')
+        const sql = statements.map((statement) => `${renderStatement(statement)};\n`).join('')
+        await writeFile(file, sql, { mode: 0o600 })
+        await execute('--file', file)
+      } finally {
+        await rm(directory, { recursive: true, force: true })
+      }
+    },
+    close: async () => {},
+  }
+}
+
+/** Text that can neither end a string or a statement, nor be a keyword at which wrangler splits a file. */
+const PLAIN = /^[\w @.:+\-/(),{}[\]"]*$/
+const KEYWORD = /--|\/\*|\b(begin|end|case|trigger|transaction|savepoint|commit)\b/i
+
+/**
+ * A statement with its parameters in its SQL, for tools that take only text. Text that is not plain becomes the hex of
+ * its UTF-8 bytes, so that no content can change what the statement does.
+ *
+ * @throws Error when the numbers of question marks and parameters differ
+ */
+export function renderStatement(statement: Statement): string {
+  return fillIn(statement, renderParameter)
+}
+
+/** A statement with its numbers and nulls in its SQL, for an interface that binds only text. */
+export function bindTextOnly(statement: Statement): { sql: string; params: string[] } {
+  const sql = fillIn(statement, (value) => (typeof value === 'string' ? '?' : renderParameter(value)))
+  return { sql, params: statement.params.filter((value) => typeof value === 'string') }
+}
+
+function fillIn({ sql, params }: Statement, render: (value: z.output<typeof parameter>) => string): string {
+  const [first = '', ...rest] = sql.split('?')
+  if (rest.length !== params.length) throw new Error('A statement must have as many parameters as question marks.')
+  return rest.reduce((text, part, index) => text + render(params[index] ?? null) + part, first)
+}
+
+function renderParameter(value: z.output<typeof parameter>): string {
+  if (value === null) return 'NULL'
+  if (typeof value === 'string') {
+    if (PLAIN.test(value) && !KEYWORD.test(value)) return `'${value}'`
+    return `CAST(X'${Buffer.from(value, 'utf8').toString('hex')}' AS TEXT)`
+  }
+  if (!Number.isFinite(value)) throw new Error('A number in a statement must be finite.')
+  return Object.is(value, -0) ? '0' : String(value)
 }

@@ -8,37 +8,37 @@ import { ask, type DevServer, serveState } from './dev-server.ts'
 
 const REALM = '7007'
 
-interface Books {
+interface RemoteAccount {
   realms: Record<string, { invoices: object; changes: { operation: string }[]; misused: string[] }>
 }
 
-/** A shop in a state directory of its own, whose accounting system this process plays: it outlives every kill. */
+/** A shop in a state directory of its own, whose accounting system runs in this process: it outlives every kill. */
 async function openShop() {
   const accounting = await startAccounting()
   onTestFinished(accounting.close)
-  const books = `${accounting.url}/t/books`
+  const remote = `${accounting.url}/t/books`
   const shop = smallShop()
   const path = await writeSeed({
     ...shop,
     company: { id: 1, name: 'Shop', accounting_sync_enabled: true },
-    integrations: { accounting_sync: { base_url: books, credentials: { ...credentialsFor(REALM) } } },
+    integrations: { accounting_sync: { base_url: remote, credentials: { ...credentialsFor(REALM) } } },
   })
   const state = await freshState()
   expect(await runCommand('seed', path, '--state', state)).toMatchObject({ code: 0, stderr: '' })
   const waitForCall = async (pattern: RegExp) => {
-    const { length } = (await look(books)).calls
+    const { length } = (await look(remote)).calls
     return async () => {
       for (const end = Date.now() + 30_000; Date.now() < end; await sleep(50)) {
-        const { calls } = await look(books)
+        const { calls } = await look(remote)
         if (calls.slice(length).some((call) => pattern.test(call.path))) return
       }
       throw new Error('The call did not come.')
     }
   }
-  return { state, books, waitForCall }
+  return { state, remote, waitForCall }
 }
 
-/** The cron trigger, which comes every minute here, is pulled all the while. */
+/** Runs the scheduled handler, which `dev` runs every minute, all the time. */
 async function waitUntilSynced(dev: DevServer, orderId: number): Promise<void> {
   const end = Date.now() + 60_000
   let seen: unknown
@@ -49,37 +49,37 @@ async function waitUntilSynced(dev: DevServer, orderId: number): Promise<void> {
       seen = body.accounting
       if (body.accounting?.status === 'synced') return
     } catch {
-      // It is being started anew.
+      // It is being restarted.
     }
     await sleep(500)
   }
   throw new Error(`Not synced: ${JSON.stringify(seen)}`)
 }
 
-describe('accounting notices in a service that is killed', () => {
+describe('accounting events of a service that is killed', () => {
   it('are delivered after the restart, once', { timeout: 300_000 }, async () => {
-    const { state, books, waitForCall } = await openShop()
+    const { state, remote, waitForCall } = await openShop()
     const port = await findFreePort()
     let dev = await serveState(state, port)
 
-    // Committed, and not a word told: its first call, for a token, hangs.
-    await spoil(books, { match: '^POST /oauth2', delayMs: 5_000 })
+    // Killed after the commit, while the first call, for a token, hangs.
+    await spoil(remote, { match: '^POST /oauth2', delayMs: 5_000 })
     let called = await waitForCall(/oauth2/)
     expect((await ask(dev, 'PATCH', '/orders/1', { description: 'first' })).status).toBe(200)
     await called()
     dev.killWorker()
     await waitUntilSynced(dev, 1)
 
-    // In the middle of the call that tells it, which is carried out while nobody hears the answer.
-    await spoil(books, { match: '^POST .*invoice', apply: true, delayMs: 1_000, destroy: true })
+    // Killed during the delivery, which is applied while its response is lost.
+    await spoil(remote, { match: '^POST .*invoice', apply: true, delayMs: 1_000, destroy: true })
     called = await waitForCall(/invoice\?/)
     expect((await ask(dev, 'PATCH', '/orders/1', { description: 'second' })).status).toBe(200)
     await called()
     dev.killWorker()
     await waitUntilSynced(dev, 1)
 
-    // Everything at once, and a start of its own.
-    await spoil(books, { match: '^POST .*invoice', delayMs: 60_000 })
+    // All processes killed at once, and a new start.
+    await spoil(remote, { match: '^POST .*invoice', delayMs: 60_000 })
     called = await waitForCall(/invoice\?/)
     expect((await ask(dev, 'PATCH', '/orders/1', { description: 'third' })).status).toBe(200)
     await called()
@@ -87,7 +87,7 @@ describe('accounting notices in a service that is killed', () => {
     dev = await serveState(state, port)
     await waitUntilSynced(dev, 1)
 
-    const { invoices, changes, misused } = (await look<Books>(books)).state.realms[REALM] ?? {}
+    const { invoices, changes, misused } = (await look<RemoteAccount>(remote)).state.realms[REALM] ?? {}
     expect(Object.values(invoices ?? {})).toMatchObject([{ DocNumber: '1001', PrivateNote: 'third', TotalAmt: 109.87 }])
     expect(changes?.map((change) => change.operation)).toEqual(['customer', 'create', 'update', 'update'])
     expect(misused).toEqual([])
@@ -96,15 +96,15 @@ describe('accounting notices in a service that is killed', () => {
 })
 
 describe('npm run accounting', () => {
-  it('lists what could not be told, and sends it again', { timeout: 180_000 }, async () => {
-    const { state, books } = await openShop()
+  it('lists undelivered events and retries them', { timeout: 180_000 }, async () => {
+    const { state, remote } = await openShop()
     const dev = await serveState(state)
     const fault = (code: string) => ({
       status: 400,
       body: JSON.stringify({ Fault: { Error: [{ code, Message: 'No' }] } }),
     })
     await spoil(
-      books,
+      remote,
       { match: '^POST .*invoice', ...fault('6000') },
       { match: '^POST .*invoice', times: -1, ...fault('6210') },
     )
@@ -126,22 +126,22 @@ describe('npm run accounting', () => {
     const dead = await runCommand('accounting', 'list', '--state', 'dead', '--state', state)
     expect(dead.stdout).toContain('6000')
     expect(dead.stdout).not.toContain('6210')
-    expect((await runCommand('accounting', 'list', '--state=pending', '--state', state)).stdout).toBe('No notices.\n')
-    expect((await runCommand('accounting', 'list', '--company', '9', '--state', state)).stdout).toBe('No notices.\n')
+    expect((await runCommand('accounting', 'list', '--state=pending', '--state', state)).stdout).toBe('No events.\n')
+    expect((await runCommand('accounting', 'list', '--company', '9', '--state', state)).stdout).toBe('No events.\n')
 
-    await spoil(books)
+    await spoil(remote)
     expect(await runCommand('accounting', 'retry', '--dead', '--state', state)).toEqual({
       code: 0,
       stderr: '',
-      stdout: '1 dead notice is sent again at once.\n',
+      stdout: '1 dead event is sent again at once.\n',
     })
     await expect.poll(statuses, { timeout: 20_000 }).toEqual(['parked', 'synced'])
     const again = await runCommand('accounting', 'retry', '2', '--state', state)
-    expect(again.stdout).toBe(`Notice 2 (order ${orderId} of company 1) is sent again at once.\n`)
+    expect(again.stdout).toBe(`Event 2 (order ${orderId} of company 1) is sent again at once.\n`)
     await expect.poll(statuses, { timeout: 20_000 }).toEqual(['synced', 'synced'])
-    expect(Object.keys((await look<Books>(books)).state.realms[REALM]?.invoices ?? {})).toHaveLength(2)
+    expect(Object.keys((await look<RemoteAccount>(remote)).state.realms[REALM]?.invoices ?? {})).toHaveLength(2)
     expect(await runCommand('accounting', 'retry', '--dead', '--state', state)).toMatchObject({
-      stdout: 'No dead notices.\n',
+      stdout: 'No dead events.\n',
     })
   })
 
@@ -168,14 +168,14 @@ describe('npm run accounting', () => {
     [['link-customer', '1', '58', '--remote']],
     [['send', '1']],
     [[]],
-  ])('answers %j with one line and changes nothing', async (args) => {
+  ])('rejects %j with a one-line error', async (args) => {
     const state = await freshState()
     const outcome = await runCommand('accounting', ...args, ...(args.includes('ded') ? [] : ['--state', state]))
     expect(outcome).toMatchObject({ code: 1, stdout: '' })
     expect(outcome.stderr.trim().split('\n')).toHaveLength(1)
   })
 
-  it('links a client to a customer and sends its parked and dead notices again', async () => {
+  it('links a client to a customer and sends its parked and dead events again', async () => {
     const state = await freshState()
     await runCommand('seed', await writeSeed(smallShop()), '--state', state)
     runSql(
@@ -187,7 +187,7 @@ describe('npm run accounting', () => {
     expect(await link('1', '58')).toEqual({
       code: 0,
       stderr: '',
-      stdout: `Client 1 (Ünïon; -- "Tees" 'n' more?) of company 1 is linked to customer 58. 2 notices are sent again when 'npm run dev' runs on this data.\n`,
+      stdout: `Client 1 (Ünïon; -- "Tees" 'n' more?) of company 1 is linked to customer 58. 2 events are sent again when 'npm run dev' runs on this data.\n`,
     })
     const rows = () =>
       runSql(
@@ -220,13 +220,13 @@ describe('npm run accounting', () => {
     expect(runSql(state, 'SELECT id FROM clients WHERE company_id = 2 AND accounting_customer_linked = 1')).toEqual([])
   })
 
-  it('says that there is no company to link a client of', async () => {
+  it('rejects a link where there is no company', async () => {
     const outcome = await runCommand('accounting', 'link-customer', '1', '58', '--state', await freshState())
     expect(outcome).toEqual({ code: 1, stdout: '', stderr: 'There is no company.\n' })
   })
 
-  it('tells of a notice that is not there', async () => {
+  it('rejects the id of an event that does not exist', async () => {
     const outcome = await runCommand('accounting', 'retry', '5', '--state', await freshState())
-    expect(outcome).toEqual({ code: 1, stdout: '', stderr: 'There is no notice 5.\n' })
+    expect(outcome).toEqual({ code: 1, stdout: '', stderr: 'There is no event 5.\n' })
   })
 })

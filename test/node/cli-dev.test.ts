@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { decryptCredentials } from '../../src/auth/credentials.ts'
-import { readCredentialsKey } from '../../src/cli/secrets.ts'
+import { readCredentialsKey } from '../../src/cli/seed-integrations.ts'
 import { findFreePort } from '../../src/cli/start-dev.ts'
 import { freshState, runCommand, runSql, smallShop, startCommand, writeSeed } from './cli-support.ts'
 import { ask, killProcess, listDescendants, listProcesses, serveState } from './dev-server.ts'
@@ -30,7 +30,7 @@ describe('npm run dev', () => {
     // The sample company uses the simulators of this run.
     const [stored] = runSql(state, "SELECT * FROM integrations WHERE kind = 'supplier_b'")
     expect(stored).toMatchObject({ base_url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/), enabled: 1 })
-    const key = readCredentialsKey({ state }) ?? ''
+    const key = readCredentialsKey({ state })
     const secret = await decryptCredentials(key, 1, 'supplier_b', String(stored?.credentials))
     expect(secret).toHaveProperty('api_key')
 

@@ -1,58 +1,61 @@
 import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { chunkJson } from '../../src/cli/load-rows.ts'
-import { bindTextOnly, renderStatement, renderStatements } from '../../src/cli/render-sql.ts'
+import { chunkJson } from '../../src/cli/database.ts'
 import { readSampleCompany } from '../../src/cli/sample-company.ts'
-import { checkSeed } from '../../src/cli/seed-file.ts'
-import { findDuplicates } from '../../src/cli/seed-references.ts'
+import { deriveRows, findDuplicates } from '../../src/cli/seed.ts'
+import { checkSeed, type SeedFile } from '../../src/cli/seed-file.ts'
+import { bindTextOnly, renderStatement } from '../../src/cli/wrangler.ts'
 import { smallShop } from './cli-support.ts'
 
-/** The complaint about a shop that was changed at one place. */
-function complain(path: string, value: unknown): string {
+/** The duplicates in a seed file. */
+function duplicatesIn(file: SeedFile): string[] {
+  return findDuplicates(deriveRows(file, 1000, 0))
+}
+
+/** The error of a seed file in which one value was changed; '' when it is valid. */
+function errorOf(path: string, value: unknown): string {
   const shop = structuredClone<unknown>(smallShop())
   const keys = path.split('.')
   const last = keys.pop() ?? ''
   const place = keys.reduce<unknown>((at, key) => Reflect.get(Object(at), key), shop)
   Reflect.set(Object(place), last, value)
   try {
-    return findDuplicates(checkSeed(shop, 'shop.json'))
-      .map(({ path: at, message }) => `${at.join('.')}: ${message}`)
-      .join('; ')
+    return duplicatesIn(checkSeed(shop, 'shop.json')).join('; ')
   } catch (error) {
     return error instanceof Error ? error.message : ''
   }
 }
 
-describe('the form of a seed file', () => {
+describe('a seed file', () => {
   it.each([
-    ['surprise', 1, 'Unrecognized key: "surprise"'],
-    ['company.id', 0, 'shop.json: company.id: '],
-    ['company.name', '  ', 'company.name: must have 1 to 255 characters'],
-    ['company.name', 'a\nb', 'company.name: must not contain control characters'],
-    ['clients.0.phone', 'a\tb', 'clients[0].phone: must not contain control characters'],
-    ['clients.0.accounting_customer_id', '', 'clients[0].accounting_customer_id: must be 1 to 64 letters'],
-    ['clients.0.accounting_customer_id', 58, 'clients[0].accounting_customer_id: '],
-    ['taxes.0.tax_code_id', 'a b', 'taxes[0].tax_code_id: must be 1 to 64 letters'],
-    ['orders.0.start_date', 'a\u0000b', 'orders[0].start_date: must not contain control characters'],
-    ['clients.0.company_id', 2, 'clients[0]: Unrecognized key: "company_id"'],
-    ['clients.0.id', 1.5, 'clients[0].id: '],
-    ['clients.0.id', '1', 'clients[0].id: '],
-    ['clients.0.email', 'nobody', 'clients[0].email: Invalid email address'],
-    ['clients.1.id', 1, 'clients.1.id: id 1 is given twice'],
-    ['orders.1.id', 1, 'orders.1.id: id 1 is given twice'],
-    ['orders.0.created_date', '2026-02-30', 'orders[0].created_date: Invalid ISO date'],
-    ['orders.0.invoice.discount_amount', -1, 'orders[0].invoice.discount_amount: '],
-    ['orders.0.invoice.discount_amount_type', 'half', 'orders[0].invoice.discount_amount_type: '],
-    ['orders.0.invoice.items.0.unit_price', 1.005, 'unit_price: must have at most 2 decimals'],
-    ['orders.0.invoice.items.0.quantity', -1, 'quantity: '],
-    ['orders.0.invoice.payments.0.paid_at', 'yesterday', 'orders[0].invoice.payments[0].paid_at: '],
-    ['orders.0.artworks.0.colors', 'red', 'colors: '],
-    ['taxes.0.rate', 101, 'taxes[0].rate: '],
-    ['order_statuses.1.is_default', true, 'only one status can be the default'],
-    ['thread_contexts.0.thread_id', undefined, 'thread_contexts[0].thread_id: '],
+    ['surprise', 1, 'shop.json: `surprise` is not a known field'],
+    ['company.id', 0, 'shop.json: `company.id` '],
+    ['company.name', '  ', '`company.name` must have 1 to 255 characters'],
+    ['company.name', 'a\nb', '`company.name` must not contain control characters'],
+    ['clients.0.phone', 'a\tb', '`clients[0].phone` must not contain control characters'],
+    ['clients.0.accounting_customer_id', '', '`clients[0].accounting_customer_id` must be 1 to 64 letters'],
+    ['clients.0.accounting_customer_id', 58, '`clients[0].accounting_customer_id` '],
+    ['taxes.0.tax_code_id', 'a b', '`taxes[0].tax_code_id` must be 1 to 64 letters'],
+    ['orders.0.start_date', 'a\u0000b', '`orders[0].start_date` must not contain control characters'],
+    ['clients.0.company_id', 2, '`clients[0].company_id` is not a known field'],
+    ['clients.0.id', 1.5, '`clients[0].id` '],
+    ['clients.0.id', '1', '`clients[0].id` '],
+    ['clients.0.email', 'nobody', '`clients[0].email` must be an email address'],
+    ['clients.1.id', 1, '`clients` must not contain id 1 twice'],
+    ['orders.1.id', 1, '`orders` must not contain id 1 twice'],
+    ['orders.0.created_date', '2026-02-30', '`orders[0].created_date` must be a date'],
+    ['orders.0.invoice.discount_amount', -1, '`orders[0].invoice.discount_amount` '],
+    ['orders.0.invoice.discount_amount_type', 'half', '`orders[0].invoice.discount_amount_type` '],
+    ['orders.0.invoice.items.0.unit_price', 1.005, 'unit_price` must have at most 2 decimals'],
+    ['orders.0.invoice.items.0.quantity', -1, 'quantity` '],
+    ['orders.0.invoice.payments.0.paid_at', 'yesterday', '`orders[0].invoice.payments[0].paid_at` '],
+    ['orders.0.artworks.0.colors', 'red', 'colors` '],
+    ['taxes.0.rate', 101, '`taxes[0].rate` '],
+    ['order_statuses.1.is_default', true, '`order_statuses` must contain only one with `is_default`'],
+    ['thread_contexts.0.thread_id', undefined, '`thread_contexts[0].thread_id` '],
     ['thread_contexts.0.client_data', [], 'must be an object or null'],
-    ['integrations.supplier_c', {}, 'Unrecognized key: "supplier_c"'],
+    ['integrations.supplier_c', {}, '`integrations.supplier_c` is not a known field'],
     [
       'integrations.supplier_b.base_url',
       'http://supplier.example',
@@ -60,14 +63,14 @@ describe('the form of a seed file', () => {
     ],
     ['integrations.supplier_b.base_url', 'https://user:pass@supplier.example', 'must be an https address'],
     ['integrations.supplier_b.base_url', 'http://127.0.0.1.evil.example', 'must be an https address'],
-    ['integrations.supplier_b.credentials', { account_number: '1' }, 'integrations.supplier_b.credentials.api_key: '],
-    ['integrations.supplier_b.credentials', {}, 'integrations.supplier_b.credentials.account_number: '],
-    ['integrations.accounting_sync.credentials.delete_mode', 'burn', 'credentials.delete_mode: '],
-    ['integrations.accounting_sync.credentials.tax_code_id', 'a:b', 'credentials.tax_code_id: must be 1 to 64'],
-    ['integrations.accounting_sync.credentials.client_secret', 's\n', 'client_secret: must not contain control'],
-    ['integrations.supplier_b.credentials.extra', 'x', 'Unrecognized key: "extra"'],
-  ])('refuses %s = %j', (path, value, message) => {
-    expect(complain(path, value)).toContain(message)
+    ['integrations.supplier_b.credentials', { account_number: '1' }, '`integrations.supplier_b.credentials.api_key` '],
+    ['integrations.supplier_b.credentials', {}, '`integrations.supplier_b.credentials.account_number` '],
+    ['integrations.accounting_sync.credentials.delete_mode', 'burn', 'credentials.delete_mode` '],
+    ['integrations.accounting_sync.credentials.tax_code_id', 'a:b', 'credentials.tax_code_id` must be 1 to 64'],
+    ['integrations.accounting_sync.credentials.client_secret', 's\n', 'client_secret` must not contain control'],
+    ['integrations.supplier_b.credentials.extra', 'x', 'credentials.extra` is not a known field'],
+  ])('is rejected with %s = %j', (path, value, message) => {
+    expect(errorOf(path, value)).toContain(message)
   })
 
   it.each([
@@ -84,29 +87,27 @@ describe('the form of a seed file', () => {
     'orders.0.invoice.payments.0.id',
     'orders.0.artworks.0.id',
     'catalog_items.0.id',
-  ])('takes ids up to 2^48 only: %s', (path) => {
-    expect(complain(path, 2 ** 48)).not.toContain('at most')
+  ])('may have ids up to 2^48 only: %s', (path) => {
+    expect(errorOf(path, 2 ** 48)).not.toContain('at most')
     for (const id of [2 ** 48 + 1, 4_503_599_627_370_495, 2 ** 53 - 1]) {
-      expect(complain(path, id)).toContain(': must be at most 281474976710656')
+      expect(errorOf(path, id)).toContain('` must be at most 281474976710656')
     }
   })
 
-  it('takes JSON of a thread context up to a depth that the database reads', () => {
+  it('may have JSON in a thread context up to a depth that the database reads', () => {
     const nested = (depth: number) => JSON.parse('['.repeat(depth) + ']'.repeat(depth))
-    expect(complain('thread_contexts.0.orders_data', nested(500))).toBe('')
-    expect(complain('thread_contexts.0.orders_data', nested(501))).toContain('must be nested at most 500 deep')
+    expect(errorOf('thread_contexts.0.orders_data', nested(500))).toBe('')
+    expect(errorOf('thread_contexts.0.orders_data', nested(501))).toContain('must be nested at most 500 deep')
   })
 
-  it('takes an integration that is switched off without credentials', () => {
-    expect(complain('integrations.supplier_b', { enabled: false, base_url: 'http://[::1]:1', credentials: {} })).toBe(
-      '',
-    )
+  it('may have a disabled integration without credentials', () => {
+    expect(errorOf('integrations.supplier_b', { enabled: false, base_url: 'http://[::1]:1', credentials: {} })).toBe('')
   })
 
-  it('never repeats a secret in a complaint', () => {
-    const complaint = complain('integrations.supplier_b.credentials.api_key', ['very-secret-key'])
-    expect(complaint).toContain('integrations.supplier_b.credentials.api_key: ')
-    expect(complaint).not.toContain('very-secret-key')
+  it('contains no secret in an error', () => {
+    const error = errorOf('integrations.supplier_b.credentials.api_key', ['very-secret-key'])
+    expect(error).toContain('`integrations.supplier_b.credentials.api_key` ')
+    expect(error).not.toContain('very-secret-key')
   })
 })
 
@@ -149,7 +150,7 @@ describe('the sample company', () => {
 
   it('is a whole shop, the same in every run', () => {
     const shop = readSampleCompany(now)
-    expect(findDuplicates(shop)).toEqual([])
+    expect(duplicatesIn(shop)).toEqual([])
     expect(readSampleCompany(now)).toEqual(readSampleCompany(now))
     const { clients, orders, catalog_items, thread_contexts, taxes, order_statuses } = shop
     expect([clients.length, orders.length, catalog_items.length, thread_contexts.length, taxes.length]).toEqual([
@@ -188,7 +189,7 @@ describe('statements as text', () => {
     fc.constant(null),
   )
 
-  it('mean what they meant with parameters', () => {
+  it('return the same as with parameters', () => {
     fc.assert(
       fc.property(fc.array(parameter, { minLength: 1, maxLength: 5 }), (params) => {
         const sql = `SELECT ${params.map((_, index) => `? AS c${index}`).join(', ')}`
@@ -201,14 +202,14 @@ describe('statements as text', () => {
     )
   })
 
-  it('hold no quote, comment or keyword of what people wrote', () => {
+  it('contain no quote, comment or keyword of a parameter', () => {
     const params = ["x'; BEGIN TRANSACTION; --", 'trigger /* end */', 'plain text']
-    expect(renderStatements([{ sql: 'SELECT ?, ?, ?', params }])).toMatch(
-      /^SELECT CAST\(X'[0-9a-f]+' AS TEXT\), CAST\(X'[0-9a-f]+' AS TEXT\), 'plain text';\n$/,
+    expect(renderStatement({ sql: 'SELECT ?, ?, ?', params })).toMatch(
+      /^SELECT CAST\(X'[0-9a-f]+' AS TEXT\), CAST\(X'[0-9a-f]+' AS TEXT\), 'plain text'$/,
     )
   })
 
-  it('are refused when the parameters do not fit', () => {
+  it('are rejected when the parameters do not fit', () => {
     expect(() => renderStatement({ sql: 'SELECT ?', params: [] })).toThrow('parameters')
     expect(() => renderStatement({ sql: 'SELECT ?', params: [Number.NaN] })).toThrow('finite')
   })

@@ -1,14 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { decryptCredentials } from '../../src/auth/credentials.ts'
-import { wrapTransport } from '../../src/cli/database.ts'
-import { openLocalTransport } from '../../src/cli/local-transport.ts'
-import { readCredentialsKey } from '../../src/cli/secrets.ts'
+import { openDatabase, wrapTransport } from '../../src/cli/database.ts'
+import { loadSeed } from '../../src/cli/seed.ts'
 import { checkSeed } from '../../src/cli/seed-file.ts'
-import { loadSeed } from '../../src/cli/seed-plan.ts'
-import { openWranglerTransport } from '../../src/cli/wrangler-transport.ts'
+import { readCredentialsKey } from '../../src/cli/seed-integrations.ts'
+import { openWranglerTransport } from '../../src/cli/wrangler.ts'
 import { freshState, readAll, runCommand, runSql, smallShop, startCommand, writeSeed } from './cli-support.ts'
 
-const key = readCredentialsKey({ state: '' }) ?? ''
+const key = readCredentialsKey({ state: '' })
 
 describe('npm run seed', () => {
   it('loads a shop once: the same file again changes nothing', async () => {
@@ -37,7 +36,7 @@ describe('npm run seed', () => {
     expect(readAll(state)).toEqual(before)
   })
 
-  it('stores what belongs to the accounting system: customers, tax codes and the token address', async () => {
+  it('stores customers, tax codes and the token address of the accounting system', async () => {
     const state = await freshState()
     const shop = smallShop()
     shop.clients = [{ id: 1, company_name: 'Smith: Team Blue', accounting_customer_id: '58' }]
@@ -68,7 +67,7 @@ describe('npm run seed', () => {
     expect(readAll(state).taxes?.[0]).toMatchObject({ id: 1, accounting_tax_code_id: null })
   })
 
-  it('undoes nothing that the API changed, and sets what only a file can change', async () => {
+  it('keeps what the API has changed and replaces what only a file can change', async () => {
     const state = await freshState()
     await runCommand('seed', await writeSeed(smallShop()), '--state', state)
     runSql(state, "UPDATE clients SET company_name = 'Renamed' WHERE id = 1")
@@ -106,7 +105,7 @@ describe('npm run seed', () => {
     expect(secret).toEqual({ account_number: '7', api_key: 'new' })
   })
 
-  it('changes nothing and says in one line what is wrong with a command or a file', async () => {
+  it('rejects an invalid command or file with a one-line error and changes nothing', { timeout: 180_000 }, async () => {
     const state = await freshState()
     const good = await writeSeed(smallShop())
     await runCommand('seed', good, '--state', state)
@@ -124,16 +123,19 @@ describe('npm run seed', () => {
     highId.clients?.push({ id: 2 ** 48 + 1, company_name: 'Never' })
 
     const cases: [args: string[], message: string][] = [
-      [[await writeSeed(highId)], 'clients[2].id: must be at most 281474976710656'],
+      [[await writeSeed(highId)], '`clients[2].id` must be at most 281474976710656'],
       [[], 'Usage: npm run seed -- FILE.json'],
       [[good, '--stat', state], "Unknown option '--stat'. Usage:"],
       [['/nowhere/shop.json'], '/nowhere/shop.json: no such file.'],
       [[await writeSeed('{"company": "secret')], 'not valid JSON.'],
-      [[await writeSeed(unknownClient)], 'orders[2].client_id: there is no client 77, in the file or in the database'],
-      [[await writeSeed(takenInvoice)], 'orders[0].invoice.id: invoice 1 belongs to order 1 in the database'],
+      [
+        [await writeSeed(unknownClient)],
+        '`client_id` of order 9: there is no client 77, in the file or in the database',
+      ],
+      [[await writeSeed(takenInvoice)], 'shop.json: invoice 1 belongs to order 1 in the database'],
       [[await writeSeed(takenNumber)], 'an invoice number is already that of another invoice in the database.'],
       [[good, '--remote'], 'CREDENTIALS_KEY must be set in the environment'],
-      [[good, '--state', good], 'it is no directory that can be written to'],
+      [[good, '--state', good], 'it is not a writable directory'],
     ]
     const outcomes = await Promise.all(
       cases.map(([args]) => {
@@ -151,13 +153,13 @@ describe('npm run seed', () => {
   })
 })
 
-describe('the way to a deployed database', () => {
-  it('leaves the same rows as the local one, whatever the file holds', async () => {
+describe('the transport for a deployed database', () => {
+  it('writes the same rows as the local one, whatever the file holds', { timeout: 120_000 }, async () => {
     const [here, there] = [await freshState(), await freshState()]
     const file = checkSeed({ ...smallShop(), integrations: {} }, 'shop.json')
-    for (const transport of [openLocalTransport(here), openWranglerTransport(['--local', '--persist-to', there])]) {
-      const database = wrapTransport(transport)
-      await loadSeed(database, file, 'shop.json', null, 1_790_000_000_000)
+    const wrangler = openWranglerTransport(['--local', '--persist-to', there])
+    for (const database of [await openDatabase({ state: here }), wrapTransport(wrangler)]) {
+      await loadSeed(database, file, 'shop.json', '', 1_790_000_000_000)
       await database.close()
     }
     expect(readAll(there)).toEqual(readAll(here))

@@ -18,7 +18,7 @@ export function makeStateFolder(): Promise<string> {
   return mkdtemp(join(tmpdir(), 'crm-state-'))
 }
 
-/** A prepared, empty state directory of the test's own. */
+/** A state directory of the test's own with an empty database. */
 export async function freshState(): Promise<string> {
   const state = await makeStateFolder()
   onTestFinished(() => rm(state, { recursive: true, force: true }))
@@ -46,7 +46,7 @@ export function runCommand(name: Command, ...args: string[]): Promise<Outcome> {
   return startCommand(name, args).ended
 }
 
-/** Writes a file for the test and gives its path. */
+/** Writes a seed file for the test and returns its path. */
 export async function writeSeed(content: SeedInput | string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'crm-seed-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
@@ -55,7 +55,7 @@ export async function writeSeed(content: SeedInput | string): Promise<string> {
   return path
 }
 
-/** Runs SQL on the database file itself, behind everyone's back. */
+/** Runs SQL on the database file itself. */
 export function runSql(state: string, sql: string, ...params: SQLInputValue[]): Record<string, unknown>[] {
   const folder = join(state, 'v3/d1/miniflare-D1DatabaseObject')
   const file = readdirSync(folder).find((name) => name.endsWith('.sqlite') && !name.startsWith('metadata'))
@@ -88,7 +88,7 @@ const TABLES = [
   'order_counts',
 ]
 
-/** Everything that the database holds. */
+/** All rows that a seed or a token command can change. */
 export function readAll(state: string): Record<string, Record<string, unknown>[]> {
   return Object.fromEntries(TABLES.map((table) => [table, runSql(state, `SELECT * FROM ${table}`)]))
 }

@@ -3,14 +3,14 @@ import { runCommand } from './cli-support.ts'
 
 const TOKEN = '0'.repeat(64)
 
-it('stores every attachment once, keeps it in a second run and lists it', async () => {
+it('stores every attachment, skips it in a second run and lists it', async () => {
   const { stdout, stderr } = await runCommand('demo')
   const lines = stdout.split('\n').map((line) => line.trim().split(/\s+/)[0])
   const count = (word: string) => lines.filter((first) => first === word).length
-  expect({ stderr, uploaded: count('uploaded'), kept: count('already_stored'), listed: count('email') }).toEqual({
+  expect({ stderr, uploaded: count('uploaded'), skipped: count('already_stored'), listed: count('email') }).toEqual({
     stderr: '',
     uploaded: 5,
-    kept: 5,
+    skipped: 5,
     listed: 5,
   })
   expect(stdout).toMatch(/image001\.png → orders\/1\/\d+\/email\/\w+\/image001~\w{8}\.png/)

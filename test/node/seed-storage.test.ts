@@ -1,7 +1,7 @@
 import dns from 'node:dns'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { checkSeed } from '../../src/cli/seed-file.ts'
-import { checkStorage, resolveStorage } from '../../src/cli/seed-storage.ts'
+import { checkStorage, integrationsFile } from '../../src/cli/seed-integrations.ts'
 import type { Simulator } from '../../src/simulators/kit.ts'
 import { startS3 } from '../../src/simulators/s3.ts'
 import { S3_KEYS, S3_REGION } from '../../src/simulators/s3-keys.ts'
@@ -26,14 +26,11 @@ function shopWith(storage: object): string {
   })
 }
 
-/** What is wrong with a storage of the seed file; '' for nothing. */
-function complain(storage: object): string {
-  try {
-    checkSeed(JSON.parse(shopWith(storage)), 'shop.json')
-    return ''
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error)
-  }
+/** A storage of a seed file as it is read. */
+function readStorage(fields: object) {
+  const { storage } = integrationsFile.parse({ storage: { credentials: KEYS, ...fields } })
+  if (!storage) throw new Error('There is no storage.')
+  return storage
 }
 
 describe('a storage in a seed file', () => {
@@ -69,25 +66,27 @@ describe('a storage in a seed file', () => {
       { endpoint: 'https://storage.googleapis.com', region: 'auto', addressing: 'path' },
     ],
   ] as const)('%j is read with what its host implies', (storage, expected) => {
-    expect(complain({ ...storage, bucket: BUCKET })).toBe('')
-    expect(resolveStorage({ ...storage, bucket: BUCKET })).toEqual(expected)
+    const { endpoint: base_url, ...rest } = expected
+    const common = { enabled: true, credentials: KEYS, bucket: BUCKET }
+    expect(readStorage({ ...storage, bucket: BUCKET })).toEqual({ ...common, base_url, ...rest })
   })
 
   it.each([
-    [{ endpoint: 'https://swift.example' }, 'storage.region: is required'],
-    [{ endpoint: 'http://127.0.0.1:9000' }, 'storage.region: is required'],
-    [{ endpoint: aws, region: 'auto' }, 'storage.region: auto is a region of R2 only'],
-    [{ endpoint: aws, region: '' }, 'storage.region: must have 1 to 64 characters'],
-    [{ endpoint: aws, addressing: 'host' }, 'storage.addressing: '],
-    [{ endpoint: aws, addressing: 'virtual', bucket: 'shop.files' }, 'storage.bucket: must be 3 to 63 of a-z'],
-    [{ endpoint: aws, addressing: 'virtual', bucket: 'Shop' }, 'storage.bucket: must be 3 to 63 of a-z'],
-    [{ endpoint: aws, addressing: 'virtual', bucket: '-shop' }, 'storage.bucket: must be 3 to 63 of a-z'],
+    [{ endpoint: 'https://swift.example' }, 'region` is required'],
+    [{ endpoint: 'http://127.0.0.1:9000' }, 'region` is required'],
+    [{ endpoint: aws, region: 'auto' }, 'region` must not be auto, a region of R2 only'],
+    [{ endpoint: aws, region: '' }, 'region` must have 1 to 64 characters'],
+    [{ endpoint: aws, addressing: 'host' }, 'addressing` '],
+    [{ endpoint: aws, addressing: 'virtual', bucket: 'shop.files' }, 'bucket` must be 3 to 63 of a-z'],
+    [{ endpoint: aws, addressing: 'virtual', bucket: 'Shop' }, 'bucket` must be 3 to 63 of a-z'],
+    [{ endpoint: aws, addressing: 'virtual', bucket: '-shop' }, 'bucket` must be 3 to 63 of a-z'],
     [
       { endpoint: 'http://127.0.0.1:9000', region: 'r', addressing: 'virtual' },
-      'storage.addressing: virtual needs an endpoint whose host is a name',
+      'addressing` must not be virtual where the host of the endpoint is an IP address',
     ],
-  ])('%j is refused', (storage, message) => {
-    expect(complain({ bucket: BUCKET, ...storage })).toContain(message)
+  ])('%j is rejected', (storage, message) => {
+    const read = () => checkSeed(JSON.parse(shopWith({ bucket: BUCKET, ...storage })), 'shop.json')
+    expect(read).toThrow(`shop.json: \`integrations.storage.${message}`)
   })
 
   it('is stored with its region and style, and the same file changes nothing', async () => {
@@ -125,7 +124,7 @@ describe('npm run seed -- FILE --check', () => {
       { credentials: { ...S3_KEYS, secret_access_key: 'very-secret' } },
     ],
     ['it cannot be reached', { endpoint: 'http://127.0.0.1:9' }],
-  ])('says "%s" in one line and loads nothing', async (what, change) => {
+  ])('reports "%s" in one line and loads nothing', async (what, change) => {
     const state = await freshState()
     const before = readAll(state)
     const file = await writeSeed(shopWith({ ...place(), ...change }))
@@ -147,10 +146,10 @@ describe('npm run seed -- FILE --check', () => {
     [{ status: 403, body: '<Error><Code>Strange</Code></Error>' }, 'it refused the listing (Strange)'],
   ])('names %j', async (fault, what) => {
     await spoil(`${s3.url}/t/check`, fault)
-    await expect(checkStorage(place(), 1, Date.now())).rejects.toThrow(`storage: ${what}.`)
+    await expect(checkStorage(readStorage(place()), 1, Date.now())).rejects.toThrow(`storage: ${what}.`)
   })
 
-  it('says so where the file has no storage to list', async () => {
+  it('reports that the file has no storage to list', async () => {
     const state = await freshState()
     const off = await writeSeed(shopWith({ ...place(), enabled: false }))
     for (const file of [off, await writeSeed({ company: { id: 1, name: 'Shop' } })]) {
@@ -178,13 +177,13 @@ describe('virtual-host style', () => {
     onTestFinished(() => spy.mockRestore())
     const scope = `${s3.url.replace('127.0.0.1', 'localhost')}/t/virtual`
     await fetch(`${s3.url}/t/virtual/${BUCKET}`, { method: 'PUT', body: '{}' })
-    const storage = { endpoint: scope, bucket: BUCKET, region: S3_REGION, addressing: 'virtual' as const }
-    await checkStorage({ ...storage, credentials: S3_KEYS }, 1, Date.now())
+    const storage = { endpoint: scope, bucket: BUCKET, region: S3_REGION, addressing: 'virtual', credentials: S3_KEYS }
+    await checkStorage(readStorage(storage), 1, Date.now())
     const { calls } = await look(`${s3.url}/t/virtual`)
     expect(calls.at(-1)?.headers.host).toMatch(new RegExp(`^${BUCKET}\\.localhost:\\d+$`))
     expect(calls.at(-1)?.path).toMatch(/^\/\?/)
     await expect(
-      checkStorage({ ...storage, credentials: { ...S3_KEYS, secret_access_key: 'wrong' } }, 1, Date.now()),
+      checkStorage(readStorage({ ...storage, credentials: { ...S3_KEYS, secret_access_key: 'wrong' } }), 1, Date.now()),
     ).rejects.toThrow('SignatureDoesNotMatch')
   })
 })

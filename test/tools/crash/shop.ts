@@ -6,10 +6,9 @@ import { backup, DatabaseSync } from 'node:sqlite'
 import { PERMISSIONS } from '../../../src/auth/permissions.ts'
 import { openDatabase } from '../../../src/cli/database.ts'
 import { readSampleCompany } from '../../../src/cli/sample-company.ts'
-import { readCredentialsKey } from '../../../src/cli/secrets.ts'
-import { integrationsFile } from '../../../src/cli/seed-integrations.ts'
-import { loadSeed } from '../../../src/cli/seed-plan.ts'
-import { createToken } from '../../../src/cli/token-store.ts'
+import { loadSeed } from '../../../src/cli/seed.ts'
+import { integrationsFile, readCredentialsKey } from '../../../src/cli/seed-integrations.ts'
+import { createToken } from '../../../src/cli/tokens.ts'
 import { credentialsFor, startAccounting } from '../../../src/simulators/accounting.ts'
 
 /** A token may make 300 requests a minute, so writes go round many of them. */
