@@ -79,7 +79,7 @@ type RowValues<T extends SQLiteTable> = {
  *
  * @param rest of the statement after the values, such as `WHERE …`
  */
-export function selectRow<T extends SQLiteTable>(table: T, values: RowValues<T>, rest: SQL): SQL {
+function selectRow<T extends SQLiteTable>(table: T, values: RowValues<T>, rest: SQL): SQL {
   const named = new Map<string, unknown>(Object.entries(values))
   const columns = Object.entries<SQLiteColumn>(getTableColumns(table)).filter(([, column]) => !column.generated)
   const selected = columns.map(([name, column]) => {
