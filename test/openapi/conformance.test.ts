@@ -118,11 +118,11 @@ describe('expectConforms rejects', () => {
     ['an error without details', { status: 404, body: { error: { code: 'not_found', message: 'No.' } } }, /details/],
     ['details of another status', { status: 404, body: error('not_found', issues) }, /details is not null/],
     ['a 400 without issues', { status: 400, body: error('invalid_request') }, /details has no issues/],
-    ['a 500 without the request id', { status: 500, body: error('internal_error') }, /does not tell the request id/],
+    ['a 500 without the request id', { status: 500, body: error('internal_error') }, /lacks the request id/],
     ['a 405 without Allow', { method: 'PUT', status: 405, body: error('invalid_request') }, /Allow is missing/],
     ['200 on an unknown path', { path: '/api/v1/nothing' }, /status is not among 404/],
     ['404 for another method', { method: 'PUT', status: 404, body: error('not_found') }, /status is not among 405/],
-    ['a preflight with 200', { method: 'OPTIONS' }, /preflight answers 204/],
+    ['a preflight with 200', { method: 'OPTIONS' }, /preflight returns 204/],
   ]
   it.each(cases)('%s', async (_name, change, expected) => {
     await expect(expectConforms(...respond(change))).rejects.toThrow(expected)
