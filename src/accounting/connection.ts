@@ -53,8 +53,8 @@ export async function openConnection(
     credentials = parsed.data
     settings = settingsSchema.parse(JSON.parse(integration.settings))
   } catch (error) {
-    const known = error instanceof CredentialsError ? error.message : null
-    const reason = known ?? 'The settings of the integration cannot be read.'
+    const unreadable = 'The settings of the integration cannot be read.'
+    const reason = error instanceof CredentialsError ? error.message : unreadable
     await saveConnection(context, { stopped_for: version, reason })
     return null
   }
@@ -63,14 +63,13 @@ export async function openConnection(
   if (row?.remote_account !== remoteAccount) await switchRemoteAccount(context, remoteAccount, row?.remote_account)
 
   const { refresh_token: granted_with } = credentials
-  async function readTokens(): Promise<Tokens | null> {
-    if (!row?.tokens) return null
-    // A failure means that the key is gone: at worst the company must connect anew.
-    const stored = storedTokensSchema.safeParse(await decrypt(row.tokens).catch(() => null))
-    return stored.data?.granted_with === granted_with ? stored.data : null
-  }
-  async function saveTokens(tokens: Tokens): Promise<void> {
-    const encrypted = await encryptCredentials(keys, companyId, 'accounting_sync', { granted_with, ...tokens })
+  // Tokens cannot be decrypted when their key is gone: at worst the company must connect anew.
+  const decrypted = row?.tokens && (await decrypt(row.tokens).catch(() => null))
+  const stored = storedTokensSchema.safeParse(decrypted).data
+  const first = { refresh_token: granted_with, access_token: null, access_good_until: 0 }
+  const tokens = stored?.granted_with === granted_with ? stored : first
+  async function saveTokens(rotated: Tokens): Promise<void> {
+    const encrypted = await encryptCredentials(keys, companyId, 'accounting_sync', { granted_with, ...rotated })
     for (let attempts = 1; ; attempts++) {
       try {
         return await saveConnection(context, { tokens: encrypted })
@@ -79,8 +78,6 @@ export async function openConnection(
       }
     }
   }
-  const first = { refresh_token: granted_with, access_token: null, access_good_until: 0 }
-  const tokens = (await readTokens()) ?? first
   const adapter = new AccountingAdapter({ base_url, ...settings, ...credentials }, tokens, saveTokens)
   const { item_id, tax_code_id, delete_mode } = credentials
   return { version, adapter, item_id, tax_code_id, delete_mode }

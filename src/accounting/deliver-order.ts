@@ -158,7 +158,7 @@ async function recover(step: Step, error: unknown, operation: Operation): Promis
 
 /** A taken number belongs to a create whose response was lost, which is linked then, or to another invoice: false. */
 async function adopt(step: Step, last_error: string): Promise<boolean> {
-  const { body }: { body: payload.InvoiceBody } = JSON.parse(step.event.request_body ?? '')
+  const { body }: { body: InvoiceIdentity } = JSON.parse(step.event.request_body ?? '')
   const key = await findOurInvoice(step, body)
   if (key) await record(step, { event: { ...UNSENT, last_error }, link: toLink(key) })
   return key !== null

@@ -11,7 +11,6 @@ import { loadCompanyState, loadQueue } from './queries.ts'
 /** One run delivers at most so many orders and starts no step after so long; a run of its own continues. */
 const ORDERS_PER_RUN = 20
 const RUN_MS = 60_000
-
 /** More than the stale attempts of one event, and few enough that other orders come in between. */
 const STEPS_PER_ORDER = 8
 

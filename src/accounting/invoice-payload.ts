@@ -26,18 +26,17 @@ export interface InvoiceResult extends InvoiceKey {
 }
 
 type InvoiceFields = ReturnType<typeof buildFields>['fields']
-export type InvoiceBody = Omit<InvoiceFields, 'PrivateNote' | 'DueDate'> &
-  Partial<Pick<InvoiceFields, 'PrivateNote' | 'DueDate'>> & { DocNumber: string; TxnDate: string }
-export type InvoiceUpdate = InvoiceFields & InvoiceKey & { sparse: true }
+type OwnFields = { DocNumber: string; TxnDate: string; PrivateNote?: string; DueDate?: string }
+export type InvoiceBody = Omit<InvoiceFields, 'PrivateNote' | 'DueDate'> & OwnFields
 
 /** One change of an invoice. Plain JSON: the outbox stores it before the first attempt and repeats it unchanged. */
 export type InvoiceCall =
-  | { operation: 'create'; body: InvoiceBody; expected: ExpectedTotals }
-  | { operation: 'update'; body: InvoiceUpdate; expected: ExpectedTotals }
+  | { operation: 'create'; body: InvoiceBody; expected: Expected }
+  | { operation: 'update'; body: InvoiceFields & InvoiceKey & { sparse: true }; expected: Expected }
   | { operation: 'void' | 'delete'; body: InvoiceKey }
 
 /** What the accounting system must compute, in cents. */
-type ExpectedTotals = Pick<Totals, 'total' | 'tax'>
+type Expected = Pick<Totals, 'total' | 'tax'>
 
 /** Ids at the accounting system: of the item of every line, and of the code of taxes without one of their own. */
 export interface InvoiceReferences {
@@ -72,10 +71,8 @@ export function buildRemoveCall(key: InvoiceKey, mode: 'void' | 'delete'): Invoi
  * Describes how the amounts that the accounting system computed differ from ours; null where they agree within a cent,
  * the most that its own rounding may differ by.
  */
-export function describeDifference(
-  { total, tax }: Pick<InvoiceResult, 'total' | 'tax'>,
-  expected: ExpectedTotals,
-): string | null {
+export function describeDifference(computed: Pick<InvoiceResult, 'total' | 'tax'>, expected: Expected): string | null {
+  const { total, tax } = computed
   const differs = (amount: number, cents: number) => Math.abs(Math.round(amount * 100) - cents) > 1
   if (total === null) return `The accounting system gave no total, the order has ${formatCents(expected.total)}.`
   if (differs(total, expected.total)) {

@@ -31,13 +31,7 @@ const IS_NOT_DONE = sql`state <> 'done'`
 export async function loadCompanyState({ companyId, db }: CompanyContext) {
   const [[company], [integration = null], [connectionRow = null]] = await db.read([
     orm.select({ suspended: companies.suspended }).from(companies).where(eq(companies.id, companyId)),
-    orm
-      .select()
-      .from(integrations)
-      .where(
-        sql`${integrations.company_id} = ${companyId} AND ${integrations.kind} = 'accounting_sync'
-          AND ${integrations.enabled} = 1`,
-      ),
+    orm.select().from(integrations).where(sql`company_id = ${companyId} AND kind = 'accounting_sync' AND enabled = 1`),
     orm.select().from(accountingConnections).where(eq(accountingConnections.company_id, companyId)),
   ])
   return { isSuspended: company?.suspended ?? true, integration, connectionRow }
@@ -47,10 +41,8 @@ export async function loadCompanyState({ companyId, db }: CompanyContext) {
 const EVENTS_PER_ORDER = 5
 
 /**
- * Finds at most `limit` orders that may be delivered now, the one that waits longest first. Reads the index of open
- * events only, and no more rows than it needs: a long queue costs as much as a short one.
- *
- * @returns with `nextAttemptAt`, when the next event becomes due; null when there is none
+ * Finds at most `limit` orders that may be delivered now, the one that waits longest first, and when the next event
+ * becomes due (null: there is none). Reads no more rows of the index than it needs, however long the queue is.
  */
 export async function loadQueue({ companyId, db }: CompanyContext, nowMs: number, limit: number) {
   const openEvents = (isInTime: SQL) =>
@@ -137,10 +129,7 @@ export async function dropEvents({ companyId, db }: CompanyContext, ids: number[
 /** An event that was delivered or covered. */
 export const DONE = { state: 'done', request_id: null, request_body: null, last_error: null } as const
 
-/**
- * What one step of a delivery changes. `link` null removes the order's link; `customerId` null means that the client's
- * stored customer is unknown there.
- */
+/** What one step of a delivery changes. `link` null removes it; `customerId` null: the stored customer is unknown there. */
 export interface StepChanges {
   event: Partial<OutboxRow>
   link?: Partial<LinkRow> | null

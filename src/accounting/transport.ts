@@ -5,7 +5,7 @@ import type { Failure } from './decisions.ts'
 const TIMEOUT_MS = 15_000
 /** An invoice of 500 lines is about 200 kB. */
 const MAX_RESPONSE_BYTES = 4 * 1024 * 1024
-const MAX_MESSAGE_LENGTH = 300
+const MAX_MESSAGE = 300
 const MAX_FAULT_ERRORS = 20
 const MAX_XML_LENGTH = 16_384
 
@@ -62,7 +62,7 @@ export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: Accounti
   if (endpoint === 'token' && !fault && isNoTokenEndpoint(status, body)) {
     // The query is left out: it may hold a key.
     const { origin, pathname } = new URL(url)
-    const address = `${origin}${pathname}`.slice(0, MAX_MESSAGE_LENGTH)
+    const address = `${origin}${pathname}`.slice(0, MAX_MESSAGE)
     const message = `There is no token endpoint at ${address}: set token_url of the accounting_sync integration.`
     throw new AccountingError({ kind: 'no_token_endpoint' }, message)
   }
@@ -75,8 +75,7 @@ export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: Accounti
   const { codes, message, oauthError } = fault ?? NO_FAULT
   const what = [...codes, oauthError].filter(Boolean).join(', ')
   const text = `The accounting system responded with ${status}${what && ` (${what})`}${message && `: ${message}`}`
-  const redacted = redactSecrets(text, secrets, MAX_MESSAGE_LENGTH)
-  throw new AccountingError({ kind: 'response', endpoint, status, codes, oauthError }, redacted)
+  throw new AccountingError({ kind: 'response', endpoint, status, codes, oauthError }, redactSecrets(text, secrets))
 }
 
 function noResponse(reason: keyof typeof NO_RESPONSE): AccountingError {
@@ -89,10 +88,9 @@ function isNoTokenEndpoint(status: number, body: string): boolean {
   return [404, 405, 410].includes(status) || (status >= 300 && status < 400) || body.trimStart().startsWith('<')
 }
 
+/** Codes are without leading zeros, in the order of the response; the message is the first one. */
 interface Fault {
-  /** Without leading zeros, in the order of the response. */
   codes: string[]
-  /** The first message, for people; empty when there is none. */
   message: string
   oauthError: string | null
 }
@@ -155,27 +153,22 @@ function parseJson(body: string): unknown {
   }
 }
 
-/** No word for people: an earlier token, say, or a secret in base64. */
+/** An earlier token, say, or a secret in base64. */
 const LONG_WORD = /[\w.~+/=%-]{24,}/g
 const REDACTED = '[secret]'
 
 /**
- * Redacts known secrets and whatever looks like one in an outside text, and only then cuts it to `maxLength` characters,
- * so that the cut leaves no part of a secret.
+ * Redacts known secrets and whatever looks like one in an outside text, and only then cuts it to 300 characters, so that
+ * the cut leaves no part of a secret.
  */
-export function redactSecrets(text: string, secrets: readonly string[], maxLength: number): string {
+export function redactSecrets(text: string, secrets: readonly string[]): string {
+  const forms = secrets.filter(Boolean).flatMap((secret) => {
+    const wellFormed = secret.toWellFormed()
+    return [secret, encodeURIComponent(wellFormed), new URLSearchParams([['', wellFormed]]).toString().slice(1)]
+  })
   // The longest first, so that a secret which holds another one is replaced whole.
-  const forms = secrets
-    .filter(Boolean)
-    .flatMap(listForms)
-    .sort((a, b) => b.length - a.length)
+  forms.sort((a, b) => b.length - a.length)
   const known = forms.reduce((rest, form) => rest.replaceAll(form, REDACTED), text)
   const redacted = known.replaceAll(LONG_WORD, (word) => (/\d/.test(word) ? REDACTED : word))
-  return redacted.length <= maxLength ? redacted : redacted.slice(0, maxLength).replace(/\[\w*$/, '')
-}
-
-/** A secret as it is, and as URLs and forms encode it. */
-function listForms(secret: string): string[] {
-  const text = secret.toWellFormed()
-  return [secret, encodeURIComponent(text), new URLSearchParams([['', text]]).toString().slice(1)]
+  return redacted.length <= MAX_MESSAGE ? redacted : redacted.slice(0, MAX_MESSAGE).replace(/\[\w*$/, '')
 }
