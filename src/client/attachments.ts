@@ -20,10 +20,7 @@ export type SettledOutcome =
 /** The name to upload an attachment under, or why not to. `storedKey` is its own earlier key, else that of its match. */
 export type Plan = { place: Place; storedKey: string | null } & ({ fileName: string } | { outcome: SettledOutcome })
 
-/**
- * The order that a thread's attachments belong to: the selected one, else the only one.
- * A selection applies even when `orders_data` is empty.
- */
+/** The order that a thread's attachments belong to: the selected one, even of no `orders_data`, else the only one. */
 export function chooseOrder(
   context: Pick<ThreadContext, 'selected_order_id' | 'orders_data'>,
 ): { orderId: string } | { reason: SkipReason } {
@@ -84,10 +81,7 @@ export function planAttachments(messages: Message[], storedMessages: Message[], 
   })
 }
 
-/**
- * A copy of the thread's messages with the storage keys of its plans. An attachment without a new key gets its stored
- * one, so that a failed upload does not lose the key of an earlier one.
- */
+/** A copy of the messages with new storage keys, or stored ones: a failed upload does not lose an earlier one's key. */
 export function withStorageKeys(messages: Message[], plans: Plan[], newKeys: (string | null)[]): Message[] {
   const copies = messages.map((message) =>
     Array.isArray(message.attachments) ? { ...message, attachments: [...message.attachments] } : message,
@@ -103,9 +97,7 @@ export function withStorageKeys(messages: Message[], plans: Plan[], newKeys: (st
 /** Normalizes a filename as the API does: the part after the last `/` or `\`, in NFC, without control characters. */
 export function toBaseName(filename: unknown): string | null {
   if (typeof filename !== 'string') return null
-  const name = lastPart(filename.replaceAll('\\', '/'))
-    .replace(/\p{Cc}/gu, '')
-    .normalize('NFC')
+  const name = lastPart(filename.replaceAll('\\', '/').replace(/\p{Cc}/gu, '')).normalize('NFC')
   return /^(\s*|\.\.?)$/.test(name) ? null : name
 }
 

@@ -164,8 +164,7 @@ export function createClient(options: ClientOptions) {
       legacyThreadId: string,
       { account_email, ifNoneMatch, signal }: { account_email: string; ifNoneMatch?: string | null } & CallOptions,
     ): Promise<EmailThreadAnswer> => {
-      const headers = ifNoneMatch ? { 'if-none-match': ifNoneMatch } : {}
-      const request = { query: { account_email }, headers, signal }
+      const request = { query: { account_email }, headers: ifNoneMatch ? { 'if-none-match': ifNoneMatch } : {}, signal }
       const segments = ['mail', 'email-threads', legacyThreadId]
       const { isNotModified, etag, body } = await transport.send<OneThread>('GET', segments, request)
       if (isNotModified) return { notModified: true, emailThread: null, etag: etag ?? ifNoneMatch ?? null }
@@ -187,10 +186,7 @@ export function createClient(options: ClientOptions) {
   return { clients, orders, products, mail, files }
 }
 
-async function* walkPages<Item>(
-  readPage: (page: number) => Promise<Page<Item>>,
-  firstPage = 1,
-): AsyncGenerator<Page<Item>, void, undefined> {
+async function* walkPages<Item>(readPage: (page: number) => Promise<Page<Item>>, firstPage = 1) {
   for (let page = firstPage; ; page += 1) {
     const result = await readPage(page)
     if (result.data.length > 0) yield result

@@ -11,9 +11,9 @@ import {
 } from './attachments.ts'
 import type { ApiClient, Attachment, EmailThread, EmailThreadBody, Message } from './client.ts'
 import { ApiError } from './errors.ts'
-import { type FileData, sizeOf } from './transport.ts'
+import { type CallOptions, type FileData, sizeOf } from './transport.ts'
 
-export interface SyncOptions {
+export interface SyncOptions extends CallOptions {
   legacyThreadId: string
   accountEmail: string
   /** The whole thread: the API replaces what it has stored, so a message left out is removed. */
@@ -26,7 +26,6 @@ export interface SyncOptions {
   onProgress?: ((progress: SyncProgress) => void) | undefined
   /** Reads the listing and the thread again at the end and reports missing keys in `missingKeys`. */
   verify?: boolean
-  signal?: AbortSignal | undefined
 }
 
 export interface SyncProgress {

@@ -5,6 +5,8 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 export type Sleep = (delayMs: number, signal?: AbortSignal) => Promise<void>
 
 export type FileData = Blob | Uint8Array
+export type CallOptions = { signal?: AbortSignal | undefined }
+type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 
 export interface ClientOptions {
   /** The URL up to `/api/v1`. */
@@ -18,10 +20,6 @@ export interface ClientOptions {
   timeoutMs?: number
   sleep?: Sleep
 }
-
-export type CallOptions = { signal?: AbortSignal | undefined }
-
-type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 
 export interface UploadOptions extends CallOptions {
   /** Bytes sent and total bytes: 0 at the start of each attempt, all once stored. fetch reports nothing between. */
@@ -52,10 +50,7 @@ export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30
   const { fetch: sendRequest = (url: string, init: RequestInit) => fetch(url, init), sleep = sleepFor } = options
   let bookmark: string | null = null
 
-  /**
-   * Sends one request to the path of these segments after `/api/v1`. Throws {@link ApiError}, or the signal's reason.
-   * The returned body is not validated; it is null for a 304.
-   */
+  /** Throws {@link ApiError}, or the signal's reason. The returned body is not validated; it is null for a 304. */
   async function send<Body>(method: Method, segments: readonly (string | number)[], options: RequestOptions = {}) {
     const { query = {}, body, isIdempotent = method === 'GET' || method === 'PUT', signal } = options
     const url = root + toPath(segments) + toQueryString(query)
