@@ -1,12 +1,6 @@
 import * as z from 'zod/mini'
 import { classify } from './decisions.ts'
-import {
-  formatEmail,
-  type InvoiceAmounts,
-  type InvoiceCall,
-  type InvoiceKey,
-  listDisplayNames,
-} from './invoice-payload.ts'
+import { formatEmail, type InvoiceCall, type InvoiceResult, listDisplayNames } from './invoice-payload.ts'
 import { AccountingError, sendRequest } from './transport.ts'
 
 const MINOR_VERSION = '75'
@@ -15,15 +9,15 @@ const MAX_NAME_SHOWN = 100
 
 export interface AccountingSettings {
   /** The address before `/v3/…`. */
-  baseUrl: string
-  /** Null: the one that belongs to `baseUrl`. */
-  tokenUrl: string | null
-  realmId: string
-  clientId: string
-  clientSecret: string
+  base_url: string
+  /** Default: {@link getDefaultTokenUrl}. */
+  token_url?: string | undefined
+  realm_id: string
+  client_id: string
+  client_secret: string
 }
 
-/** As they are stored, encrypted. `access_good_until`: some time before it expires, so that it does not on the way. */
+/** `access_good_until` is some time before the access token expires. */
 export const tokensSchema = z.object({
   refresh_token: z.string(),
   access_token: z.nullable(z.string()),
@@ -35,7 +29,7 @@ const id = z.pipe(z.union([z.string().check(z.minLength(1), z.maxLength(64)), z.
 const syncToken = z.pipe(z.union([z.string().check(z.maxLength(64)), z.number()]), z.transform(String))
 const text = z.catch(z.optional(z.string()), undefined)
 const amount = z.catch(z._default(z.nullable(z.number()), null), null)
-
+const entity = z.object({ Id: id })
 const invoice = z.looseObject({
   Id: id,
   SyncToken: syncToken,
@@ -46,30 +40,24 @@ const invoice = z.looseObject({
   TxnTaxDetail: z.catch(z.optional(z.object({ TotalTax: amount })), undefined),
 })
 const invoiceResponse = z.object({ Invoice: invoice })
-const deletedResponse = z.object({ Invoice: z.object({ Id: id }) })
-const customerResponse = z.object({ Customer: z.object({ Id: id }) })
+const deletedResponse = z.object({ Invoice: entity })
+const customerResponse = z.object({ Customer: entity })
 const invoicesResponse = z.object({ QueryResponse: z.object({ Invoice: z._default(z.array(invoice), []) }) })
-const customersResponse = z.object({
-  QueryResponse: z.object({ Customer: z._default(z.array(z.object({ Id: id })), []) }),
-})
+const customersResponse = z.object({ QueryResponse: z.object({ Customer: z._default(z.array(entity), []) }) })
 
 /** An invoice of the accounting system, with all of its fields. */
 type Invoice = z.infer<typeof invoice>
 
-/**
- * The client of one company's accounting system. Reuse it, since it refreshes its tokens single-flight. Every method
- * throws {@link AccountingError}, or what `saveTokens` throws.
- */
+/** The client of one company's accounting system. Methods throw {@link AccountingError}, or what `saveTokens` throws. */
 export class AccountingAdapter {
   readonly #companyUrl: string
   readonly #session: ReturnType<typeof createOAuthSession>
 
   /** @param saveTokens stores rotated tokens durably; awaited before the new access token is used */
   constructor(settings: AccountingSettings, tokens: Tokens, saveTokens: (tokens: Tokens) => Promise<void>) {
-    const baseUrl = settings.baseUrl.replace(/(?<!\/)\/+$/, '')
-    this.#companyUrl = `${baseUrl}/v3/company/${encodeURIComponent(settings.realmId)}`
-    const tokenUrl = settings.tokenUrl ?? getDefaultTokenUrl(baseUrl)
-    this.#session = createOAuthSession(tokenUrl, settings, tokens, saveTokens)
+    const baseUrl = settings.base_url.replace(/(?<!\/)\/+$/, '')
+    this.#companyUrl = `${baseUrl}/v3/company/${encodeURIComponent(settings.realm_id)}`
+    this.#session = createOAuthSession(settings.token_url ?? getDefaultTokenUrl(baseUrl), settings, tokens, saveTokens)
   }
 
   /**
@@ -77,11 +65,11 @@ export class AccountingAdapter {
    *
    * @param requestId 1–50 characters, never used for another body
    */
-  async sendInvoice(change: InvoiceCall, requestId: string): Promise<InvoiceKey & InvoiceAmounts> {
+  async sendInvoice(change: InvoiceCall, requestId: string): Promise<InvoiceResult> {
     const query = { requestid: checkRequestId(requestId) }
     if (change.operation === 'delete') {
-      const { Invoice } = await this.#call(deletedResponse, 'invoice', { operation: 'delete', ...query }, change.body)
-      return { Id: Invoice.Id, SyncToken: change.body.SyncToken, total: null, tax: null }
+      await this.#call(deletedResponse, 'invoice', { operation: 'delete', ...query }, change.body)
+      return { ...change.body, total: null, tax: null }
     }
     const operation = change.operation === 'void' ? { operation: 'void' } : {}
     const { Invoice } = await this.#call(invoiceResponse, 'invoice', { ...operation, ...query }, change.body)
@@ -100,8 +88,7 @@ export class AccountingAdapter {
   }
 
   /**
-   * Finds or creates the customer of that name. Where the name belongs to something else, such as a vendor, the next of
-   * `NAME (customer)`, `NAME (customer 2)` … is used.
+   * Finds or creates the customer of that name, or of the first of `listDisplayNames` that belongs to nothing else.
    *
    * @param displayName see `toDisplayName`
    * @param requestId 1–47 characters, a new one for every call
@@ -127,7 +114,7 @@ export class AccountingAdapter {
   /** Undefined when the name belongs to something that is no active customer. */
   async #createCustomer(name: string, email: string | null, requestid: string): Promise<string | undefined> {
     const address = formatEmail(email)
-    const body = { DisplayName: name, ...(address ? { PrimaryEmailAddr: { Address: address } } : {}) }
+    const body = { DisplayName: name, ...(address && { PrimaryEmailAddr: { Address: address } }) }
     try {
       return (await this.#call(customerResponse, 'customer', { requestid }, body)).Customer.Id
     } catch (error) {
@@ -141,17 +128,14 @@ export class AccountingAdapter {
     const search = Object.entries({ ...query, minorversion: MINOR_VERSION })
       .map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
       .join('&')
-    const headers = { accept: 'application/json', ...(body ? { 'content-type': 'application/json' } : {}) }
     const send = (accessToken: string) =>
       sendRequest(schema, {
         endpoint: 'api',
-        method: body ? 'POST' : 'GET',
         url: `${this.#companyUrl}/${path}?${search}`,
-        headers: { authorization: `Bearer ${accessToken}`, ...headers },
-        ...(body ? { body: JSON.stringify(body) } : {}),
+        authorization: `Bearer ${accessToken}`,
+        ...(body && { body: JSON.stringify(body), contentType: 'application/json' }),
         secrets: this.#session.listSecrets(),
       })
-
     const accessToken = await this.#session.getAccessToken()
     try {
       return await send(accessToken)
@@ -163,10 +147,8 @@ export class AccountingAdapter {
 }
 
 function checkRequestId(requestId: string): string {
-  if (requestId.length < 1 || requestId.length > MAX_REQUEST_ID) {
-    throw new RangeError(`A request id has 1 to ${MAX_REQUEST_ID} characters`)
-  }
-  return requestId
+  if (requestId && requestId.length <= MAX_REQUEST_ID) return requestId
+  throw new RangeError(`A request id has 1 to ${MAX_REQUEST_ID} characters`)
 }
 
 /** A literal of the query language: quotes and backslashes are escaped by a backslash. */
@@ -175,63 +157,54 @@ function quote(value: string): string {
 }
 
 /**
- * The documented token addresses of API hosts without a token endpoint: production and sandbox share one. The one place
- * with real host names, since no company could connect without them.
+ * The token endpoint unless the integration names another. These two API hosts, production and sandbox, have none and
+ * share a documented one.
+ *
+ * @param baseUrl without a slash at its end
  */
-const TOKEN_URLS: ReadonlyMap<string, string> = new Map([
-  ['quickbooks.api.intuit.com', 'https://oauth.platform.intuit.com/oauth2/v1/tokens/bearer'],
-  ['sandbox-quickbooks.api.intuit.com', 'https://oauth.platform.intuit.com/oauth2/v1/tokens/bearer'],
-])
-
-/** The token endpoint unless the integration names another. @param baseUrl without a slash at its end */
 export function getDefaultTokenUrl(baseUrl: string): string {
-  return TOKEN_URLS.get(new URL(baseUrl).hostname) ?? `${baseUrl}/oauth2/v1/tokens/bearer`
+  const isKnown = /^(sandbox-)?quickbooks\.api\.intuit\.com$/.test(new URL(baseUrl).hostname)
+  return `${isKnown ? 'https://oauth.platform.intuit.com' : baseUrl}/oauth2/v1/tokens/bearer`
 }
 
 const MAX_MARGIN_MS = 60_000
 const DEFAULT_LIFETIME_S = 3_600
 
+const token = z.string().check(z.minLength(1), z.maxLength(8_192))
 const tokenResponse = z.object({
-  access_token: z.string().check(z.minLength(1), z.maxLength(8_192)),
-  refresh_token: z.optional(z.string().check(z.minLength(1), z.maxLength(8_192))),
+  access_token: token,
+  refresh_token: z.optional(token),
   expires_in: z.catch(z.coerce.number().check(z.positive(), z.maximum(86_400)), DEFAULT_LIFETIME_S),
 })
 
 /**
- * Manages the access token of one company (RFC 6749, section 6).
+ * Manages the access token of one company (RFC 6749, section 6). Concurrent calls share one refresh.
  *
- * The refresh token rotates: the old one is void once the new one is issued, so the new one is stored before anything
- * else. When storing fails, the new pair stays in memory and is stored at the next call, never renewed again. Concurrent
- * calls share one refresh.
+ * The refresh token rotates, so the new one is stored before anything else. When storing fails, the new pair stays in
+ * memory and is stored at the next call, never renewed again.
  */
 function createOAuthSession(
-  tokenUrl: string,
-  { clientId, clientSecret }: AccountingSettings,
+  url: string,
+  { client_id, client_secret }: AccountingSettings,
   initial: Tokens,
   saveTokens: (tokens: Tokens) => Promise<void>,
 ) {
-  const basic = btoa(String.fromCharCode(...new TextEncoder().encode(`${clientId}:${clientSecret}`)))
+  const basic = btoa(String.fromCharCode(...new TextEncoder().encode(`${client_id}:${client_secret}`)))
   let tokens = initial
   let unsaved: Tokens | null = null
   let renewal: Promise<void> | null = null
 
   /** Everything secret, to be redacted in messages. */
-  function listSecrets(): string[] {
-    return [clientSecret, basic, tokens.refresh_token, tokens.access_token ?? '']
-  }
+  const listSecrets = () => [client_secret, basic, tokens.refresh_token, tokens.access_token ?? '']
 
   async function requestTokens(): Promise<Tokens> {
     const { refresh_token } = tokens
     const start = Date.now()
     const issued = await sendRequest(tokenResponse, {
       endpoint: 'token',
-      method: 'POST',
-      url: tokenUrl,
-      headers: {
-        authorization: `Basic ${basic}`,
-        accept: 'application/json',
-        'content-type': 'application/x-www-form-urlencoded',
-      },
+      url,
+      authorization: `Basic ${basic}`,
+      contentType: 'application/x-www-form-urlencoded',
       body: new URLSearchParams({ grant_type: 'refresh_token', refresh_token }).toString(),
       secrets: listSecrets(),
     })

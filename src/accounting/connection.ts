@@ -2,15 +2,13 @@ import * as z from 'zod/mini'
 import { CredentialsError, decryptCredentials, encryptCredentials } from '../auth/credentials.ts'
 import type { CompanyContext } from '../db/client.ts'
 import { AccountingAdapter, type Tokens, tokensSchema } from './adapter.ts'
-import { type ConnectionRow, type IntegrationRow, saveTokens, stopCompany, switchRemoteAccount } from './queries.ts'
+import { type ConnectionRow, type IntegrationRow, saveConnection, switchRemoteAccount } from './queries.ts'
 
 /** Attempts to store rotated tokens: the ones before are void already. */
 const SAVE_ATTEMPTS = 3
 
 const filled = z.string().check(z.minLength(1))
-
 const settingsSchema = z.object({ token_url: z.optional(z.string()) })
-
 const credentialsSchema = z.object({
   realm_id: filled,
   client_id: filled,
@@ -21,22 +19,19 @@ const credentialsSchema = z.object({
   delete_mode: z._default(z.enum(['void', 'delete']), 'void'),
 })
 
-/** With the refresh token of the credentials they come from: another one means that the company connected anew. */
+/** `granted_with` is the credentials' refresh token: another one means that the company connected anew. */
 const storedTokensSchema = z.extend(tokensSchema, { granted_with: z.string() })
 
 /** An open connection to one company's accounting system. */
-export interface Connection {
+export interface Connection extends Pick<z.infer<typeof credentialsSchema>, 'item_id' | 'tax_code_id' | 'delete_mode'> {
   /** `updated_at` of the integration that it was opened from. */
   version: number
   adapter: AccountingAdapter
-  itemId: string
-  taxCodeId: string | null
-  deleteMode: 'void' | 'delete'
 }
 
 /**
- * Opens the company's connection from its integration and the last stored tokens. Reuse it until the integration
- * is changed: it may hold rotated tokens that are not stored yet.
+ * Opens the company's connection from its integration and the last stored tokens. Reuse it until the integration is
+ * changed: it may hold rotated tokens that are not stored yet.
  *
  * @param keys the deployment's `CREDENTIALS_KEY`
  * @returns null when the credentials cannot be read; the company is then stopped
@@ -44,68 +39,46 @@ export interface Connection {
 export async function openConnection(
   context: CompanyContext,
   keys: string,
-  integration: IntegrationRow,
+  { base_url, updated_at: version, ...integration }: IntegrationRow,
   row: ConnectionRow | null,
 ): Promise<Connection | null> {
-  const read = await readIntegration(keys, integration)
-  if (typeof read === 'string') {
-    await stopCompany(context, integration.updated_at, read)
+  const { companyId } = context
+  const decrypt = (stored: string) => decryptCredentials(keys, companyId, 'accounting_sync', stored)
+
+  let credentials: z.infer<typeof credentialsSchema>
+  let settings: z.infer<typeof settingsSchema>
+  try {
+    const parsed = credentialsSchema.safeParse(await decrypt(integration.credentials))
+    if (!parsed.success) throw new CredentialsError('The stored credentials are not complete.')
+    credentials = parsed.data
+    settings = settingsSchema.parse(JSON.parse(integration.settings))
+  } catch (error) {
+    const unreadable = 'The settings of the integration cannot be read.'
+    const reason = error instanceof CredentialsError ? error.message : unreadable
+    await saveConnection(context, { stopped_for: version, reason })
     return null
   }
-  const { credentials, tokenUrl } = read
-  const { realm_id: realmId, client_id: clientId, client_secret: clientSecret, refresh_token } = credentials
-  const { companyId } = context
-  const baseUrl = integration.base_url
-  const remoteAccount = `${baseUrl} ${realmId}`
+
+  const remoteAccount = `${base_url} ${credentials.realm_id}`
   if (row?.remote_account !== remoteAccount) await switchRemoteAccount(context, remoteAccount, row?.remote_account)
 
-  const adapter = new AccountingAdapter(
-    { baseUrl, tokenUrl, realmId, clientId, clientSecret },
-    await readTokens(keys, companyId, row?.tokens ?? null, refresh_token),
-    async (tokens) => {
-      const value = { granted_with: refresh_token, ...tokens }
-      const encrypted = await encryptCredentials(keys, companyId, 'accounting_sync', value)
-      for (let attempts = 1; ; attempts++) {
-        try {
-          return await saveTokens(context, encrypted)
-        } catch (error) {
-          if (attempts >= SAVE_ATTEMPTS) throw error
-        }
+  const { refresh_token: granted_with } = credentials
+  // Tokens cannot be decrypted when their key is gone: at worst the company must connect anew.
+  const decrypted = row?.tokens && (await decrypt(row.tokens).catch(() => null))
+  const stored = storedTokensSchema.safeParse(decrypted).data
+  const first = { refresh_token: granted_with, access_token: null, access_good_until: 0 }
+  const tokens = stored?.granted_with === granted_with ? stored : first
+  async function saveTokens(rotated: Tokens): Promise<void> {
+    const encrypted = await encryptCredentials(keys, companyId, 'accounting_sync', { granted_with, ...rotated })
+    for (let attempts = 1; ; attempts++) {
+      try {
+        return await saveConnection(context, { tokens: encrypted })
+      } catch (error) {
+        if (attempts >= SAVE_ATTEMPTS) throw error
       }
-    },
-  )
-  const { item_id: itemId, tax_code_id: taxCodeId, delete_mode: deleteMode } = credentials
-  return { version: integration.updated_at, adapter, itemId, taxCodeId, deleteMode }
-}
-
-/** The credentials and the token address, or why they cannot be read: a sentence without secrets. */
-async function readIntegration(keys: string, row: IntegrationRow) {
-  try {
-    const decrypted = await decryptCredentials(keys, row.company_id, 'accounting_sync', row.credentials)
-    const credentials = credentialsSchema.safeParse(decrypted)
-    if (!credentials.success) return 'The stored credentials are not complete.'
-    const { token_url: tokenUrl = null } = settingsSchema.parse(JSON.parse(row.settings))
-    return { credentials: credentials.data, tokenUrl }
-  } catch (error) {
-    return error instanceof CredentialsError ? error.message : 'The settings of the integration cannot be read.'
+    }
   }
-}
-
-/** The stored tokens, or the first ones where there are none of this refresh token. */
-async function readTokens(
-  keys: string,
-  companyId: number,
-  encrypted: string | null,
-  grantedWith: string,
-): Promise<Tokens> {
-  const first = { refresh_token: grantedWith, access_token: null, access_good_until: 0 }
-  if (encrypted === null) return first
-  try {
-    const stored = storedTokensSchema.parse(await decryptCredentials(keys, companyId, 'accounting_sync', encrypted))
-    const { granted_with, ...tokens } = stored
-    return granted_with === grantedWith ? tokens : first
-  } catch {
-    // Encrypted with a key that is gone: at worst the company must connect anew.
-    return first
-  }
+  const adapter = new AccountingAdapter({ base_url, ...settings, ...credentials }, tokens, saveTokens)
+  const { item_id, tax_code_id, delete_mode } = credentials
+  return { version, adapter, item_id, tax_code_id, delete_mode }
 }

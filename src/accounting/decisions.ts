@@ -1,20 +1,14 @@
+import type { accountingOutbox } from '../db/schema.ts'
 import type { OutboundFailure } from '../http/outbound.ts'
 
-/** What an order's change requires of the accounting system. */
-export type Operation = 'create' | 'update' | 'delete'
+/** A row of the outbox: the schema describes its columns and states. */
+export type OutboxRow = typeof accountingOutbox.$inferSelect
 
-/** One outbox row of an order that is not done. */
-export interface OpenEvent {
-  id: number
-  /** What the change requires; of a `sent` row, what its body does. */
-  operation: Operation
-  /**
-   * - `pending`: never sent with its present body.
-   * - `sent`: sent at least once, and unknown whether it was applied. Its body and request id are fixed.
-   * - `parked`, `dead`: not delivered until the order is edited, or somebody retries it (which makes it `pending`).
-   */
-  state: 'pending' | 'sent' | 'parked' | 'dead'
-}
+/** What an order's change requires of the accounting system. */
+export type Operation = OutboxRow['operation']
+
+/** What decides about one row of an order that is not done. */
+export type OpenEvent = Pick<OutboxRow, 'id' | 'operation'> & { state: Exclude<OutboxRow['state'], 'done'> }
 
 /**
  * What we know of the order's invoice at the accounting system: `linked` (its id is stored), `absent` (nothing was ever
@@ -23,14 +17,11 @@ export interface OpenEvent {
 export type Remote = 'linked' | 'absent' | 'unknown'
 
 export interface OrderPlan {
-  /** The one call to make now, or null when there is none. */
-  next: {
-    id: number
-    /** Not always the row's: an edit of an order that has no invoice there creates it. */
-    operation: Operation
-    /** Look for the invoice by `DocNumber` first, and adopt it when it is ours. */
-    findFirst: boolean
-  } | null
+  /**
+   * The one call to make now, or null for none. Its operation is not always the row's: an edit of an order that has no
+   * invoice there creates it. `findFirst`: look for the invoice by `DocNumber`, and adopt it when it is ours.
+   */
+  next: { id: number; operation: Operation; findFirst: boolean } | null
   /** Rows that another row covers, or that have nothing left to deliver. They end without a call. */
   dropped: number[]
 }
@@ -57,23 +48,14 @@ export function planOrder(rows: readonly OpenEvent[], remote: Remote): OrderPlan
   return { next: { id: chosen.id, operation, findFirst: remote === 'unknown' }, dropped }
 }
 
-export type NoResponseReason = OutboundFailure | 'malformed'
-
-/** How one call failed; holds nothing secret. */
+/**
+ * How one call failed; holds nothing secret. `codes` are fault codes in the order of the response, without leading zeros;
+ * `names_taken`: every name that a customer could have belongs to something else.
+ */
 export type Failure =
-  | { kind: 'no_response'; reason: NoResponseReason }
-  | {
-      kind: 'response'
-      endpoint: 'api' | 'token'
-      status: number
-      /** Fault codes in the order of the response, without leading zeros. */
-      codes: string[]
-      /** `error` of an OAuth response, such as `invalid_grant`. */
-      oauthError: string | null
-    }
-  /** The token address is not a token endpoint. */
+  | { kind: 'no_response'; reason: OutboundFailure | 'malformed' }
+  | { kind: 'response'; endpoint: 'api' | 'token'; status: number; codes: string[]; oauthError: string | null }
   | { kind: 'no_token_endpoint' }
-  /** Every name that a customer could have is taken by something else. */
   | { kind: 'names_taken' }
 
 /** The classes by fault code; of a response with several, the first listed decides. */
@@ -95,11 +77,9 @@ export type FailureClass = (typeof CLASS_BY_CODE)[number][0] | 'no_token_endpoin
 const REFUSED_CONTENT: readonly number[] = [400, 409, 413, 415, 422]
 
 /**
- * Names the class of a failed call.
- *
- * A known fault code overrides the HTTP status, since faults come with 200 and throttling with 403 as well. An unknown
- * code concerns the data, because sending the same again cannot help; a response that is no fault of the protocol (a
- * proxy's page, a redirect) may be temporary.
+ * Names the class of a failed call. A known fault code overrides the HTTP status, since faults come with 200 and
+ * throttling with 403 as well. An unknown code concerns the data, because sending the same again cannot help; a response
+ * that is no fault of the protocol (a proxy's page, a redirect) may be temporary.
  */
 export function classify(failure: Failure): FailureClass {
   if (failure.kind === 'no_response') return 'transient'
@@ -138,14 +118,12 @@ export type Decision =
   | { action: 'park' } // Out of the queue until a person looks at it or the order is edited again.
   | { action: 'dead' } // Dead-letter: as `park`, for what cannot succeed as it is.
 
+/** Both counts include this attempt: of this request id, and of those that failed as stale. `random` is from 0 up to 1. */
 export interface Situation {
   operation: Operation
-  /** Counted attempts of this request id so far, this one included. */
   attempts: number
-  /** Attempts that failed as stale so far, this one included. */
   staleAttempts: number
   nowMs: number
-  /** 0 (inclusive) to 1 (exclusive). */
   random: number
 }
 
@@ -189,10 +167,8 @@ export interface InvoiceIdentity {
 }
 
 /**
- * Whether a found invoice is the one that we sent before and got no response for.
- *
- * The number alone does not prove it, since people make invoices by hand and may use the same number: customer and
- * date must be ours too.
+ * Whether a found invoice is the one that we sent before and got no response for. People may use the same number for
+ * invoices made by hand, so customer and date must be ours too.
  */
 export function isOurInvoice(found: InvoiceIdentity, sent: InvoiceIdentity): boolean {
   return (

@@ -1,27 +1,8 @@
 import type { CompanyContext } from '../db/client.ts'
 import { log } from '../http/log.ts'
 import type { Connection } from './connection.ts'
-import {
-  classify,
-  decide,
-  type InvoiceIdentity,
-  isOurInvoice,
-  type Operation,
-  planOrder,
-  type Remote,
-} from './decisions.ts'
-import {
-  buildCreateCall,
-  buildRemoveCall,
-  buildUpdateCall,
-  describeDifference,
-  formatDocNumber,
-  type InvoiceBody,
-  type InvoiceCall,
-  type InvoiceKey,
-  type InvoiceSource,
-  toDisplayName,
-} from './invoice-payload.ts'
+import { classify, decide, type InvoiceIdentity, isOurInvoice, type Operation, planOrder } from './decisions.ts'
+import * as payload from './invoice-payload.ts'
 import { DONE, dropEvents, type EventRow, type LinkRow, loadOrder, recordStep, type StepChanges } from './queries.ts'
 import { AccountingError } from './transport.ts'
 
@@ -31,34 +12,31 @@ export type Delivery = CompanyContext & { connection: Connection }
 /** `again`: the order may have more to deliver; `idle`: not now; `halt`: nothing of this company can be delivered. */
 export type StepResult = 'again' | 'idle' | 'halt'
 
-/** One attempt to deliver one event. */
+/** One attempt to deliver one event. `event` is as it is stored now; `findFirst`: see `OrderPlan`. */
 interface Step {
   delivery: Delivery
-  /** As it is stored now. */
   event: EventRow
   link: LinkRow | null
-  source: InvoiceSource | null
+  source: payload.InvoiceSource | null
   operation: Operation
-  /** Look for the invoice by its number first. */
   findFirst: boolean
 }
 
 const NO_REQUEST = { request_id: null, request_body: null } as const
 /** Its call is built anew and sent under a new request id. */
 const UNSENT = { ...NO_REQUEST, state: 'pending', attempts: 0 } as const
-const INTERNAL_FAILURE = 'The delivery failed in this service.'
 
 /**
- * Makes the next call of an order, if one is due, and stores its outcome.
- *
- * The call is stored before it is made, and everything that its response changes is stored at once: whatever fails in
- * between, the next step repeats the same call under the same request id.
+ * Makes the next call of an order, if one is due, and stores its outcome. The call is stored before it is made, and all
+ * that its response changes is stored at once: whatever fails in between, the next step repeats the same call under the
+ * same request id.
  *
  * @throws when the database fails
  */
 export async function deliverNext(delivery: Delivery, orderId: number): Promise<StepResult> {
   const { events, link, source } = await loadOrder(delivery, orderId, Date.now())
-  const { next, dropped } = planOrder(events, getRemote(link))
+  const remote = link?.external_id ? 'linked' : 'unknown'
+  const { next, dropped } = planOrder(events, link ? remote : 'absent')
   if (dropped.length > 0) await dropEvents(delivery, dropped, Date.now())
   const event = events.find((row) => row.id === next?.id)
   if (!next || !event || event.next_attempt_at > Date.now()) return 'idle'
@@ -92,61 +70,62 @@ async function prepareCall(step: Step): Promise<boolean> {
 }
 
 /** Builds the call from the order as it is now, with what is learned of its invoice and customer on the way. */
-async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { call: InvoiceCall }) | null> {
+async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { call: payload.InvoiceCall }) | null> {
   const { delivery, event, link, source, operation, findFirst } = step
-  const { adapter, itemId, taxCodeId, deleteMode } = delivery.connection
+  const { adapter, item_id: itemId, tax_code_id: taxCodeId, delete_mode: deleteMode } = delivery.connection
   let key = getKey(link)
   if (key && event.stale_attempts > 0) key = await adapter.readInvoice(key.Id)
-  if (key && operation === 'delete') return { call: buildRemoveCall(key, deleteMode) }
+  if (key && operation === 'delete') return { call: payload.buildRemoveCall(key, deleteMode) }
   if (!source) return null
 
-  const { client } = source
-  const displayName = toDisplayName(client.company_name) || `Client ${client.id}`
-  const customerId =
-    client.accounting_customer_id ??
-    (await adapter.findOrCreateCustomer(displayName, client.email, crypto.randomUUID()))
-  const customer = client.accounting_customer_id === null ? { clientId: client.id, customerId } : undefined
+  const { id: clientId, company_name, email, accounting_customer_id: known } = source.client
+  const displayName = payload.toDisplayName(company_name) || `Client ${clientId}`
+  const customerId = known ?? (await adapter.findOrCreateCustomer(displayName, email, crypto.randomUUID()))
+  const customer = known === null ? { clientId, customerId } : undefined
   if (findFirst) {
-    const DocNumber = formatDocNumber(source.invoice.number)
+    const DocNumber = payload.formatDocNumber(source.invoice.number)
     const CustomerRef = { value: link?.customer_id ?? customerId }
     key = await findOurInvoice(step, { DocNumber, TxnDate: source.project.created_date, CustomerRef })
     if (operation === 'delete') {
-      return key && { call: buildRemoveCall(key, deleteMode), customer, link: toLink(key) }
+      return key && { call: payload.buildRemoveCall(key, deleteMode), customer, link: toLink(key) }
     }
   }
   const references = { customerId, itemId, taxCodeId }
-  const call = key ? buildUpdateCall(source, references, key) : buildCreateCall(source, references)
+  const call = key ? payload.buildUpdateCall(source, references, key) : payload.buildCreateCall(source, references)
   const ids = key ? toLink(key) : { external_id: null, sync_token: null }
   return { call, customer, link: { ...ids, customer_id: customerId } }
 }
 
 async function send(step: Step): Promise<void> {
   const { delivery, event } = step
-  const call: InvoiceCall = JSON.parse(event.request_body ?? '')
+  const call: payload.InvoiceCall = JSON.parse(event.request_body ?? '')
   const sent = await delivery.connection.adapter.sendInvoice(call, event.request_id ?? '')
   if (!('expected' in call)) return record(step, { event: DONE, link: null })
-  const difference = describeDifference(sent, call.expected)
-  if (difference === null) return record(step, { event: DONE, link: { ...toLink(sent), synced_at: Date.now() } })
+  const last_error = payload.describeDifference(sent, call.expected)
+  if (last_error === null) return record(step, { event: DONE, link: { ...toLink(sent), synced_at: Date.now() } })
   // The invoice exists: it is linked, so that the next change of the order corrects it.
-  const parked = { state: 'parked', attempts: event.attempts + 1, last_error: difference } as const
-  await record(step, { event: { ...NO_REQUEST, ...parked }, link: toLink(sent) })
+  const attempts = event.attempts + 1
+  await record(step, { event: { ...NO_REQUEST, state: 'parked', attempts, last_error }, link: toLink(sent) })
 }
 
 /** Carries out what is decided for a call that failed. A failure of this service counts as a transient one. */
 async function recover(step: Step, error: unknown, operation: Operation): Promise<StepResult> {
   const { event } = step
-  const { version } = step.delivery.connection
   const accountingError = error instanceof AccountingError ? error : null
   if (!accountingError) {
     const { company_id, order_id, id: event_id } = event
     log('accounting_failed', { company_id, order_id, event_id, error: nameOf(error) })
   }
   const failure = accountingError ? classify(accountingError.failure) : 'transient'
-  const last_error = accountingError?.message ?? INTERNAL_FAILURE
+  const last_error = accountingError?.message ?? 'The delivery failed in this service.'
   const attempts = event.attempts + 1
   const stale_attempts = event.stale_attempts + Number(failure === 'stale')
   const situation = { operation, attempts, staleAttempts: stale_attempts, nowMs: Date.now(), random: Math.random() }
   const decision = decide(failure, situation)
+  const halt = async (connection: StepChanges['connection']) => {
+    await record(step, { event: { last_error }, connection: { ...connection, reason: last_error } })
+    return 'halt' as const
+  }
   switch (decision.action) {
     case 'done':
       await record(step, { event: DONE, link: null })
@@ -155,11 +134,9 @@ async function recover(step: Step, error: unknown, operation: Operation): Promis
       await record(step, { event: { attempts, next_attempt_at: decision.atMs, last_error } })
       return 'idle'
     case 'pause_company':
-      await record(step, { event: { last_error }, connection: { paused_until: decision.untilMs, reason: last_error } })
-      return 'halt'
+      return halt({ paused_until: decision.untilMs })
     case 'stop_company':
-      await record(step, { event: { last_error }, connection: { stopped_for: version, reason: last_error } })
-      return 'halt'
+      return halt({ stopped_for: step.delivery.connection.version })
     case 'merge':
       await record(step, { event: { ...UNSENT, stale_attempts, last_error } })
       return 'again'
@@ -181,13 +158,13 @@ async function recover(step: Step, error: unknown, operation: Operation): Promis
 
 /** A taken number belongs to a create whose response was lost, which is linked then, or to another invoice: false. */
 async function adopt(step: Step, last_error: string): Promise<boolean> {
-  const { body }: { body: InvoiceBody } = JSON.parse(step.event.request_body ?? '')
+  const { body }: { body: InvoiceIdentity } = JSON.parse(step.event.request_body ?? '')
   const key = await findOurInvoice(step, body)
   if (key) await record(step, { event: { ...UNSENT, last_error }, link: toLink(key) })
   return key !== null
 }
 
-async function findOurInvoice({ delivery }: Step, wanted: InvoiceIdentity): Promise<InvoiceKey | null> {
+async function findOurInvoice({ delivery }: Step, wanted: InvoiceIdentity): Promise<payload.InvoiceKey | null> {
   const found = await delivery.connection.adapter.findInvoices(wanted.DocNumber ?? '')
   return found.find((invoice) => isOurInvoice(invoice, wanted)) ?? null
 }
@@ -196,16 +173,11 @@ function record({ delivery, event }: Step, changes: StepChanges): Promise<void> 
   return recordStep(delivery, event, changes, Date.now())
 }
 
-function getRemote(link: LinkRow | null): Remote {
-  if (!link) return 'absent'
-  return link.external_id === null ? 'unknown' : 'linked'
-}
-
-function getKey(link: LinkRow | null): InvoiceKey | null {
+function getKey(link: LinkRow | null): payload.InvoiceKey | null {
   return link?.external_id && link.sync_token !== null ? { Id: link.external_id, SyncToken: link.sync_token } : null
 }
 
-function toLink({ Id, SyncToken }: InvoiceKey) {
+function toLink({ Id, SyncToken }: payload.InvoiceKey) {
   return { external_id: Id, sync_token: SyncToken }
 }
 

@@ -11,7 +11,6 @@ import { loadCompanyState, loadQueue } from './queries.ts'
 /** One run delivers at most so many orders and starts no step after so long; a run of its own continues. */
 const ORDERS_PER_RUN = 20
 const RUN_MS = 60_000
-
 /** More than the stale attempts of one event, and few enough that other orders come in between. */
 const STEPS_PER_ORDER = 8
 
@@ -19,17 +18,13 @@ const STEPS_PER_ORDER = 8
 const FIRST_RETRY_MS = 30_000
 const MAX_RETRY_MS = 3_600_000
 
-/** Runs in a row that failed, and when the next may start. */
-interface Retry {
-  failures: number
-  at: number
-}
+/** How many runs in a row failed, and when the next may start. */
+type Retry = { failures: number; at: number }
 
 /**
- * Delivers one company's events to its accounting system; the object's name is the company's id.
- *
- * Being the only one, it keeps the changes of an invoice in order and refreshes tokens once. Everything durable is in the
- * company's database; the object stores only its alarm, the company's id and how its last runs failed.
+ * Delivers one company's events to its accounting system; the object's name is the company's id. Being the only one, it
+ * delivers the changes of an invoice in order and refreshes tokens once. It stores only its alarm, the company's id and
+ * how its last runs failed: all else is in the company's database.
  */
 export class AccountingDelivery extends DurableObject<Env> {
   private connection: Connection | null = null
@@ -86,16 +81,16 @@ export class AccountingDelivery extends DurableObject<Env> {
   }
 }
 
-/** At most `limit` orders to deliver now, and when to look again (null: not before somebody changes the company). */
+/** At most `limit` orders to deliver now, and when to look again (null: not before the company is changed). */
 async function findDue(context: CompanyContext, limit: number) {
-  const { isSuspended, integration, connectionRow } = await loadCompanyState(context)
-  const waiting = { integration, connectionRow, orderIds: [] }
-  if (isSuspended || !integration || connectionRow?.stopped_for === integration.updated_at) {
-    return { ...waiting, at: null }
-  }
-  if (connectionRow && connectionRow.paused_until > Date.now()) return { ...waiting, at: connectionRow.paused_until }
+  const { isSuspended, ...state } = await loadCompanyState(context)
+  const { integration, connectionRow } = state
+  const isStopped = isSuspended || !integration || connectionRow?.stopped_for === integration.updated_at
+  if (isStopped) return { ...state, orderIds: [], at: null }
+  const pausedUntil = connectionRow?.paused_until ?? 0
+  if (pausedUntil > Date.now()) return { ...state, orderIds: [], at: pausedUntil }
   const { orderIds, nextAttemptAt } = await loadQueue(context, Date.now(), limit)
-  return { integration, connectionRow, orderIds, at: orderIds.length > 0 ? Date.now() : nextAttemptAt }
+  return { ...state, orderIds, at: orderIds.length > 0 ? Date.now() : nextAttemptAt }
 }
 
 /** Starts the delivery of the company's events. A call that is lost is repeated by the sweep. */

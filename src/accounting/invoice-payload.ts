@@ -19,55 +19,47 @@ export interface InvoiceKey {
   SyncToken: string
 }
 
-type InvoiceFields = ReturnType<typeof buildFields>
-type Numbered = { DocNumber: string; TxnDate: string; PrivateNote?: string; DueDate?: string }
-export type InvoiceBody = Omit<InvoiceFields, 'PrivateNote' | 'DueDate'> & Numbered
-export type InvoiceUpdate = InvoiceFields & InvoiceKey & { sparse: true }
-
-/** One change of an invoice. Plain JSON: the outbox stores it before the first attempt and repeats it unchanged. */
-export type InvoiceCall =
-  | { operation: 'create'; body: InvoiceBody; expected: ExpectedTotals }
-  | { operation: 'update'; body: InvoiceUpdate; expected: ExpectedTotals }
-  | { operation: 'void' | 'delete'; body: InvoiceKey }
-
-/** What the accounting system must compute, in cents. */
-type ExpectedTotals = Pick<Totals, 'total' | 'tax'>
-
-/** What it did compute, in currency units; null where its response has none. */
-export interface InvoiceAmounts {
+/** The amounts are those that the accounting system computed, in currency units; null where its response has none. */
+export interface InvoiceResult extends InvoiceKey {
   total: number | null
   tax: number | null
 }
 
-/** Ids at the accounting system. */
+type InvoiceFields = ReturnType<typeof buildFields>['fields']
+type OwnFields = { DocNumber: string; TxnDate: string; PrivateNote?: string; DueDate?: string }
+export type InvoiceBody = Omit<InvoiceFields, 'PrivateNote' | 'DueDate'> & OwnFields
+
+/** One change of an invoice. Plain JSON: the outbox stores it before the first attempt and repeats it unchanged. */
+export type InvoiceCall =
+  | { operation: 'create'; body: InvoiceBody; expected: Expected }
+  | { operation: 'update'; body: InvoiceFields & InvoiceKey & { sparse: true }; expected: Expected }
+  | { operation: 'void' | 'delete'; body: InvoiceKey }
+
+/** What the accounting system must compute, in cents. */
+type Expected = Pick<Totals, 'total' | 'tax'>
+
+/** Ids at the accounting system: of the item of every line, and of the code of taxes without one of their own. */
 export interface InvoiceReferences {
   customerId: string
-  /** The item of every line. */
   itemId: string
-  /** The tax code of taxes without one of their own; null: none is sent for them. */
   taxCodeId: string | null
 }
 
 /** The call that creates the order's invoice. */
 export function buildCreateCall(source: InvoiceSource, references: InvoiceReferences): InvoiceCall {
-  const totals = getTotals(source)
-  const { PrivateNote, DueDate, ...fields } = buildFields(source, totals, references)
-  const body: InvoiceBody = {
-    DocNumber: formatDocNumber(source.invoice.number),
-    TxnDate: source.project.created_date,
-    ...fields,
-    ...(PrivateNote ? { PrivateNote } : {}),
-    ...(DueDate ? { DueDate } : {}),
-  }
-  return { operation: 'create', body, expected: { total: totals.total, tax: totals.tax } }
+  const { expected, fields } = buildFields(source, references)
+  const { PrivateNote, DueDate, ...rest } = fields
+  const filled = { ...(PrivateNote && { PrivateNote }), ...(DueDate && { DueDate }) }
+  const DocNumber = formatDocNumber(source.invoice.number)
+  const body = { DocNumber, TxnDate: source.project.created_date, ...rest, ...filled }
+  return { operation: 'create', body, expected }
 }
 
 /** The call that makes an existing invoice follow the order and leaves every field that is not ours as it is. */
 export function buildUpdateCall(source: InvoiceSource, references: InvoiceReferences, key: InvoiceKey): InvoiceCall {
-  const totals = getTotals(source)
-  const { Id, SyncToken } = key
-  const body: InvoiceUpdate = { Id, SyncToken, sparse: true, ...buildFields(source, totals, references) }
-  return { operation: 'update', body, expected: { total: totals.total, tax: totals.tax } }
+  const { expected, fields } = buildFields(source, references)
+  const body = { Id: key.Id, SyncToken: key.SyncToken, sparse: true as const, ...fields }
+  return { operation: 'update', body, expected }
 }
 
 /** The call that removes the invoice: `void` leaves it in the audit trail, `delete` does not. */
@@ -79,7 +71,9 @@ export function buildRemoveCall(key: InvoiceKey, mode: 'void' | 'delete'): Invoi
  * Describes how the amounts that the accounting system computed differ from ours; null where they agree within a cent,
  * the most that its own rounding may differ by.
  */
-export function describeDifference({ total, tax }: InvoiceAmounts, expected: ExpectedTotals): string | null {
+export function describeDifference(computed: Pick<InvoiceResult, 'total' | 'tax'>, expected: Expected): string | null {
+  const { total, tax } = computed
+  const differs = (amount: number, cents: number) => Math.abs(Math.round(amount * 100) - cents) > 1
   if (total === null) return `The accounting system gave no total, the order has ${formatCents(expected.total)}.`
   if (differs(total, expected.total)) {
     return `The accounting system says ${total.toFixed(2)}, the order ${formatCents(expected.total)}.`
@@ -88,47 +82,40 @@ export function describeDifference({ total, tax }: InvoiceAmounts, expected: Exp
   return `The accounting system says ${tax.toFixed(2)} of tax, the order ${formatCents(expected.tax)}.`
 }
 
-function differs(amount: number, cents: number): boolean {
-  return Math.abs(Math.round(amount * 100) - cents) > 1
-}
-
 function formatCents(cents: number): string {
   return fromCents(cents).toFixed(2)
 }
 
-function getTotals({ items, invoice, tax }: InvoiceSource): Totals {
-  return computeTotals(items, { ...invoice, taxRate: tax?.rate ?? null }, [])
-}
-
 /** The fields that follow the order. A sparse update sends all of them, so that a cleared value is cleared there too. */
-function buildFields(source: InvoiceSource, totals: Totals, { customerId, itemId, taxCodeId }: InvoiceReferences) {
+function buildFields(source: InvoiceSource, { customerId, itemId, taxCodeId }: InvoiceReferences) {
   const { project, invoice, items } = source
+  const totals = computeTotals(items, { ...invoice, taxRate: source.tax?.rate ?? null }, [])
   const tax = source.tax && source.tax.rate > 0 && !invoice.tax_exempt ? source.tax : null
   // An invoice must have a line, and an order may have none yet.
   const placeholder = { title: project.title, description: null, quantity: 1, unit_price_cents: 0, taxable: false }
   const lines = items.length > 0 ? items : [placeholder]
   const discountLine = buildDiscountLine(invoice, totals)
   const taxCode = tax && (tax.accounting_tax_code_id ?? taxCodeId)
-  return {
+  const fields = {
     CustomerRef: { value: customerId },
     Line: [...lines.map((line) => buildSalesLine(line, itemId, tax !== null)), ...(discountLine ? [discountLine] : [])],
-    TxnTaxDetail: {
-      TotalTax: fromCents(totals.tax),
-      ...(taxCode === null ? {} : { TxnTaxCodeRef: { value: taxCode } }),
-    },
+    TxnTaxDetail: { TotalTax: fromCents(totals.tax), ...(taxCode !== null && { TxnTaxCodeRef: { value: taxCode } }) },
     // True: the tax is on what the discount leaves; false: on the whole.
-    ...(discountLine ? { ApplyTaxAfterDiscount: invoice.discount_type === 'before_tax' } : {}),
+    ...(discountLine && { ApplyTaxAfterDiscount: invoice.discount_type === 'before_tax' }),
     PrivateNote: cleanProse(project.description ?? ''),
     DueDate: readDate(project.deadline ?? invoice.due_date),
   }
+  return { fields, expected: { total: totals.total, tax: totals.tax } }
 }
 
 function buildSalesLine(item: InvoiceSource['items'][number], itemId: string, isTaxed: boolean) {
   const { title, description, quantity, unit_price_cents: priceCents } = item
   const totalCents = lineTotal(item)
-  const texts = [cleanLine(title ?? ''), description]
+  const texts = [cleanLine(title), description]
   // A rounded total is refused as a product: it becomes the price of one unit, and the text says how it was computed.
-  const isExact = isExactProduct(quantity, priceCents, totalCents)
+  // Quantities count to 4 decimals, as in `lineTotal`.
+  const scaled = Math.round(quantity * 10_000)
+  const isExact = scaled / 10_000 === quantity && BigInt(scaled) * BigInt(priceCents) === BigInt(totalCents) * 10_000n
   if (!isExact) texts.unshift(`${quantity} × ${formatCents(priceCents)}`)
   const text = texts.filter(Boolean).join('\n')
   return {
@@ -142,12 +129,6 @@ function buildSalesLine(item: InvoiceSource['items'][number], itemId: string, is
       TaxCodeRef: { value: item.taxable && isTaxed ? 'TAX' : 'NON' },
     },
   }
-}
-
-/** Whether the product is the total to the last digit. Quantities count to 4 decimals, as in `lineTotal`. */
-function isExactProduct(quantity: number, priceCents: number, totalCents: number): boolean {
-  const scaled = Math.round(quantity * 10_000)
-  return scaled / 10_000 === quantity && BigInt(scaled) * BigInt(priceCents) === BigInt(totalCents) * 10_000n
 }
 
 /**
@@ -173,16 +154,13 @@ function readDate(text: string | null): string | null {
   return !Number.isNaN(time.getTime()) && time.toISOString().startsWith(date) ? date : null
 }
 
-/*
- * Texts as the accounting system accepts them. Its reference gives these limits in characters; it refuses a colon, a
- * tab and a line break in a display name (2040).
- */
+// The limits of the accounting system's reference, in characters. A display name has no colon, tab or line break (2040).
 const MAX_NAME = 500
 const MAX_NUMBER = 21
 const MAX_TEXT = 4_000
 const MAX_EMAIL = 100
-/** The names tried for one customer: the plain one, `(customer)`, `(customer 2)` and so on. */
-const NAMES_PER_CUSTOMER = 21
+/** The names tried for a customer after its own. */
+const OTHER_NAMES = 20
 
 /** Cuts to `max` UTF-16 code units, never through the middle of a surrogate pair. */
 function cut(text: string, max: number): string {
@@ -193,10 +171,8 @@ function cut(text: string, max: number): string {
 
 /** A text of one line: each run of white space and control characters becomes one space. */
 export function cleanLine(text: string): string {
-  return text
-    .toWellFormed()
-    .replaceAll(/[\p{Cc}\s]+/gu, ' ')
-    .trim()
+  const line = text.toWellFormed().replaceAll(/[\p{Cc}\s]+/gu, ' ')
+  return line.trim()
 }
 
 /** A text of at most 4,000 characters: line breaks and tabs stay, other control characters become spaces. */
@@ -222,13 +198,13 @@ export function toDisplayName(name: string): string {
 }
 
 /**
- * The names to try for a customer, in order: the plain one may belong to a vendor, an employee or an inactive customer,
- * since all of them share one namespace.
+ * The names to try for a customer, in order: `NAME`, `NAME (customer)`, `NAME (customer 2)` … Each may belong to a vendor,
+ * an employee or an inactive customer, since all of them share one namespace.
  */
 export function listDisplayNames(displayName: string): string[] {
-  return Array.from({ length: NAMES_PER_CUSTOMER }, (_, index) => {
-    if (index === 0) return displayName
-    const suffix = index === 1 ? ' (customer)' : ` (customer ${index})`
+  const others = Array.from({ length: OTHER_NAMES }, (_, index) => {
+    const suffix = index === 0 ? ' (customer)' : ` (customer ${index + 1})`
     return `${cut(displayName, MAX_NAME - suffix.length).trimEnd()}${suffix}`
   })
+  return [displayName, ...others]
 }

@@ -13,10 +13,9 @@ import {
   orders,
   taxes,
 } from '../db/schema.ts'
-import type { OpenEvent } from './decisions.ts'
+import type { OpenEvent, OutboxRow } from './decisions.ts'
 import type { InvoiceSource } from './invoice-payload.ts'
 
-type OutboxRow = typeof accountingOutbox.$inferSelect
 /** A row of the outbox that is not done. */
 export type EventRow = OutboxRow & OpenEvent
 export type LinkRow = typeof accountingLinks.$inferSelect
@@ -32,13 +31,7 @@ const IS_NOT_DONE = sql`state <> 'done'`
 export async function loadCompanyState({ companyId, db }: CompanyContext) {
   const [[company], [integration = null], [connectionRow = null]] = await db.read([
     orm.select({ suspended: companies.suspended }).from(companies).where(eq(companies.id, companyId)),
-    orm
-      .select()
-      .from(integrations)
-      .where(
-        sql`${integrations.company_id} = ${companyId} AND ${integrations.kind} = 'accounting_sync'
-          AND ${integrations.enabled} = 1`,
-      ),
+    orm.select().from(integrations).where(sql`company_id = ${companyId} AND kind = 'accounting_sync' AND enabled = 1`),
     orm.select().from(accountingConnections).where(eq(accountingConnections.company_id, companyId)),
   ])
   return { isSuspended: company?.suspended ?? true, integration, connectionRow }
@@ -48,10 +41,8 @@ export async function loadCompanyState({ companyId, db }: CompanyContext) {
 const EVENTS_PER_ORDER = 5
 
 /**
- * Finds at most `limit` orders that may be delivered now, the one that waits longest first. Reads the index of open
- * events only, and no more rows than it needs: a long queue costs as much as a short one.
- *
- * @returns with `nextAttemptAt`, when the next event becomes due; null when there is none
+ * Finds at most `limit` orders that may be delivered now, the one that waits longest first, and when the next event
+ * becomes due (null: there is none). Reads no more rows of the index than it needs, however long the queue is.
  */
 export async function loadQueue({ companyId, db }: CompanyContext, nowMs: number, limit: number) {
   const openEvents = (isInTime: SQL) =>
@@ -74,34 +65,26 @@ const EVENT_LIMIT = 50
 
 /**
  * Loads the order's events that are not done, oldest first, its link and the rows of its invoice (null where it has
- * none): in one transaction, so that the order is at least as new as the events.
- *
- * Before that, updates that were never sent are covered by the first unsent event, as in `planOrder`: an order that was
- * changed thousands of times while nothing could be delivered is read as any other.
+ * none): in one transaction, so that the order is at least as new as the events. Before that, updates that were never
+ * sent are covered by the first unsent event, as in `planOrder`, since there may be thousands.
  */
 export async function loadOrder(context: CompanyContext, orderId: number, nowMs: number) {
-  for (;;) {
-    const { covered, ...order } = await coverAndLoad(context, orderId, nowMs)
-    if (covered < COVER_LIMIT) return order
-  }
-}
-
-async function coverAndLoad({ companyId, db }: CompanyContext, orderId: number, nowMs: number) {
-  const isOfOrder = sql`company_id = ${companyId} AND order_id = ${orderId} AND ${IS_NOT_DONE}`
-  const first = sql`SELECT min(id) FROM accounting_outbox WHERE ${isOfOrder} AND state = 'pending'`
+  const { companyId, db } = context
+  const isOfOrder = isOf(companyId, orderId)
+  const pending = sql`FROM accounting_outbox WHERE ${isOfOrder} AND ${IS_NOT_DONE} AND state = 'pending'`
   const [covered, events, [link = null], [core], items] = await db.writeIdempotent([
     updateEvents(
       { ...DONE, updated_at: nowMs },
-      sql`id IN (SELECT id FROM accounting_outbox WHERE ${isOfOrder} AND state = 'pending' AND id > (${first})
-        AND operation = 'update' ORDER BY id LIMIT ${COVER_LIMIT})`,
+      sql`id IN (SELECT id ${pending} AND id > (SELECT min(id) ${pending}) AND operation = 'update'
+        ORDER BY id LIMIT ${COVER_LIMIT})`,
     ).returning({ id: accountingOutbox.id }),
     orm
       .select()
       .from(accountingOutbox)
-      .where(isOfOrder)
+      .where(sql`${isOfOrder} AND ${IS_NOT_DONE}`)
       .orderBy(desc(accountingOutbox.state), desc(accountingOutbox.id))
       .limit(EVENT_LIMIT),
-    orm.select().from(accountingLinks).where(isLinkOf(companyId, orderId)),
+    orm.select().from(accountingLinks).where(isOfOrder),
     orm
       .select({
         project: jsonRow(getTableColumns(orders)).row.as('project'),
@@ -126,12 +109,11 @@ async function coverAndLoad({ companyId, db }: CompanyContext, orderId: number, 
       )
       .orderBy(asc(invoiceItems.position), asc(invoiceItems.id)),
   ])
+  // One statement covers so many: the rest is covered by the next.
+  if (covered.length === COVER_LIMIT) return loadOrder(context, orderId, nowMs)
   const source: InvoiceSource | null = core ? { ...core, items } : null
-  return { covered: covered.length, events: events.filter(isNotDone).sort((a, b) => a.id - b.id), link, source }
-}
-
-function isNotDone(row: OutboxRow): row is EventRow {
-  return row.state !== 'done'
+  const isNotDone = (row: OutboxRow): row is EventRow => row.state !== 'done'
+  return { events: events.filter(isNotDone).sort((a, b) => a.id - b.id), link, source }
 }
 
 /** Ends events that another one covers. */
@@ -147,12 +129,10 @@ export async function dropEvents({ companyId, db }: CompanyContext, ids: number[
 /** An event that was delivered or covered. */
 export const DONE = { state: 'done', request_id: null, request_body: null, last_error: null } as const
 
-/** What one step of a delivery changes. */
+/** What one step of a delivery changes. `link` null removes it; `customerId` null: the stored customer is unknown there. */
 export interface StepChanges {
   event: Partial<OutboxRow>
-  /** Sets these of the order's link; null removes it. */
   link?: Partial<LinkRow> | null
-  /** The client's customer there; null when the stored one is unknown there. One chosen by hand stays. */
   customer?: { clientId: number; customerId: string | null } | undefined
   connection?: Partial<ConnectionRow>
 }
@@ -163,26 +143,26 @@ export interface StepChanges {
  */
 export async function recordStep(
   { companyId, db }: CompanyContext,
-  { id, order_id: orderId, request_id: requestId }: EventRow,
+  { id, order_id, request_id: requestId }: EventRow,
   { event, link, customer, connection }: StepChanges,
   nowMs: number,
 ): Promise<void> {
   const nextAttemptAt = event.next_attempt_at ?? nowMs
+  const isOfOrder = isOf(companyId, order_id)
   await db.write([
     // Later events of the order become due with this one: a due event is one that can be delivered.
     updateEvents(
       { next_attempt_at: nextAttemptAt },
-      sql`company_id = ${companyId} AND order_id = ${orderId} AND ${IS_NOT_DONE} AND state = 'pending' AND id <> ${id}
-        AND next_attempt_at <> ${nextAttemptAt}`,
+      sql`${isOfOrder} AND ${IS_NOT_DONE} AND state = 'pending' AND id <> ${id} AND next_attempt_at <> ${nextAttemptAt}`,
     ),
     updateEvents(
       { ...event, updated_at: nowMs },
       sql`company_id = ${companyId} AND id = ${id} AND request_id IS ${requestId} AND ${IS_OPEN}`,
     ),
-    ...(link === null ? [orm.delete(accountingLinks).where(isLinkOf(companyId, orderId))] : []),
-    ...(link ? [upsertLink(companyId, orderId, link)] : []),
+    ...(link === null ? [orm.delete(accountingLinks).where(isOfOrder)] : []),
+    ...(link ? [upsertLink({ company_id: companyId, order_id }, link)] : []),
     ...(customer ? [setCustomer(companyId, customer)] : []),
-    ...(connection ? [updateConnection(companyId, connection)] : []),
+    ...(connection ? [upsertConnection(companyId, connection)] : []),
   ])
 }
 
@@ -197,12 +177,8 @@ export async function switchRemoteAccount(
   remoteAccount: string,
   previous: string | undefined,
 ): Promise<void> {
-  const connect = upsertConnection(companyId, {
-    remote_account: remoteAccount,
-    paused_until: 0,
-    stopped_for: null,
-    reason: null,
-  })
+  const state = { remote_account: remoteAccount, paused_until: 0, stopped_for: null, reason: null }
+  const connect = upsertConnection(companyId, state)
   if (!previous) return void (await db.write([connect]))
   await db.write([
     connect,
@@ -221,43 +197,36 @@ export async function switchRemoteAccount(
   ])
 }
 
-/** Stops all calls of the company until its integration is changed. @param stoppedFor its `updated_at` */
-export async function stopCompany({ companyId, db }: CompanyContext, stoppedFor: number, reason: string) {
-  await db.write([upsertConnection(companyId, { stopped_for: stoppedFor, reason })])
+/** Stores encrypted tokens, or in `stopped_for` the integration's `updated_at`: until it changes, no calls are made. */
+export async function saveConnection({ companyId, db }: CompanyContext, set: Partial<ConnectionRow>): Promise<void> {
+  await db.write([upsertConnection(companyId, set)])
 }
 
-/** @param tokens encrypted */
-export async function saveTokens({ companyId, db }: CompanyContext, tokens: string): Promise<void> {
-  await db.write([updateConnection(companyId, { tokens })])
+/** Of an order's events or its link. */
+function isOf(companyId: number, orderId: number): SQL {
+  return sql`company_id = ${companyId} AND order_id = ${orderId}`
 }
 
 function updateEvents(set: Partial<OutboxRow>, where: SQL) {
   return orm.update(accountingOutbox).set(set).where(where)
 }
 
-function updateConnection(companyId: number, set: Partial<ConnectionRow>) {
-  return orm.update(accountingConnections).set(set).where(eq(accountingConnections.company_id, companyId))
-}
-
+/** A customer that was linked by hand stays. */
 function setCustomer(companyId: number, { clientId, customerId }: NonNullable<StepChanges['customer']>) {
   const isNotLinked = sql`company_id = ${companyId} AND id = ${clientId} AND accounting_customer_linked = 0`
   return orm.update(clients).set({ accounting_customer_id: customerId }).where(isNotLinked)
 }
 
-function upsertConnection(companyId: number, set: Partial<ConnectionRow>) {
-  return orm
-    .insert(accountingConnections)
-    .values({ company_id: companyId, remote_account: '', ...set })
-    .onConflictDoUpdate({ target: accountingConnections.company_id, set })
+function upsertConnection(company_id: number, set: Partial<ConnectionRow>) {
+  const { company_id: target } = accountingConnections
+  const values = { company_id, remote_account: '', ...set }
+  return orm.insert(accountingConnections).values(values).onConflictDoUpdate({ target, set })
 }
 
-function upsertLink(companyId: number, orderId: number, set: Partial<LinkRow>) {
+function upsertLink(key: Pick<LinkRow, 'company_id' | 'order_id'>, set: Partial<LinkRow>) {
+  const target = [accountingLinks.company_id, accountingLinks.order_id]
   return orm
     .insert(accountingLinks)
-    .values({ company_id: companyId, order_id: orderId, ...set })
-    .onConflictDoUpdate({ target: [accountingLinks.company_id, accountingLinks.order_id], set })
-}
-
-function isLinkOf(companyId: number, orderId: number): SQL | undefined {
-  return and(eq(accountingLinks.company_id, companyId), eq(accountingLinks.order_id, orderId))
+    .values({ ...key, ...set })
+    .onConflictDoUpdate({ target, set })
 }

@@ -1,15 +1,15 @@
 import * as z from 'zod/mini'
-import { callOutside, OutboundError, type OutboundRequest } from '../http/outbound.ts'
-import type { Failure, NoResponseReason } from './decisions.ts'
+import { callOutside, OutboundError, type OutboundFailure } from '../http/outbound.ts'
+import type { Failure } from './decisions.ts'
 
 const TIMEOUT_MS = 15_000
 /** An invoice of 500 lines is about 200 kB. */
 const MAX_RESPONSE_BYTES = 4 * 1024 * 1024
-const MAX_MESSAGE_LENGTH = 300
+const MAX_MESSAGE = 300
 const MAX_FAULT_ERRORS = 20
 const MAX_XML_LENGTH = 16_384
 
-const NO_RESPONSE: Record<NoResponseReason, string> = {
+const NO_RESPONSE: Record<OutboundFailure | 'malformed', string> = {
   timeout: 'The accounting system did not respond in time.',
   network: 'The accounting system could not be reached.',
   cut: 'The response of the accounting system broke off.',
@@ -33,8 +33,13 @@ export class AccountingError extends Error {
   }
 }
 
-interface AccountingRequest extends OutboundRequest {
+interface AccountingRequest {
   endpoint: 'api' | 'token'
+  url: string
+  authorization: string
+  /** Sent by POST; without one it is a GET. */
+  body?: string
+  contentType?: string
   /** Redacted in every message, in case the other side echoes them. */
   secrets: readonly string[]
 }
@@ -45,14 +50,22 @@ interface AccountingRequest extends OutboundRequest {
  * @throws AccountingError unless the response is 2xx, valid by the schema and no fault
  */
 export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: AccountingRequest): Promise<T> {
-  const { endpoint, secrets, ...call } = request
+  const { endpoint, url, authorization, contentType, secrets, ...content } = request
+  const headers = { authorization, accept: 'application/json', ...(contentType && { 'content-type': contentType }) }
+  const call = { url, method: content.body === undefined ? 'GET' : 'POST', headers, ...content } as const
   const { status, body } = await callOutside(call, TIMEOUT_MS, async ({ status, readText }) => {
     return { status, body: await readText(MAX_RESPONSE_BYTES) }
   }).catch((error: unknown) => {
     throw error instanceof OutboundError ? noResponse(error.failure) : error
   })
   const fault = readFault(body)
-  if (endpoint === 'token' && !fault && isNoTokenEndpoint(status, body)) throw noTokenEndpoint(call.url)
+  if (endpoint === 'token' && !fault && isNoTokenEndpoint(status, body)) {
+    // The query is left out: it may hold a key.
+    const { origin, pathname } = new URL(url)
+    const address = `${origin}${pathname}`.slice(0, MAX_MESSAGE)
+    const message = `There is no token endpoint at ${address}: set token_url of the accounting_sync integration.`
+    throw new AccountingError({ kind: 'no_token_endpoint' }, message)
+  }
   if (!fault && status >= 200 && status < 300) {
     const parsed = schema.safeParse(parseJson(body))
     if (!parsed.success) throw noResponse('malformed')
@@ -62,13 +75,10 @@ export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: Accounti
   const { codes, message, oauthError } = fault ?? NO_FAULT
   const what = [...codes, oauthError].filter(Boolean).join(', ')
   const text = `The accounting system responded with ${status}${what && ` (${what})`}${message && `: ${message}`}`
-  throw new AccountingError(
-    { kind: 'response', endpoint, status, codes, oauthError },
-    redactSecrets(text, secrets, MAX_MESSAGE_LENGTH),
-  )
+  throw new AccountingError({ kind: 'response', endpoint, status, codes, oauthError }, redactSecrets(text, secrets))
 }
 
-function noResponse(reason: NoResponseReason): AccountingError {
+function noResponse(reason: keyof typeof NO_RESPONSE): AccountingError {
   return new AccountingError({ kind: 'no_response', reason }, NO_RESPONSE[reason])
 }
 
@@ -78,18 +88,9 @@ function isNoTokenEndpoint(status: number, body: string): boolean {
   return [404, 405, 410].includes(status) || (status >= 300 && status < 400) || body.trimStart().startsWith('<')
 }
 
-/** The query is left out: it may hold a key. */
-function noTokenEndpoint(url: string): AccountingError {
-  const { origin, pathname } = new URL(url)
-  const address = `${origin}${pathname}`.slice(0, MAX_MESSAGE_LENGTH)
-  const message = `There is no token endpoint at ${address}: set token_url of the accounting_sync integration.`
-  return new AccountingError({ kind: 'no_token_endpoint' }, message)
-}
-
+/** Codes are without leading zeros, in the order of the response; the message is the first one. */
 interface Fault {
-  /** Without leading zeros, in the order of the response. */
   codes: string[]
-  /** The first message, for people; empty when there is none. */
   message: string
   oauthError: string | null
 }
@@ -98,11 +99,7 @@ const NO_FAULT: Fault = { codes: [], message: '', oauthError: null }
 
 const text = z.catch(z.optional(z.pipe(z.union([z.string(), z.number()]), z.transform(String))), undefined)
 const faultError = z.object({ code: text, message: text, Message: text, detail: text, Detail: text })
-const singleError = z.pipe(
-  faultError,
-  z.transform((error) => [error]),
-)
-const errorList = z.catch(z.optional(z.union([z.array(faultError), singleError])), undefined)
+const errorList = z.catch(z.optional(z.union([z.array(faultError), faultError])), undefined)
 const faultBody = z.object({
   Fault: z.catch(z.optional(z.object({ Error: errorList })), undefined),
   fault: z.catch(z.optional(z.object({ error: errorList })), undefined),
@@ -111,9 +108,8 @@ const faultBody = z.object({
 })
 
 /**
- * Reads a fault out of a response's body: `{Fault:{Error:[…]}}`, `{fault:{error:[…]}}`, their XML (sent for throttling
- * even where JSON was requested), or an OAuth `{error}`. Returns null for a body that is none of these, which under
- * status 200 means success.
+ * Reads the fault of a response: `{Fault:{Error:[…]}}`, `{fault:{error:[…]}}`, their XML (sent for throttling even where
+ * JSON was requested), or an OAuth `{error}`. Null for any other body, which under status 200 means success.
  */
 export function readFault(body: string): Fault | null {
   const start = body.trimStart()
@@ -124,7 +120,7 @@ export function readFault(body: string): Fault | null {
   if (!Fault && !fault) {
     return error === undefined ? null : { ...NO_FAULT, message: description ?? '', oauthError: error }
   }
-  const errors = (Fault?.Error ?? fault?.error ?? []).slice(0, MAX_FAULT_ERRORS)
+  const errors = [Fault?.Error ?? fault?.error ?? []].flat().slice(0, MAX_FAULT_ERRORS)
   const [first] = errors
   const parts = [first?.Message ?? first?.message, first?.Detail ?? first?.detail].filter(Boolean)
   return {
@@ -157,26 +153,22 @@ function parseJson(body: string): unknown {
   }
 }
 
-/** No word for people: an earlier token, say, or a secret in base64. */
+/** An earlier token, say, or a secret in base64. */
 const LONG_WORD = /[\w.~+/=%-]{24,}/g
 const REDACTED = '[secret]'
 
 /**
- * Redacts the secrets in an outside text, known ones and whatever looks like one, then cuts it to `maxLength` characters:
- * in this order, so that the cut leaves no part of a secret.
+ * Redacts known secrets and whatever looks like one in an outside text, and only then cuts it to 300 characters, so that
+ * the cut leaves no part of a secret.
  */
-export function redactSecrets(text: string, secrets: readonly string[], maxLength: number): string {
+export function redactSecrets(text: string, secrets: readonly string[]): string {
+  const forms = secrets.filter(Boolean).flatMap((secret) => {
+    const wellFormed = secret.toWellFormed()
+    return [secret, encodeURIComponent(wellFormed), new URLSearchParams([['', wellFormed]]).toString().slice(1)]
+  })
   // The longest first, so that a secret which holds another one is replaced whole.
-  const forms = secrets.flatMap(listForms).sort((a, b) => b.length - a.length)
+  forms.sort((a, b) => b.length - a.length)
   const known = forms.reduce((rest, form) => rest.replaceAll(form, REDACTED), text)
   const redacted = known.replaceAll(LONG_WORD, (word) => (/\d/.test(word) ? REDACTED : word))
-  return redacted.length <= maxLength ? redacted : redacted.slice(0, maxLength).replace(/\[\w*$/, '')
-}
-
-/** A secret as it is, and as URLs and forms encode it. */
-function listForms(secret: string): string[] {
-  if (secret === '') return []
-  const text = secret.toWellFormed()
-  const inForm = new URLSearchParams([['', text]]).toString().slice(1)
-  return [secret, encodeURIComponent(text), inForm]
+  return redacted.length <= MAX_MESSAGE ? redacted : redacted.slice(0, MAX_MESSAGE).replace(/\[\w*$/, '')
 }

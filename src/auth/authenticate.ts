@@ -37,11 +37,7 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
   keepAlive(charged.catch(() => undefined))
 }
 
-/**
- * The token, null where it has expired or was revoked.
- *
- * @throws ApiError 401 for an unknown token, 429 where its network has sent too many of them
- */
+/** Null where it has expired or was revoked. @throws ApiError 401 for an unknown token, 429 for too many of them */
 async function lookUp(env: Env, hash: string, network: string, now: number, requestId: string): Promise<Token | null> {
   let delayMs = wasValid(hash, now) ? 0 : delayLookup(network, hash, now)
   if (delayMs === 0) {
@@ -59,8 +55,7 @@ async function lookUp(env: Env, hash: string, network: string, now: number, requ
 /** Whether the network stays within its limit of failures; true where the limiter itself fails. */
 async function countFailure(failures: RateLimit, network: string, requestId: string): Promise<boolean> {
   try {
-    const { success } = await withDeadline(failures.limit({ key: network }), BUDGET_MS.limiter)
-    return success
+    return (await withDeadline(failures.limit({ key: network }), BUDGET_MS.limiter)).success
   } catch (error) {
     log('auth_limiter_failed', { request_id: requestId, reason: error instanceof Error ? error.name : typeof error })
     return true

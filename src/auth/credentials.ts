@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import type { integrations } from '../db/schema.ts'
 
@@ -6,7 +7,6 @@ export type IntegrationKind = (typeof integrations.$inferSelect)['kind']
 /** The stored format is `v1.FINGERPRINT.DATA`: the key's fingerprint, and base64 of the IV and the ciphertext. */
 const VERSION = 'v1'
 const IV_BYTES = 12
-
 /** 32 bytes in base64. */
 const KEY = /^[A-Za-z0-9+/]{43}=?$/
 
@@ -31,10 +31,10 @@ export async function encryptCredentials(
 ): Promise<string> {
   const [key] = await importKeys(keys)
   const iv = crypto.getRandomValues(new Uint8Array(IV_BYTES))
-  const text = new TextEncoder().encode(JSON.stringify(credentials))
-  const algorithm = { name: 'AES-GCM', iv, additionalData: bindingOf(companyId, kind) }
-  const sealed = await crypto.subtle.encrypt(algorithm, key.secret, text)
-  return `${VERSION}.${key.fingerprint}.${toBase64(iv)}${toBase64(new Uint8Array(sealed))}`
+  const text = Buffer.from(JSON.stringify(credentials))
+  const sealed = await crypto.subtle.encrypt(aesGcm(iv, companyId, kind), key.secret, text)
+  const data = Buffer.concat([iv, new Uint8Array(sealed)]).toString('base64')
+  return `${VERSION}.${key.fingerprint}.${data}`
 }
 
 /**
@@ -49,13 +49,13 @@ export async function decryptCredentials(
   stored: string,
 ): Promise<unknown> {
   const [version, fingerprint, data] = stored.split('.')
-  if (version !== VERSION || data === undefined)
-    throw new CredentialsError('The stored credentials have no known format.')
+  if (version !== VERSION || !data) throw new CredentialsError('The stored credentials have no known format.')
   const key = (await importKeys(keys)).find((each) => each.fingerprint === fingerprint)
   if (!key) throw new CredentialsError('The stored credentials were encrypted with another CREDENTIALS_KEY.')
   try {
-    const bytes = fromBase64(data)
-    const algorithm = { name: 'AES-GCM', iv: bytes.subarray(0, IV_BYTES), additionalData: bindingOf(companyId, kind) }
+    // Unlike Buffer, atob refuses what is not base64.
+    const bytes = Buffer.from(atob(data), 'latin1')
+    const algorithm = aesGcm(bytes.subarray(0, IV_BYTES), companyId, kind)
     const text = await crypto.subtle.decrypt(algorithm, key.secret, bytes.subarray(IV_BYTES))
     return JSON.parse(new TextDecoder().decode(text))
   } catch {
@@ -69,34 +69,21 @@ export async function usesFirstKey(keys: string, stored: string): Promise<boolea
   return stored.startsWith(`${VERSION}.${key.fingerprint}.`)
 }
 
-interface Key {
-  secret: CryptoKey
-  /** The first 4 bytes of the key's SHA-256, hex: they name the key without disclosing it. */
-  fingerprint: string
+async function importKeys(keys: string) {
+  const [first = '', ...rest] = keys.split(',')
+  return [await importKey(first), ...(await Promise.all(rest.map(importKey)))] as const
 }
 
-async function importKeys(keys: string): Promise<[Key, ...Key[]]> {
-  const [first, ...rest] = keys.split(',')
-  return [await importKey(first ?? ''), ...(await Promise.all(rest.map(importKey)))]
-}
-
-async function importKey(text: string): Promise<Key> {
+/** A key's fingerprint is the first 4 bytes of its SHA-256, hex: it names the key without disclosing it. */
+async function importKey(text: string) {
   const base64 = text.trim()
   if (!KEY.test(base64)) throw new CredentialsError('CREDENTIALS_KEY must be 32 bytes in base64.')
-  const bytes = fromBase64(base64)
+  const bytes = Buffer.from(base64, 'base64')
   const secret = await crypto.subtle.importKey('raw', bytes, 'AES-GCM', false, ['encrypt', 'decrypt'])
   return { secret, fingerprint: hash('sha256', bytes).slice(0, 8) }
 }
 
-/** What is authenticated with the credentials, so that they cannot be decrypted for another company or kind. */
-function bindingOf(companyId: number, kind: IntegrationKind): Uint8Array<ArrayBuffer> {
-  return new Uint8Array(new TextEncoder().encode(`${VERSION}:${companyId}:${kind}`))
-}
-
-function toBase64(bytes: Uint8Array): string {
-  return btoa(String.fromCharCode(...bytes))
-}
-
-function fromBase64(text: string): Uint8Array<ArrayBuffer> {
-  return new Uint8Array(Array.from(atob(text), (character) => character.charCodeAt(0)))
+/** Company and kind are authenticated with the credentials, which cannot be decrypted for others. */
+function aesGcm(iv: Uint8Array<ArrayBuffer>, companyId: number, kind: IntegrationKind) {
+  return { name: 'AES-GCM', iv, additionalData: Buffer.from(`${VERSION}:${companyId}:${kind}`) }
 }

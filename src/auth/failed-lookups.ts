@@ -6,11 +6,10 @@ const BLOCK_MS = 60_000
 /** A blocked network may look up one new token in this time, and one token that it retries. */
 const LOOKUP_INTERVAL_MS = 1_000
 
+/** With the next look-ups: of a token not refused before, and of one refused {@link LOOKUP_INTERVAL_MS} ago or earlier. */
 interface Block {
   until: number
-  /** When the next token may be looked up that was not refused before. */
   nextNewAt: number
-  /** When the next token may be looked up that was refused at least {@link LOOKUP_INTERVAL_MS} ago. */
   nextRetryAt: number
 }
 
@@ -47,8 +46,8 @@ export function delayLookup(network: string, tokenHash: string, now: number): nu
 }
 
 /**
- * The network whose addresses one caller may use freely: an IPv4 address itself, the /64 of an IPv6 address (RFC 4291,
- * section 2.2), and the IPv4 address of an IPv4-mapped one. Other text is returned as it is, truncated.
+ * The network whose addresses one caller may use freely: an IPv4 address itself (IPv4-mapped too), or the /64 of an IPv6
+ * address (RFC 4291, section 2.2). Other text is returned as it is, truncated.
  */
 export function networkOf(address: string): string {
   const [text = ''] = address.slice(0, 64).toLowerCase().replace('[', '').split(/[%\]]/)
@@ -67,10 +66,8 @@ function parseIpv6(text: string): number[] | null {
   const hostname = URL.parse(`http://[${text}]`)?.hostname
   if (!hostname) return null
   // Normalized: hexadecimal groups only, without leading zeros, with at most one `::`.
-  const [before = [], after = []] = hostname
-    .slice(1, -1)
-    .split('::')
-    .map((part) => part.split(':').filter(Boolean))
+  const halves = hostname.slice(1, -1).split('::')
+  const [before = [], after = []] = halves.map((half) => half.split(':').filter(Boolean))
   const zeros = Array.from({ length: 8 - before.length - after.length }, () => '0')
   return [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16))
 }

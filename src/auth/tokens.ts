@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { and, eq, isNull, lt, or } from 'drizzle-orm'
+import { eq, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
 import { runQuery } from '../db/client.ts'
 import { apiTokens, companies } from '../db/schema.ts'
@@ -8,7 +8,6 @@ import { isPermission, type Permission } from './permissions.ts'
 
 /** How long a token is served from the cache: revocation takes effect everywhere within 30 s. */
 const CACHE_MS = 25_000
-
 /** The last use is written at most this often. */
 const LAST_USED_EVERY_MS = 60_000
 
@@ -24,8 +23,8 @@ export interface Token {
   expiresAt: number | null
 }
 
+/** A revoked token is null. */
 interface Entry {
-  /** Null when it was revoked. */
   token: Token | null
   staleAt: number
   lastUsedWrittenAt: number
@@ -33,12 +32,10 @@ interface Entry {
 
 /** Tokens by hash, expired and revoked ones included. Not unknown ones: each of them may be created at any time. */
 const cache = new LruCache<string, Entry>({ maxWeight: 10_000 })
-
 const encoder = new TextEncoder()
 
-/** SHA-256 as lower-case hex. */
+/** SHA-256 as lower-case hex: of bytes, which is faster than of text. */
 export function hashToken(token: string): string {
-  // Faster for bytes than for text.
   return hash('sha256', encoder.encode(token))
 }
 
@@ -81,26 +78,14 @@ export async function loadToken(binding: D1Database, hash: string, now: number):
   return usable(token, now)
 }
 
-/**
- * Writes the last use, unless it was written within a minute. For use after the response.
- *
- * @returns the database time of the write, in milliseconds
- */
+/** Writes the last use, unless it was written within a minute. Returns the database time in milliseconds. */
 export async function touchToken(binding: D1Database, token: Token, now: number): Promise<number> {
   const entry = cache.get(token.hash)
   if (entry && now - entry.lastUsedWrittenAt < LAST_USED_EVERY_MS) return 0
   if (entry) entry.lastUsedWrittenAt = now
-  const query = drizzle(binding)
-    .update(apiTokens)
-    .set({ last_used_at: now })
-    .where(
-      and(
-        eq(apiTokens.id, token.id),
-        or(isNull(apiTokens.last_used_at), lt(apiTokens.last_used_at, now - LAST_USED_EVERY_MS + 1)),
-      ),
-    )
-  const { meta } = await runQuery(async () => query, true)
-  return meta.duration
+  const isDue = sql`id = ${token.id} AND (last_used_at IS NULL OR last_used_at <= ${now - LAST_USED_EVERY_MS})`
+  const query = drizzle(binding).update(apiTokens).set({ last_used_at: now }).where(isDue)
+  return (await runQuery(async () => query, true)).meta.duration
 }
 
 function usable(token: Token | null, now: number): Token | null {

@@ -1,4 +1,4 @@
-import type { Attachment, Message, OrderFile, ThreadContext } from './client.ts'
+import type { Message, OrderFile, ThreadContext } from './client.ts'
 import { isRecord } from './errors.ts'
 
 /** 150 MiB. */
@@ -9,19 +9,7 @@ const MAX_EXTENSION_LENGTH = 20
 export type SkipReason = 'no_context' | 'no_orders' | 'several_orders' | 'storage_not_configured'
 
 /** An attachment's position in the thread and its identity. */
-interface Place {
-  messageIndex: number
-  attachmentIndex: number
-  message: Message
-  attachment: Attachment
-  /** The filename as the API normalizes it; null for an invalid one. */
-  baseName: string | null
-  storageKey: string | null
-  /** Message and mailbox id; null for an attachment without a mailbox id. */
-  idKey: string | null
-  /** Message, name, and a number among equal names: unchanged when other messages are added or removed. */
-  nameKey: string
-}
+type Place = ReturnType<typeof findPlaces>[number]
 
 /** What is known of an attachment without an upload. */
 export type SettledOutcome =
@@ -29,13 +17,10 @@ export type SettledOutcome =
   | { status: 'too_large'; sizeBytes: number }
   | { status: 'nameless' }
 
-/** To upload an attachment under a name, or why not. `storedKey` is its own earlier key, else that of its match. */
+/** The name to upload an attachment under, or why not to. `storedKey` is its own earlier key, else that of its match. */
 export type Plan = { place: Place; storedKey: string | null } & ({ fileName: string } | { outcome: SettledOutcome })
 
-/**
- * The order that a thread's attachments belong to: the selected one, else the only one.
- * A selection applies even when `orders_data` is empty.
- */
+/** The order that a thread's attachments belong to: the selected one, even of no `orders_data`, else the only one. */
 export function chooseOrder(
   context: Pick<ThreadContext, 'selected_order_id' | 'orders_data'>,
 ): { orderId: string } | { reason: SkipReason } {
@@ -48,20 +33,25 @@ export function chooseOrder(
 }
 
 /**
- * Decides for each attachment of a thread what to do, from what is stored already.
+ * Decides for each attachment of a thread what to do. It is stored already when its storage key, or that of its match in
+ * the stored thread, is among the order's files. A match has the same message and the same `mail_attachment_id`, or
+ * without two ids the same filename.
  *
- * An attachment is kept when its storage key, or that of its match in the stored thread, is among the order's files.
- * A match has the same message and the same `mail_attachment_id`, or without two ids the same filename.
- *
- * The API's key ends in the base name, so two attachments of one name would share one object. The first takes the
- * plain name, another gets `name~hash.ext` with a hash of its message and name. A name whose object belongs to a stored
- * attachment, of this thread or of its stored state, is never assigned to another one. The same input gives the same
- * names, so that a run after a crash writes the same keys.
+ * The API's key ends in the base name, so of attachments with one name the first takes it, and another gets
+ * `name~hash.ext` with a hash of its message and name. A name whose object belongs to an attachment, of this thread or of
+ * its stored state, is never assigned to another one. The same input gives the same names, after a crash too.
  */
 export function planAttachments(messages: Message[], storedMessages: Message[], files: OrderFile[]): Plan[] {
   const places = findPlaces(messages)
   const storedPlaces = findPlaces(storedMessages)
-  const findStored = indexStored(storedPlaces)
+  // Messages are immutable in a mailbox, so a match is searched in the same message only.
+  const byId = new Map(storedPlaces.map((place) => [place.idKey, place]))
+  const byName = new Map(storedPlaces.map((place) => [place.nameKey, place]))
+  const findStored = ({ idKey, nameKey }: Place) => {
+    const sameId = idKey === null ? undefined : byId.get(idKey)
+    const sameName = byName.get(nameKey)
+    return sameId ?? (idKey === null || sameName?.idKey == null ? sameName : undefined)
+  }
   const listed = new Set<string | null | undefined>(files.map((file) => file.path))
   const keyOf = (place: Place): string | null =>
     [place.storageKey, findStored(place)?.storageKey].find((key) => listed.has(key)) ?? null
@@ -91,10 +81,7 @@ export function planAttachments(messages: Message[], storedMessages: Message[], 
   })
 }
 
-/**
- * A copy of the thread's messages with the storage keys of its plans. An attachment without a new key gets its stored
- * one, so that a failed upload does not lose the key of an earlier one.
- */
+/** A copy of the messages with new storage keys, or stored ones: a failed upload does not lose an earlier one's key. */
 export function withStorageKeys(messages: Message[], plans: Plan[], newKeys: (string | null)[]): Message[] {
   const copies = messages.map((message) =>
     Array.isArray(message.attachments) ? { ...message, attachments: [...message.attachments] } : message,
@@ -110,9 +97,7 @@ export function withStorageKeys(messages: Message[], plans: Plan[], newKeys: (st
 /** Normalizes a filename as the API does: the part after the last `/` or `\`, in NFC, without control characters. */
 export function toBaseName(filename: unknown): string | null {
   if (typeof filename !== 'string') return null
-  const name = lastPart(filename.replaceAll('\\', '/'))
-    .replace(/\p{Cc}/gu, '')
-    .normalize('NFC')
+  const name = lastPart(filename.replaceAll('\\', '/').replace(/\p{Cc}/gu, '')).normalize('NFC')
   return /^(\s*|\.\.?)$/.test(name) ? null : name
 }
 
@@ -127,11 +112,11 @@ export function listStorageKeys(messages: Message[]): string[] {
   return findPlaces(messages).flatMap((place) => place.storageKey ?? [])
 }
 
-function findPlaces(messages: Message[]): Place[] {
+function findPlaces(messages: Message[]) {
   const counts = new Map<string, number>()
   return messages.flatMap((message, messageIndex) => {
     const attachments: unknown[] = Array.isArray(message.attachments) ? message.attachments : []
-    return attachments.flatMap((attachment, attachmentIndex): Place[] => {
+    return attachments.flatMap((attachment, attachmentIndex) => {
       if (!isRecord(attachment)) return []
       const mailId = toId(attachment.mail_attachment_id)
       const messageId = toId(message.id)
@@ -141,41 +126,27 @@ function findPlaces(messages: Message[]): Place[] {
       counts.set(group, count + 1)
       const storageKey = toId(attachment.storage_key)
       const idKey = mailId === null ? null : JSON.stringify([messageId, mailId])
+      // With a number among equal names: unchanged when other messages are added or removed.
       const nameKey = `${group}${count}`
       return [{ messageIndex, attachmentIndex, message, attachment, baseName, storageKey, idKey, nameKey }]
     })
   })
 }
 
-/** Messages are immutable in a mailbox, so a match is searched in the same message only. */
-function indexStored(storedPlaces: Place[]): (place: Place) => Place | undefined {
-  const byId = new Map(storedPlaces.map((place) => [place.idKey, place]))
-  const byName = new Map(storedPlaces.map((place) => [place.nameKey, place]))
-  return ({ idKey, nameKey }) => {
-    const sameId = idKey === null ? undefined : byId.get(idKey)
-    const sameName = byName.get(nameKey)
-    const bothHaveIds = idKey !== null && sameName !== undefined && sameName.idKey !== null
-    return sameId ?? (bothHaveIds ? undefined : sameName)
-  }
-}
-
+/** The base name or, where it is not free, `logo~1a2b3c4d.png` with the stem cut at a character boundary to fit a key. */
 function chooseName(baseName: string, nameKey: string, owners: Map<string, string>): string {
   const isFree = (name: string) => (owners.get(name) ?? nameKey) === nameKey
-  if (isFree(baseName) && byteLength(baseName) <= MAX_NAME_BYTES) return baseName
+  const encoder = new TextEncoder()
+  if (isFree(baseName) && encoder.encode(baseName).length <= MAX_NAME_BYTES) return baseName
+  const dot = baseName.lastIndexOf('.')
+  const stemLength = dot > 0 && baseName.length - dot <= MAX_EXTENSION_LENGTH ? dot : baseName.length
+  const stem = baseName.slice(0, stemLength)
   for (let salt = 0; ; salt += 1) {
-    const name = markName(baseName, hash(`${nameKey}${salt || ''}`))
+    const end = `~${hash(`${nameKey}${salt || ''}`)}${baseName.slice(stemLength)}`
+    const { read } = encoder.encodeInto(stem, new Uint8Array(MAX_NAME_BYTES - encoder.encode(end).length))
+    const name = stem.slice(0, read) + end
     if (isFree(name)) return name
   }
-}
-
-/** `logo.png` → `logo~1a2b3c4d.png`, with the stem cut at a character boundary to fit into a key. */
-function markName(name: string, mark: string): string {
-  const dot = name.lastIndexOf('.')
-  const stemLength = dot > 0 && name.length - dot <= MAX_EXTENSION_LENGTH ? dot : name.length
-  const stem = name.slice(0, stemLength)
-  const end = `~${mark}${name.slice(stemLength)}`
-  const { read } = new TextEncoder().encodeInto(stem, new Uint8Array(MAX_NAME_BYTES - byteLength(end)))
-  return stem.slice(0, read) + end
 }
 
 /** 32-bit FNV-1a over UTF-16 code units, in hex. A collision only costs another salt. */
@@ -183,10 +154,6 @@ function hash(text: string): string {
   let value = 0x811c9dc5
   for (let index = 0; index < text.length; index += 1) value = Math.imul(value ^ text.charCodeAt(index), 0x01000193)
   return (value >>> 0).toString(16).padStart(8, '0')
-}
-
-function byteLength(text: string): number {
-  return new TextEncoder().encode(text).length
 }
 
 function lastPart(path: string): string {

@@ -1,15 +1,11 @@
 import type { components, operations } from './schema.d.ts'
-import { type CallOptions, type ClientOptions, createTransport, sizeOf } from './transport.ts'
+import { type CallOptions, type ClientOptions, createTransport } from './transport.ts'
 
 type Schemas = components['schemas']
 
 /** The body of an operation's 200 response. */
-type Body<Name extends keyof operations> = operations[Name] extends {
-  responses: { 200: { content: { 'application/json': infer Content } } }
-}
-  ? Content
-  : never
-
+type Body<Name extends 'listClients' | 'listFiles' | 'readProduct' | 'searchProducts' | 'updateOrder'> =
+  operations[Name]['responses'][200]['content']['application/json']
 type Query<Name extends keyof operations> = NonNullable<operations[Name]['parameters']['query']>
 type Id = number | string
 
@@ -102,15 +98,6 @@ export type ClientListQuery = CallOptions & Query<'listClients'>
 export type OrderListQuery = CallOptions &
   Omit<Query<'listOrders'>, 'client_id' | 'status'> & { client_id?: Id; status?: Id }
 
-export interface UploadOptions extends CallOptions {
-  /**
-   * Bytes sent and total bytes: 0 at the start of each attempt, all once stored. Nothing between, since fetch reports
-   * no upload progress, and a streamed body would lack the Content-Length that the URL is signed for.
-   */
-  onProgress?: ((sentBytes: number, totalBytes: number) => void) | undefined
-}
-
-type OneClient = { client: Client }
 type OneThread = { email_thread: EmailThread }
 
 export type ApiClient = ReturnType<typeof createClient>
@@ -126,23 +113,22 @@ export type ApiClient = ReturnType<typeof createClient>
 export function createClient(options: ClientOptions) {
   const transport = createTransport(options)
 
-  async function send<Body>(...request: Parameters<typeof transport.send>) {
-    return (await transport.send<Body>(...request)).body
-  }
+  type Request = Parameters<typeof transport.send>
+  const send = async <Body>(...request: Request) => (await transport.send<Body>(...request)).body
+  const sendClient = async (...request: Request) => (await send<{ client: Client }>(...request)).client
 
   const clients = {
     list: ({ signal, ...query }: ClientListQuery = {}) => send<Page<Client>>('GET', ['clients'], { signal, query }),
     /** Pages from `page` on (default 1) to the last. A client created meanwhile may show up on two pages. */
     pages: (query: ClientListQuery = {}) => walkPages((page) => clients.list({ ...query, page }), query.page),
-    get: async (id: number, options?: CallOptions) => (await send<OneClient>('GET', ['clients', id], options)).client,
+    get: (id: number, options?: CallOptions) => sendClient('GET', ['clients', id], options),
     /** Case-insensitive exact match. */
-    getByEmail: async (email: string, options?: CallOptions) =>
-      (await send<OneClient>('GET', ['clients', 'by-email'], { ...options, query: { email } })).client,
-    create: async (body: NewClient, options?: CallOptions) =>
-      (await send<OneClient>('POST', ['clients'], { ...options, body })).client,
+    getByEmail: (email: string, options?: CallOptions) =>
+      sendClient('GET', ['clients', 'by-email'], { ...options, query: { email } }),
+    create: (body: NewClient, options?: CallOptions) => sendClient('POST', ['clients'], { ...options, body }),
     /** By id or by email. `deleted: true` soft-deletes. */
-    update: async (idOrEmail: Id, body: ClientChanges, options?: CallOptions) =>
-      (await send<OneClient>('PATCH', ['clients', idOrEmail], { ...options, body })).client,
+    update: (idOrEmail: Id, body: ClientChanges, options?: CallOptions) =>
+      sendClient('PATCH', ['clients', idOrEmail], { ...options, body }),
   }
 
   const orders = {
@@ -178,13 +164,11 @@ export function createClient(options: ClientOptions) {
       legacyThreadId: string,
       { account_email, ifNoneMatch, signal }: { account_email: string; ifNoneMatch?: string | null } & CallOptions,
     ): Promise<EmailThreadAnswer> => {
+      const request = { query: { account_email }, headers: ifNoneMatch ? { 'if-none-match': ifNoneMatch } : {}, signal }
       const segments = ['mail', 'email-threads', legacyThreadId]
-      const headers = ifNoneMatch ? { 'if-none-match': ifNoneMatch } : {}
-      const request = { query: { account_email }, headers, signal }
-      const response = await transport.send<OneThread>('GET', segments, request)
-      const etag = response.headers.get('etag')
-      if (response.status === 304) return { notModified: true, emailThread: null, etag: etag ?? ifNoneMatch ?? null }
-      return { notModified: false, emailThread: response.body.email_thread, etag }
+      const { isNotModified, etag, body } = await transport.send<OneThread>('GET', segments, request)
+      if (isNotModified) return { notModified: true, emailThread: null, etag: etag ?? ifNoneMatch ?? null }
+      return { notModified: false, emailThread: body.email_thread, etag }
     },
   }
 
@@ -195,28 +179,14 @@ export function createClient(options: ClientOptions) {
     /** All files of the order, or those of one thread. */
     list: (orderId: Id, { signal, legacyThreadId }: { legacyThreadId?: string } & CallOptions = {}) =>
       send<FileListing>('GET', ['orders', orderId, 'files'], { signal, query: { legacyThreadId } }),
-    /**
-     * PUTs the bytes to a presigned URL, with the content type and the length it was signed for.
-     * Rejects with an `ApiError` of code `upload_failed` when the storage rejects the upload.
-     */
-    upload: async (
-      { uploadUrl, contentType }: Pick<PresignedUpload, 'uploadUrl' | 'contentType'>,
-      data: Blob | Uint8Array,
-      { onProgress, signal }: UploadOptions = {},
-    ): Promise<void> => {
-      const sizeBytes = sizeOf(data)
-      await transport.upload({ uploadUrl, contentType, data, onAttempt: () => onProgress?.(0, sizeBytes) }, signal)
-      onProgress?.(sizeBytes, sizeBytes)
-    },
+    /** PUTs a file's bytes to its presigned URL. */
+    upload: transport.upload,
   }
 
   return { clients, orders, products, mail, files }
 }
 
-async function* walkPages<Item>(
-  readPage: (page: number) => Promise<Page<Item>>,
-  firstPage = 1,
-): AsyncGenerator<Page<Item>, void, undefined> {
+async function* walkPages<Item>(readPage: (page: number) => Promise<Page<Item>>, firstPage = 1) {
   for (let page = firstPage; ; page += 1) {
     const result = await readPage(page)
     if (result.data.length > 0) yield result

@@ -4,20 +4,13 @@ type ApiErrorCode = components['schemas']['Error']['error']['code']
 /** The API's codes, and three of this library for responses that are not the API's. */
 export type ErrorCode = ApiErrorCode | 'network_error' | 'upload_failed' | 'unexpected_answer'
 
-export interface ApiErrorFields {
-  /** HTTP status, or 0 without a complete response. */
-  status: number
-  code: ErrorCode | (string & {})
-  message: string
-  details?: unknown
-  requestId?: string | null
-  retryAfterSeconds?: number | null
-  cause?: unknown
-}
+export type ApiErrorFields = Pick<ApiError, 'status' | 'code' | 'message'> &
+  Partial<Pick<ApiError, 'details' | 'requestId' | 'retryAfterSeconds' | 'cause'>>
 
 /** The reason that failed calls reject with. A call aborted by the caller's signal rejects with the signal's reason. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
+  /** HTTP status, or 0 without a complete response. */
   readonly status: number
   readonly code: ErrorCode | (string & {})
   /** `null`, or the details beyond the message, such as `{ issues: [{ path, message }] }`. */
@@ -37,29 +30,28 @@ export class ApiError extends Error {
   }
 }
 
-/** Reads an unsuccessful response. Never throws: a proxy may respond with HTML. */
-export function readApiError(response: Response, text: string, nowMs: number): ApiError {
-  const { code, message, details } = readErrorBody(text)
-  const { status, headers } = response
+/** Reads an unsuccessful response: its parsed body, undefined where it is not JSON, such as a proxy's HTML. */
+export function readApiError({ status, headers }: Response, body: unknown): ApiError {
+  const { code, message, details } = isRecord(body) && isRecord(body.error) ? body.error : {}
   return new ApiError({
     status,
     code: typeof code === 'string' ? code : 'unexpected_answer',
-    message: typeof message === 'string' ? message : `The API responded with ${status} and no error body`,
+    message: typeof message === 'string' ? message : `The API responded with ${status} and an unexpected body`,
     details,
     requestId: headers.get('x-request-id'),
-    retryAfterSeconds: readRetryAfter(headers.get('retry-after'), nowMs),
+    retryAfterSeconds: readRetryAfter(headers.get('retry-after'), Date.now()),
   })
 }
 
 /** The storage's XML error has a code; the rest of it repeats the signed URL and is dropped. */
-export function readUploadError(response: Response, text: string, nowMs: number): ApiError {
+export function readUploadError({ status, headers }: Response, text: string): ApiError {
   const storageCode = /<Code>(\w{1,100})<\/Code>/.exec(text)?.[1]
   return new ApiError({
-    status: response.status,
+    status,
     code: 'upload_failed',
-    message: `The storage responded with ${response.status}${storageCode ? ` (${storageCode})` : ''}`,
+    message: `The storage responded with ${status}${storageCode ? ` (${storageCode})` : ''}`,
     details: storageCode ? { storage_code: storageCode } : null,
-    retryAfterSeconds: readRetryAfter(response.headers.get('retry-after'), nowMs),
+    retryAfterSeconds: readRetryAfter(headers.get('retry-after'), Date.now()),
   })
 }
 
@@ -70,15 +62,6 @@ export function readRetryAfter(header: string | null, nowMs: number): number | n
   // A bare or signed number would be read as a year by Date.parse.
   const atMs = /[A-Za-z]/.test(header) ? Date.parse(header) : Number.NaN
   return Number.isNaN(atMs) ? null : Math.max(0, Math.ceil((atMs - nowMs) / 1000))
-}
-
-function readErrorBody(text: string): Record<string, unknown> {
-  try {
-    const { error } = JSON.parse(text)
-    return isRecord(error) ? error : {}
-  } catch {
-    return {}
-  }
 }
 
 export function isRecord(value: unknown): value is Record<string, unknown> {

@@ -11,26 +11,21 @@ import {
 } from './attachments.ts'
 import type { ApiClient, Attachment, EmailThread, EmailThreadBody, Message } from './client.ts'
 import { ApiError } from './errors.ts'
-import { sizeOf } from './transport.ts'
+import { type CallOptions, type FileData, sizeOf } from './transport.ts'
 
-export interface SyncOptions {
+export interface SyncOptions extends CallOptions {
   legacyThreadId: string
   accountEmail: string
   /** The whole thread: the API replaces what it has stored, so a message left out is removed. */
   thread: Omit<EmailThreadBody, 'account_email'>
   /** Loads one attachment's bytes from the mailbox; called only for those to upload. */
-  loadAttachment: (
-    message: Message,
-    attachment: Attachment,
-    signal: AbortSignal,
-  ) => Promise<Blob | Uint8Array> | Blob | Uint8Array
+  loadAttachment: (message: Message, attachment: Attachment, signal: AbortSignal) => Promise<FileData> | FileData
   /** Attachments loaded, held in memory and uploaded at once, at least 1. Default 3. */
   concurrency?: number
   /** An error thrown here ends the run. */
   onProgress?: ((progress: SyncProgress) => void) | undefined
   /** Reads the listing and the thread again at the end and reports missing keys in `missingKeys`. */
   verify?: boolean
-  signal?: AbortSignal | undefined
 }
 
 export interface SyncProgress {
@@ -67,16 +62,16 @@ export type SyncResult =
 
 /**
  * Stores a mail thread's attachments with the order that the thread is linked to, then the thread with their keys.
+ * Idempotent: a run after a crash finds stored files by their stable keys, see `planAttachments`.
  *
- * Nothing is written for a skipped thread. An attachment that fails is reported and the thread is stored without a key
- * for it; the others are stored. Rejects when the context, the listing or the thread fails, or the signal is aborted.
- * Idempotent: a run after a crash finds stored files by their stable keys. `planAttachments` describes the names.
+ * Nothing is written for a skipped thread. An attachment that fails is reported, and the thread is stored without a key
+ * for it. Rejects when the context, the listing or the thread fails, or the signal is aborted.
  */
 export async function syncAttachments(
   client: Pick<ApiClient, 'mail' | 'files'>,
   options: SyncOptions,
 ): Promise<SyncResult> {
-  const { legacyThreadId, accountEmail, thread, concurrency = 3, signal } = options
+  const { legacyThreadId, accountEmail: account_email, thread, concurrency = 3, signal } = options
   if (!Number.isInteger(concurrency) || concurrency < 1) throw new RangeError('concurrency must be a positive integer')
 
   const context = await client.mail.getThreadContext(legacyThreadId, { signal }).catch(nullIfNotFound)
@@ -86,7 +81,7 @@ export async function syncAttachments(
 
   async function readStored() {
     const [response, listing] = await Promise.all([
-      client.mail.getEmailThread(legacyThreadId, { account_email: accountEmail, signal }).catch(nullIfNotFound),
+      client.mail.getEmailThread(legacyThreadId, { account_email, signal }).catch(nullIfNotFound),
       client.files.list(orderId, { legacyThreadId, signal }),
     ])
     return { messages: response?.emailThread?.messages ?? [], ...listing }
@@ -95,10 +90,9 @@ export async function syncAttachments(
   if (!stored.configured) return { status: 'skipped', reason: 'storage_not_configured' }
 
   const plans = planAttachments(thread.messages, stored.messages, stored.files)
-  const attachments = await uploadPlanned(plans, client, orderId, concurrency, options)
+  const attachments = await uploadPlanned(plans, client, orderId, { ...options, concurrency })
   const keys = attachments.map((outcome) => ('storageKey' in outcome ? outcome.storageKey : null))
-  const messages = withStorageKeys(thread.messages, plans, keys)
-  const body = { ...thread, messages, account_email: accountEmail }
+  const body = { ...thread, messages: withStorageKeys(thread.messages, plans, keys), account_email }
   const emailThread = await client.mail.putEmailThread(legacyThreadId, body, { signal })
 
   let missingKeys: string[] | null = null
@@ -116,22 +110,17 @@ async function uploadPlanned(
   plans: Plan[],
   { files }: Pick<ApiClient, 'files'>,
   orderId: string,
-  concurrency: number,
-  { legacyThreadId, loadAttachment, onProgress, signal: stopped }: SyncOptions,
-): Promise<AttachmentOutcome[]> {
+  { legacyThreadId, loadAttachment, concurrency, onProgress, signal: stopped }: SyncOptions & { concurrency: number },
+) {
   const stop = new AbortController()
   const signal = stopped ? AbortSignal.any([stopped, stop.signal]) : stop.signal
   const outcomes: AttachmentOutcome[] = []
   let finishedCount = 0
 
-  function report(
-    { place }: Plan,
-    progress: Pick<SyncProgress, 'phase' | 'sentBytes' | 'totalBytes'>,
-    outcome: AttachmentOutcome | null = null,
-  ): void {
+  function report({ place }: Plan, progress: Pick<SyncProgress, 'phase' | 'sentBytes' | 'totalBytes' | 'outcome'>) {
     const { messageIndex, attachmentIndex } = place
     try {
-      onProgress?.({ messageIndex, attachmentIndex, finishedCount, totalCount: plans.length, outcome, ...progress })
+      onProgress?.({ messageIndex, attachmentIndex, finishedCount, totalCount: plans.length, ...progress })
     } catch (error) {
       stop.abort(error)
       throw error
@@ -141,20 +130,24 @@ async function uploadPlanned(
   async function store(plan: Plan) {
     if ('outcome' in plan) return plan.outcome
     const { message, attachment } = plan.place
-    report(plan, { phase: 'loading', sentBytes: 0, totalBytes: null })
+    report(plan, { phase: 'loading', sentBytes: 0, totalBytes: null, outcome: null })
     const data = await loadAttachment(message, attachment, signal)
     const size = sizeOf(data)
     if (size > MAX_FILE_BYTES) return { status: 'too_large', sizeBytes: size } as const
     const contentType = toContentType(attachment.mime_type)
     const request = { fileName: plan.fileName, size, legacyThreadId, ...(contentType && { contentType }) }
-    const reportSent = (sentBytes: number) => report(plan, { phase: 'uploading', sentBytes, totalBytes: size })
+    const reportSent = (sentBytes: number, totalBytes: number) =>
+      report(plan, { phase: 'uploading', sentBytes, totalBytes, outcome: null })
     const send = async () => {
       const presigned = await files.presign(orderId, request, { signal })
       await files.upload(presigned, data, { onProgress: reportSent, signal })
       return presigned.key
     }
-    // The URL can expire during slow attempts: it is requested anew once.
-    const storageKey = await send().catch((error) => (isRejectedUpload(error) ? send() : Promise.reject(error)))
+    const storageKey = await send().catch((error) => {
+      // The URL can expire during slow attempts: it is requested anew once.
+      if (error instanceof ApiError && error.code === 'upload_failed' && error.status === 403) return send()
+      throw error
+    })
     return { status: 'uploaded', storageKey, sizeBytes: size } as const
   }
 
@@ -173,16 +166,12 @@ async function uploadPlanned(
       finishedCount += 1
       const totalBytes = 'sizeBytes' in outcome ? outcome.sizeBytes : null
       const sentBytes = outcome.status === 'uploaded' ? outcome.sizeBytes : 0
-      report(plan, { phase: 'finished', sentBytes, totalBytes }, outcome)
+      report(plan, { phase: 'finished', sentBytes, totalBytes, outcome })
     }
   }
   const settled = await Promise.allSettled(Array.from({ length: Math.min(concurrency, plans.length) }, work))
   for (const worker of settled) if (worker.status === 'rejected') throw worker.reason
   return outcomes
-}
-
-function isRejectedUpload(error: unknown): boolean {
-  return error instanceof ApiError && error.code === 'upload_failed' && error.status === 403
 }
 
 function nullIfNotFound(error: unknown): null {

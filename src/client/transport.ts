@@ -4,6 +4,10 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 /** Rejects with the signal's reason as soon as it is aborted. */
 export type Sleep = (delayMs: number, signal?: AbortSignal) => Promise<void>
 
+export type FileData = Blob | Uint8Array
+export type CallOptions = { signal?: AbortSignal | undefined }
+type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
+
 export interface ClientOptions {
   /** The URL up to `/api/v1`. */
   baseUrl: string
@@ -17,13 +21,10 @@ export interface ClientOptions {
   sleep?: Sleep
 }
 
-export interface CallOptions {
-  signal?: AbortSignal | undefined
+export interface UploadOptions extends CallOptions {
+  /** Bytes sent and total bytes: 0 at the start of each attempt, all once stored. fetch reports nothing between. */
+  onProgress?: ((sentBytes: number, totalBytes: number) => void) | undefined
 }
-
-type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
-/** Of the path after `/api/v1`. */
-type Segments = readonly (string | number)[]
 
 interface RequestOptions extends CallOptions {
   query?: Record<string, string | number | undefined>
@@ -31,13 +32,6 @@ interface RequestOptions extends CallOptions {
   headers?: Record<string, string>
   /** Whether to retry when the response was lost. Default: for GET and PUT. */
   isIdempotent?: boolean
-}
-
-interface Upload {
-  uploadUrl: string
-  contentType: string
-  data: Blob | Uint8Array
-  onAttempt: () => void
 }
 
 /** The API's rate-limit window is a minute; a longer `Retry-After` rejects, for the caller to decide. */
@@ -56,15 +50,11 @@ export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30
   const { fetch: sendRequest = (url: string, init: RequestInit) => fetch(url, init), sleep = sleepFor } = options
   let bookmark: string | null = null
 
-  /**
-   * Sends one request to the API. Throws {@link ApiError}, or the signal's reason.
-   *
-   * @returns the body without validation; null for a 304
-   */
-  async function send<Body>(method: Method, segments: Segments, options: RequestOptions = {}) {
+  /** Throws {@link ApiError}, or the signal's reason. The returned body is not validated; it is null for a 304. */
+  async function send<Body>(method: Method, segments: readonly (string | number)[], options: RequestOptions = {}) {
     const { query = {}, body, isIdempotent = method === 'GET' || method === 'PUT', signal } = options
     const url = root + toPath(segments) + toQueryString(query)
-    const attempt = async () => {
+    return retry(isIdempotent, signal, async () => {
       const sentBookmark = bookmark
       const headers = {
         accept: 'application/json',
@@ -79,27 +69,33 @@ export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30
       // must not replace the bookmark of a later write. Sequential requests replace it, after a restore too.
       const received = response.headers.get('x-bookmark')
       if (received !== null && (bookmark === sentBookmark || received > (bookmark ?? ''))) bookmark = received
-      if (!response.ok && response.status !== 304) throw readApiError(response, text, Date.now())
-      return { status: response.status, headers: response.headers, body: parseBody<Body>(response, text) }
-    }
-    return retry(isIdempotent, attempt, signal)
+      const isNotModified = response.status === 304
+      const parsed = isNotModified ? null : parseJson(text)
+      if (parsed === undefined || !(response.ok || isNotModified)) throw readApiError(response, parsed)
+      return { isNotModified, etag: response.headers.get('etag'), body: parsed as Body }
+    })
   }
 
-  /** Sends one PUT to a presigned URL, without the token. Throws {@link ApiError}, or the signal's reason. */
-  async function upload({ uploadUrl, contentType, data, onAttempt }: Upload, signal?: AbortSignal): Promise<void> {
-    const uploadTimeoutMs = timeoutMs + Math.ceil(sizeOf(data) / MIN_UPLOAD_BYTES_PER_MS)
+  /** PUTs the bytes to a presigned URL. An `ApiError` of code `upload_failed` means that the storage rejected them. */
+  async function upload(
+    { uploadUrl, contentType }: { uploadUrl: string; contentType: string },
+    data: FileData,
+    { onProgress, signal }: UploadOptions = {},
+  ): Promise<void> {
+    const sizeBytes = sizeOf(data)
+    const uploadTimeoutMs = timeoutMs + Math.ceil(sizeBytes / MIN_UPLOAD_BYTES_PER_MS)
     // fetch rejects views of shared memory, so their bytes are copied.
     const body = !('byteLength' in data) || isUnshared(data) ? data : new Uint8Array(data)
-    const attempt = async () => {
-      onAttempt()
+    await retry(true, signal, async () => {
+      onProgress?.(0, sizeBytes)
       const init = { method: 'PUT', headers: { 'content-type': contentType }, body }
       const { response, text } = await exchange(uploadUrl, init, uploadTimeoutMs, signal)
-      if (!response.ok) throw readUploadError(response, text, Date.now())
-    }
-    await retry(true, attempt, signal)
+      if (!response.ok) throw readUploadError(response, text)
+    })
+    onProgress?.(sizeBytes, sizeBytes)
   }
 
-  async function retry<T>(isIdempotent: boolean, attempt: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  async function retry<T>(isIdempotent: boolean, signal: AbortSignal | undefined, attempt: () => Promise<T>) {
     for (let retries = 0; ; retries += 1) {
       signal?.throwIfAborted()
       try {
@@ -130,9 +126,9 @@ export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30
 }
 
 /**
- * Milliseconds to wait before the next attempt, or null for none.
- * A 429 was rejected before any effect, so it is retried for every method; a lost response or a gateway's 502, 503 or
- * 504 may follow a completed change, so only an idempotent request is retried.
+ * Milliseconds to wait before the next attempt, or null for none. A 429 was rejected before any effect, so it is always
+ * retried; a lost response, 502, 503 or 504 may follow a completed change, so only an idempotent request is retried.
+ *
  * @param random from 0 up to 1: jitter
  */
 export function chooseDelayMs(error: ApiError, retries: number, isIdempotent: boolean, random: number): number | null {
@@ -145,7 +141,7 @@ export function chooseDelayMs(error: ApiError, retries: number, isIdempotent: bo
 }
 
 /** Bytes. */
-export function sizeOf(data: Blob | Uint8Array): number {
+export function sizeOf(data: FileData): number {
   return 'byteLength' in data ? data.byteLength : data.size
 }
 
@@ -154,7 +150,7 @@ function isUnshared(bytes: Uint8Array): bytes is Uint8Array<ArrayBuffer> {
 }
 
 /** Throws a TypeError for a segment that a URL cannot contain, encoded or not: empty, `.` or `..`. */
-function toPath(segments: Segments): string {
+function toPath(segments: readonly (string | number)[]): string {
   const invalid = segments.find((segment) => /^\.{0,2}$/.test(String(segment)))
   if (invalid !== undefined) throw new TypeError(`"${invalid}" cannot be a path segment`)
   return segments.map((segment) => `/${encodeURIComponent(segment)}`).join('')
@@ -166,13 +162,12 @@ function toQueryString(query: NonNullable<RequestOptions['query']>): string {
   return params.size > 0 ? `?${params}` : ''
 }
 
-function parseBody<Body>(response: Response, text: string): Body {
+/** Undefined for what is not JSON. */
+function parseJson(text: string): unknown {
   try {
-    return JSON.parse(response.status === 304 ? 'null' : text)
+    return JSON.parse(text)
   } catch {
-    const message = `The response with status ${response.status} is not JSON`
-    const requestId = response.headers.get('x-request-id')
-    throw new ApiError({ status: response.status, code: 'unexpected_answer', message, requestId })
+    return undefined
   }
 }
 

@@ -40,7 +40,7 @@ describe('a failed call', () => {
 
   it('reports a host that cannot be reached', async () => {
     const world = new World()
-    const adapter = world.connect({ settings: { ...world.settings(), baseUrl: 'http://127.0.0.1:1' } })
+    const adapter = world.connect({ settings: { ...world.settings(), base_url: 'http://127.0.0.1:1' } })
     expect((await fail(adapter.readInvoice('1'))).failure).toEqual({ kind: 'no_response', reason: 'network' })
   })
 

@@ -131,15 +131,15 @@ describe('a request id', () => {
   it('is independent for every company', async () => {
     const { world, adapter, create } = await openAccount()
     await adapter.sendInvoice(create, 'r1')
-    const { realm_id: realmId, refresh_token } = credentialsFor('2002')
+    const { realm_id, refresh_token } = credentialsFor('2002')
     const second = world.connect({
-      settings: { ...world.settings(), realmId },
+      settings: { ...world.settings(), realm_id },
       tokens: { refresh_token, access_token: null, access_good_until: 0 },
     })
     await second.findOrCreateCustomer(...ACME, 'customer')
     await second.sendInvoice(create, 'r1')
     const { realms } = (await world.look()).state
-    expect(Object.keys(realms[realmId]?.invoices ?? {})).toHaveLength(1)
+    expect(Object.keys(realms[realm_id]?.invoices ?? {})).toHaveLength(1)
     expect(Object.keys(realms[REALM]?.invoices ?? {})).toHaveLength(1)
   })
 })

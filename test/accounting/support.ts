@@ -45,8 +45,7 @@ export class World {
   }
 
   settings(): AccountingSettings {
-    const { realm_id: realmId, client_id: clientId, client_secret: clientSecret } = CREDENTIALS
-    return { baseUrl: this.baseUrl, tokenUrl: null, realmId, clientId, clientSecret }
+    return { base_url: this.baseUrl, ...CREDENTIALS }
   }
 
   firstTokens(): Tokens {

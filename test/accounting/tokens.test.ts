@@ -43,16 +43,16 @@ describe('access tokens', () => {
 
   it('are requested at the configured address', async () => {
     const world = new World()
-    const tokenUrl = `${world.baseUrl}/elsewhere`
+    const token_url = `${world.baseUrl}/elsewhere`
     await world.spoil({ match: '^POST /elsewhere', status: 400, body: '{"error":"invalid_grant"}' })
-    const error = await fail(world.connect({ settings: { ...world.settings(), tokenUrl } }).findInvoices('1'))
+    const error = await fail(world.connect({ settings: { ...world.settings(), token_url } }).findInvoices('1'))
     expect(classify(error.failure)).toBe('grant_lost')
   })
 
   it('are requested at the token host where the API host has no token endpoint', async () => {
     const world = new World()
     await world.steer({ action: 'move_tokens' })
-    await world.connect({ settings: { ...world.settings(), tokenUrl: world.tokenUrl } }).findInvoices('1')
+    await world.connect({ settings: { ...world.settings(), token_url: world.tokenUrl } }).findInvoices('1')
     expect(world.saved).toHaveLength(1)
   })
 
@@ -73,9 +73,9 @@ describe('access tokens', () => {
     ['a redirect', { status: 302, headers: { location: '/login' }, body: '' }],
   ])('stop the company when their address responds with %s', async (_name, fault) => {
     const world = new World()
-    const tokenUrl = `${world.baseUrl}/tokens?key=hidden`
+    const token_url = `${world.baseUrl}/tokens?key=hidden`
     await world.spoil({ match: '^POST /tokens', ...fault })
-    const error = await fail(world.connect({ settings: { ...world.settings(), tokenUrl } }).findInvoices('1'))
+    const error = await fail(world.connect({ settings: { ...world.settings(), token_url } }).findInvoices('1'))
     expect(classify(error.failure)).toBe('no_token_endpoint')
     expect(error.message).toBe(
       `There is no token endpoint at ${world.baseUrl}/tokens: set token_url of the accounting_sync integration.`,
@@ -190,7 +190,7 @@ describe('the refresh token', () => {
     const world = new World()
     if (Object.keys(fault).length > 0) await world.spoil({ match: TOKEN, ...fault })
     const settings = world.settings()
-    const adapter = world.connect({ settings: secret ? { ...settings, clientSecret: secret } : settings })
+    const adapter = world.connect({ settings: secret ? { ...settings, client_secret: secret } : settings })
     expect(classify((await fail(adapter.findInvoices('1'))).failure)).toBe(expected)
     expect(world.saved).toEqual([])
   })
