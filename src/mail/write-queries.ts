@@ -61,8 +61,7 @@ const touch = prepare((p: Write) =>
 /**
  * Updates a thread whose content is the one sent, without writing the content.
  *
- * @returns undefined, with nothing changed, unless this content is known to be stored and the texts are inline, of the
- *   stored size
+ * @returns undefined, unless the content is known to be stored and the texts are inline, of the stored size
  */
 export async function touchThread(context: RequestContext, key: ThreadKey, input: ThreadInput) {
   const known = knownHashes.get(`${context.companyId}/${key.legacyThreadId}`)?.get(key.accountEmail)
