@@ -41,10 +41,8 @@ async function generateDocument(): Promise<string> {
 async function generateFiles(isCheck: boolean): Promise<void> {
   const document = await generateDocument()
   const types = execFileSync(process.execPath, [TYPES_GENERATOR], { input: document, encoding: 'utf8' })
-  for (const [path, content] of Object.entries({
-    'src/openapi/openapi.json': document,
-    'src/client/schema.d.ts': types,
-  })) {
+  const files = { 'src/openapi/openapi.json': document, 'src/client/schema.d.ts': types }
+  for (const [path, content] of Object.entries(files)) {
     if (!isCheck) await writeFile(join(ROOT, path), content)
     else if ((await readFile(join(ROOT, path), 'utf8').catch(() => '')) !== content) {
       fail(`${path} is out of date: run \`npm run docs\`.`)

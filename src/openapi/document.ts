@@ -130,16 +130,11 @@ function describeOperation(contract: Contract, documentation: Documentation, sch
   }
 }
 
-function describeInput(
-  part: 'params' | 'query',
-  contract: Contract,
-  { example }: Documentation,
-  schemas: SchemaWriter,
-) {
+function describeInput(part: 'params' | 'query', contract: Contract, { example }: Documentation, writer: SchemaWriter) {
   const schema = contract[part]
   if (!schema) return []
   const place = part === 'params' ? 'path' : 'query'
-  const { properties, required } = schemas.write(schema, 'input')
+  const { properties, required } = writer.write(schema, 'input')
   return Object.entries(asObject(properties)).map(([name, property]) => {
     const { description, ...rest } = asObject(property)
     if (!description) throw new Error(`The ${place} parameter ${name} has no description.`)
@@ -171,12 +166,11 @@ function ref(kind: string, name: string): JsonObject {
 }
 
 /** Puts the type and description of objects and lists in front of their members, as a reader expects them. */
-function describeFirst(schema: Json): Json {
+function describeFirst(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(describeFirst)
   if (!isObject(schema)) return schema
   const { type, description, minItems, maxItems, ...rest } = schema
   const isContainer = 'properties' in schema || 'items' in schema || 'anyOf' in schema
   const ordered = isContainer ? { type, description, minItems, maxItems, ...rest } : { type, ...rest, description }
-  const given = Object.entries(ordered)
-  return Object.fromEntries(given.flatMap(([key, value]) => (value === undefined ? [] : [[key, describeFirst(value)]])))
+  return Object.fromEntries(Object.entries(ordered).map(([key, value]) => [key, describeFirst(value)]))
 }

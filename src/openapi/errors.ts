@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { BODY_LIMIT_BYTES, tooLarge } from '../http/body.ts'
 import {
   ApiError,
   ERRORS,
@@ -89,10 +90,7 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
   too_large: {
     description:
       'The body is larger than `details.limit_bytes`. With the `details.reason` `storage_quota`, the stored (compressed) email threads of the company would exceed that limit; only a PUT that increases them is rejected.',
-    example: new ApiError('too_large', {
-      message: 'The body is larger than 1048576 bytes',
-      details: { limit_bytes: 1_048_576 },
-    }),
+    example: tooLarge(BODY_LIMIT_BYTES),
   },
   unsupported_media_type: {
     description:

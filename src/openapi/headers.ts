@@ -7,12 +7,10 @@ const NOT_EMPTY = { type: 'string', minLength: 1 }
 const RESET_SECONDS = WINDOW_MS / 1000
 
 const pattern = (source: string) => ({ type: 'string', pattern: source })
-const only = (value: string) => ({ type: 'string', const: value })
 
 const optional = (description: string, schema: JsonObject, example: string) => ({ description, schema, example })
-
 /** A header of every response that names it. */
-function required(description: string, schema: JsonObject, example: string) {
+const required = (description: string, schema: JsonObject, example: string) => {
   return { description, required: true, schema, example }
 }
 
@@ -47,7 +45,7 @@ export const responseHeaders = {
   'Retry-After': required('The number of seconds to wait before the next attempt.', pattern('^\\d+$'), '42'),
   'Accept-Encoding': optional(
     'Present where the body was compressed: send it uncompressed, without `Content-Encoding`.',
-    only('identity'),
+    { type: 'string', const: 'identity' },
     'identity',
   ),
   Vary: required(
@@ -55,7 +53,7 @@ export const responseHeaders = {
     pattern('Accept-Encoding'),
     'Accept-Encoding',
   ),
-  'WWW-Authenticate': required('The authentication scheme.', only('Bearer'), 'Bearer'),
+  'WWW-Authenticate': required('The authentication scheme.', { type: 'string', const: 'Bearer' }, 'Bearer'),
 } satisfies Record<string, JsonObject>
 
 export type HeaderName = keyof typeof responseHeaders
@@ -67,24 +65,23 @@ export const SUCCESS_HEADERS: readonly HeaderName[] = [...ERROR_HEADERS, 'X-Book
 
 /** Request headers of every operation, by component name. */
 export const requestHeaders: Record<string, JsonObject> = {
-  RequestId: {
-    name: 'X-Request-Id',
-    in: 'header',
-    description: 'Your own id for this request, returned in the response. An invalid one is ignored.',
-    schema: REQUEST_ID,
-  },
-  Bookmark: {
-    name: 'X-Bookmark',
-    in: 'header',
-    description: 'The `X-Bookmark` of your last response. Without a valid one the primary database is read.',
-    schema: { type: 'string' },
-  },
+  RequestId: requestHeader(
+    'X-Request-Id',
+    'Your own id for this request, returned in the response. An invalid one is ignored.',
+    REQUEST_ID,
+  ),
+  Bookmark: requestHeader(
+    'X-Bookmark',
+    'The `X-Bookmark` of your last response. Without a valid one the primary database is read.',
+  ),
 }
 
 /** Of operations whose response carries an `ETag`. */
-export const ifNoneMatch: JsonObject = {
-  name: 'If-None-Match',
-  in: 'header',
-  description: 'The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged.',
-  schema: { type: 'string' },
+export const ifNoneMatch = requestHeader(
+  'If-None-Match',
+  'The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged.',
+)
+
+function requestHeader(name: string, description: string, schema: JsonObject = { type: 'string' }): JsonObject {
+  return { name, in: 'header', description, schema }
 }
