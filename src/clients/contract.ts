@@ -54,12 +54,11 @@ const clientChanges = z.strictObject({ company_name: z.optional(trimmed(255)), .
 export type NewClient = z.output<typeof newClient>
 export type ClientFields = z.output<typeof clientChanges>
 
-const many = { path: '/clients', tag: 'Clients', errors: [] } as const
 const response = z.strictObject({ client })
-
+const shared = { tag: 'Clients', path: '/clients', errors: [] } as const
 const one = {
+  ...shared,
   path: '/clients/{id}',
-  tag: 'Clients',
   params: z.strictObject({
     id: z.string().check(z.minLength(1), z.describe('The id, or the email, percent-encoded and in any case.')),
   }),
@@ -69,12 +68,13 @@ const one = {
   response,
   errors: ['not_found'],
 } as const
+const read = { method: 'GET', permission: 'clients:read' } as const
+const write = { permission: 'clients:write' } as const
 
 export const listClients = defineContract({
-  ...many,
-  method: 'GET',
+  ...shared,
+  ...read,
   operationId: 'listClients',
-  permission: 'clients:read',
   query: z.strictObject({
     ...pageQuery,
     q: z.optional(text(0, 200)).check(z.describe('Search text. Blank: no filter.')),
@@ -85,26 +85,21 @@ export const listClients = defineContract({
 export type ClientList = z.output<typeof listClients.query>
 
 export const createClient = defineContract({
-  ...many,
+  ...shared,
+  ...write,
   method: 'POST',
   operationId: 'createClient',
-  permission: 'clients:write',
   body: newClient,
   response,
 })
 
-export const readClient = defineContract({
-  ...one,
-  method: 'GET',
-  operationId: 'readClient',
-  permission: 'clients:read',
-})
+export const readClient = defineContract({ ...one, ...read, operationId: 'readClient' })
 
 export const updateClient = defineContract({
   ...one,
+  ...write,
   method: 'PATCH',
   operationId: 'updateClient',
-  permission: 'clients:write',
   body: clientChanges,
 })
 

@@ -9,10 +9,8 @@ import { LruCache } from '../http/cache.ts'
 import { offsetOf } from '../http/contract.ts'
 import type { ClientList } from './contract.ts'
 
-/** One search gathers up to so many hits; where there are more, a second one counts them by block. */
+/** A search gathers up to so many hits; one with more, remembered by company and text, counts them by block. */
 const GATHERED = 1_000
-
-/** Searches with more hits, by company and text, which this isolate counts by block at once. */
 const manyHits = new LruCache<string, true>({ maxWeight: 10_000 })
 
 /** Counts are cached when more hits were counted than one block holds, of so many blocks and searches of a company. */
@@ -45,14 +43,11 @@ const firstPage = prepareBatch(({ companyId, limit, offset }: Page) => [
 ])
 
 const deepPage = prepare((p: Page) => {
+  const counted = sql`counted AS MATERIALIZED (
+    SELECT block AS part, live AS number FROM ${clientBlocks} WHERE company_id = ${p.companyId} AND live > 0)`
   const inSpan = sql`SELECT id FROM clients WHERE company_id = ${p.companyId} AND deleted = 0
     AND id BETWEEN (SELECT low << 12 FROM span) AND (SELECT high << 12 | 4095 FROM span)`
-  return selectPage(
-    p,
-    sql`counted AS MATERIALIZED (
-      SELECT block AS part, live AS number FROM ${clientBlocks} WHERE company_id = ${p.companyId} AND live > 0)`,
-    pageOfSpan(inSpan, ['id']),
-  )
+  return selectPage(p, counted, pageOfSpan(inSpan, ['id']))
 })
 
 async function searchClients(context: RequestContext, q: string, page: Record<keyof Page, number>) {
@@ -85,10 +80,9 @@ async function readPage(context: RequestContext, query: ReturnType<typeof deepPa
 const client = jsonRow(clientColumns)
 
 /**
- * Selects the total and the clients of a page, in one row without a client where the page is empty.
+ * Selects the total and the clients of a page (one row without a client where it is empty).
  *
  * @param counted the common table expressions up to `counted`, see {@link spanOfPage}
- * @param ids selects the ids of the page
  * @param counts to be cached, as an aggregate of `counted`
  */
 function selectPage({ companyId, limit, offset }: Page, counted: SQL, ids: SQL, counts = sql`NULL`) {
@@ -151,10 +145,8 @@ const pageOfGram = prepare((p: Search & Placeholders<'prefix'>) => {
 })
 
 /**
- * Counts the hits of each block of ids, unless a count is cached for the block's version. Counts are grouped instead of
- * joined: without statistics the join would compare every block with every cached one.
- *
- * @param recounted the blocks without a cached count, and theirs
+ * Counts the hits of each block of ids, `recounted` where none is cached for the block's version. Counts are grouped, not
+ * joined: without statistics a join would compare every block with every cached one.
  */
 function searchPage(p: Search, recounted: SQL, ids: SQL) {
   const counted = sql`blocks AS MATERIALIZED (

@@ -16,7 +16,7 @@ type Key = Placeholders<'companyId', 'clientId' | 'emailKey'>
 
 const clientByKey = prepare((p: Key) => orm.select(clientColumns).from(clients).where(isClient(p)))
 
-export async function findClient({ db, companyId }: CompanyContext, key: ClientKey): Promise<ClientRow | undefined> {
+export async function findClient({ db, companyId }: CompanyContext, key: ClientKey) {
   const [[row]] = await db.read([clientByKey({ companyId, ...keyValues(key) })])
   return row
 }
@@ -38,26 +38,17 @@ export async function createClient(context: RequestContext, client: NewClient): 
   return row
 }
 
-const change = prepareBatch((p: Placeholders<Actor, Column> & Key) => [
-  auditEntry(
-    p,
-    'client.update',
-    sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`,
-    sql`EXISTS (SELECT 1 FROM ${clients} WHERE ${isClient(p)})`,
-  ),
-  orm
-    .update(clients)
-    .set(assignments(clients, { ...p, updated_at: p.now }))
-    .where(isClient(p))
-    .returning(clientColumns),
-])
+const change = prepareBatch((p: Placeholders<Actor, Column> & Key) => {
+  const id = sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`
+  const values = assignments(clients, { ...p, updated_at: p.now })
+  return [
+    auditEntry(p, 'client.update', id, sql`EXISTS ${id}`),
+    orm.update(clients).set(values).where(isClient(p)).returning(clientColumns),
+  ]
+})
 
 /** Sets only the columns of the fields that are sent, so that concurrent updates of different fields are all applied. */
-export async function updateClient(
-  context: RequestContext,
-  key: ClientKey,
-  fields: ClientFields,
-): Promise<ClientRow | undefined> {
+export async function updateClient(context: RequestContext, key: ClientKey, fields: ClientFields) {
   const { write, writeIdempotent } = context.db
   const statements = change({ ...actorOf(context), ...columnValues(fields), ...keyValues(key) })
   // After a change of the email or of `deleted`, the same email may name another client: such a write is not retried.

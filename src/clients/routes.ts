@@ -1,4 +1,4 @@
-import { parseId, withIsoTimes } from '../http/contract.ts'
+import { type Input, parseId, withIsoTimes } from '../http/contract.ts'
 import { route } from '../http/endpoint.ts'
 import { notFound } from '../http/errors.ts'
 import * as contract from './contract.ts'
@@ -11,12 +11,8 @@ export const routes = [
     return { data: rows.map(withIsoTimes), pagination: { page: query.page, per_page: query.per_page, total } }
   }),
   route(contract.createClient, async ({ body }, context) => one(await createClient(context, body))),
-  route(contract.readClient, async ({ params, query }, context) =>
-    one(await findClient(context, keyOf(params.id, query.email))),
-  ),
-  route(contract.updateClient, async ({ params, query, body }, context) =>
-    one(await updateClient(context, keyOf(params.id, query.email), body)),
-  ),
+  route(contract.readClient, async (input, context) => one(await findClient(context, keyOf(input)))),
+  route(contract.updateClient, async (input, context) => one(await updateClient(context, keyOf(input), input.body))),
 ]
 
 function one(row: ClientRow | undefined) {
@@ -25,10 +21,10 @@ function one(row: ClientRow | undefined) {
 }
 
 /** The email of the query wins over the path, which has an id or an email. */
-function keyOf(segment: string, email: string | undefined): ClientKey {
-  if (email !== undefined) return { email }
-  const id = parseId(segment)
+function keyOf({ params, query }: Omit<Input<typeof contract.readClient>, 'body'>): ClientKey {
+  if (query.email !== undefined) return { email: query.email }
+  const id = parseId(params.id)
   if (id !== null) return { id }
-  if (segment.includes('@')) return { email: segment.trim() }
+  if (params.id.includes('@')) return { email: params.id.trim() }
   throw notFound('Client')
 }

@@ -14,7 +14,7 @@ const CONTENT_TYPE = /^[A-Za-z0-9][\w!#$&^.+-]{0,126}\/[A-Za-z0-9][\w!#$&^.+-]{0
 
 const orderKey = z.strictObject({ orderId: idText.check(z.describe('The order, which must not be deleted.')) })
 
-const legacyThreadId = z
+export const legacyThreadId = z
   .string()
   .check(
     z.regex(LEGACY_THREAD_ID, 'must be 1 to 255 characters of A-Z a-z 0-9 _ : . = + -, and not only dots'),

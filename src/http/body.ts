@@ -134,7 +134,7 @@ function giveUp(error: unknown): never {
   throw error
 }
 
-function tooLarge(limitBytes: number): ApiError {
+export function tooLarge(limitBytes: number): ApiError {
   return new ApiError('too_large', {
     message: `The body is larger than ${limitBytes} bytes`,
     details: { limit_bytes: limitBytes },

@@ -1,15 +1,6 @@
 import * as z from 'zod/mini'
-import { LEGACY_THREAD_ID } from '../files/keys.ts'
+import { legacyThreadId } from '../files/contract.ts'
 import { component, dateTime, defineContract, queryEmail } from '../http/contract.ts'
-
-const threadParams = z.strictObject({
-  legacyThreadId: z
-    .string()
-    .check(
-      z.regex(LEGACY_THREAD_ID, 'must be 1 to 255 characters of A-Z a-z 0-9 _ : . = + -, and not only dots'),
-      z.describe('The mailbox’s legacy thread id.'),
-    ),
-})
 
 const threadContext = component('ThreadContext', 'The clients and orders that a mail thread is linked to.', {
   thread_id: z.string(),
@@ -25,9 +16,6 @@ const threadContext = component('ThreadContext', 'The clients and orders that a 
   fetched_at: dateTime,
   updated_at: dateTime,
 })
-
-/** 25 MiB: at least 20 MiB of messages, with everything around them. */
-const BODY_LIMIT_BYTES = 26_214_400
 
 const MAX_EMAIL = 320
 const lowerCase = z.transform((email: string) => email.toLowerCase())
@@ -61,8 +49,6 @@ const emailThread = component('EmailThread', 'A mail thread with all its message
   deleted: z.boolean(),
 })
 
-const one = z.strictObject({ email_thread: emailThread })
-
 const newThread = z
   .object({
     account_email: email.check(z.describe('The mailbox that was synced; stored lower-case.')),
@@ -85,48 +71,46 @@ const newThread = z
     }),
   )
 
+const shared = { tag: 'Mail', params: z.strictObject({ legacyThreadId }), invalidParams: 'invalid_request' } as const
+const emailThreads = {
+  ...shared,
+  path: '/mail/email-threads/{legacyThreadId}',
+  response: z.strictObject({ email_thread: emailThread }),
+} as const
+
 export const readThreadContext = defineContract({
+  ...shared,
   method: 'GET',
   path: '/mail/threads/{legacyThreadId}',
   operationId: 'readThreadContext',
-  tag: 'Mail',
   permission: 'mail:read',
-  params: threadParams,
-  invalidParams: 'invalid_request',
   response: threadContext,
   errors: ['not_found'],
 })
 
 export const putEmailThread = defineContract({
+  ...emailThreads,
   method: 'PUT',
-  path: '/mail/email-threads/{legacyThreadId}',
   operationId: 'putEmailThread',
-  tag: 'Mail',
   permission: 'mail:write',
-  params: threadParams,
-  invalidParams: 'invalid_request',
   body: newThread,
   hasRawBody: true,
-  bodyLimitBytes: BODY_LIMIT_BYTES,
-  response: one,
+  /** 25 MiB: at least 20 MiB of messages, with everything around them. */
+  bodyLimitBytes: 26_214_400,
   errors: [],
 })
 
 export const readEmailThread = defineContract({
+  ...emailThreads,
   method: 'GET',
-  path: '/mail/email-threads/{legacyThreadId}',
   operationId: 'readEmailThread',
-  tag: 'Mail',
   permission: 'mail:read',
-  params: threadParams,
-  invalidParams: 'invalid_request',
   query: z.strictObject({
     account_email: z
       .pipe(queryEmail(MAX_EMAIL), lowerCase)
       .check(z.describe('The mailbox; its case does not matter.'), z.meta({ format: 'email' })),
   }),
   hasEtag: true,
-  response: one,
   errors: ['not_found', 'unavailable'],
 })
 

@@ -2,12 +2,8 @@ import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { type CompanyContext, orm, type Placeholders, prepare } from '../db/client.ts'
 import { emailThreadSegments, emailThreads, threadContexts } from '../db/schema.ts'
 
-/** What identifies a thread within its company. */
-export interface ThreadKey {
-  legacyThreadId: string
-  /** Lower-case. */
-  accountEmail: string
-}
+/** What identifies a thread within its company; the email is lower-case. */
+export type ThreadKey = Record<'legacyThreadId' | 'accountEmail', string>
 
 export type Key = 'companyId' | keyof ThreadKey
 
@@ -29,10 +25,8 @@ export const IN_SEGMENTS = '@'
 /** The segments of a thread are read with its row when all of them have fewer stored bytes than this together. */
 export const READ_AT_ONCE_BYTES = 262_144
 
-/** Part of every ETag: raise it whenever the form of the response changes. */
-const RESPONSE_VERSION = '1'
-
-const etag = sql<string>`'"' || ${sql.raw(RESPONSE_VERSION)} || '.' || ${emailThreads.id} || '.' || ${emailThreads.revision} || '"'`
+/** Raise the number at its start whenever the form of the response changes. */
+const etag = sql<string>`'"1.' || ${emailThreads.id} || '.' || ${emailThreads.revision} || '"'`
 
 const threadRow = prepare((p: Placeholders<Key>) =>
   orm
@@ -47,10 +41,8 @@ const threadSegments = prepare((p: Placeholders<Key | 'knownEtags'>) =>
 )
 
 /**
- * A thread that is not deleted, and its segments: none when its ETag is among `knownEtags`, so that nothing large is read
- * for a 304. The segments of a large thread come without data: see {@link readSegments}.
- *
- * @param knownEtags `*` is every one
+ * A thread that is not deleted, and its segments: none when its ETag is among `knownEtags` (`*` is every one). Those of a
+ * large thread come without data: see {@link readSegments}.
  */
 export async function findThread({ companyId, db }: CompanyContext, key: ThreadKey, knownEtags: string[]) {
   const [[row], segments] = await db.read([
@@ -96,9 +88,7 @@ export const isThread = (p: Placeholders<Key>): SQL =>
   sql`${emailThreads.company_id} = ${p.companyId} AND ${emailThreads.legacy_thread_id} = ${p.legacyThreadId}
     AND ${emailThreads.account_email} = ${p.accountEmail}`
 
-function isLive(p: Placeholders<Key>): SQL {
-  return sql`${isThread(p)} AND ${emailThreads.deleted} = 0`
-}
+const isLive = (p: Placeholders<Key>) => sql`${isThread(p)} AND ${emailThreads.deleted} = 0`
 
 /** Segments by field and position; without data where those of the thread are large together. */
 export const selectSegments = (threadId: SQL, condition: SQL = sql`1`) => {
@@ -191,8 +181,8 @@ function isOwned(table: Owned, text: SQL): SQL {
 
 /** An id, or null where it is not one of the company's. */
 function ownedId(column: 'client_id' | 'selected_order_id', table: Owned) {
-  const id = sql.raw(`thread_contexts.${column}`)
-  return sql<string | null>`CASE WHEN ${isOwned(table, sql`${id}`)} THEN ${id} END`
+  const id = sql`${threadContexts[column]}`
+  return sql<string | null>`CASE WHEN ${isOwned(table, id)} THEN ${id} END`
 }
 
 /** The elements that belong to the company. */

@@ -14,20 +14,18 @@ import {
   type ThreadRow,
 } from './queries.ts'
 import { fromSegment, SEGMENT_BYTES } from './segments.ts'
-import { contentText, TEXT_FIELDS, type ThreadInput } from './thread-input.ts'
+import { contentText, TEXT_FIELDS, type ThreadInput, TIME_FIELDS } from './thread-input.ts'
+
+const TIMES = [...TIME_FIELDS, 'created_at', 'updated_at'] as const
 
 /** JSON text, or the stored segment that holds it. */
 type Part = string | Uint8Array | Segment
 
-/** What a response needs while it reads segments: as JSON, as text and as bytes. */
+/** The memory of a response while it reads segments (as JSON, as text and as bytes), and while the caller reads a part. */
 const READING_BYTES = 10_000_000
-
-/** What it holds while the caller reads a part. */
 const SENDING_BYTES = 2_000_000
 
 const HEADERS = { 'Content-Type': 'application/json', 'Cache-Control': 'private, no-store' }
-
-const encoder = new TextEncoder()
 
 /** The thread context of the contract; stored JSON is sent as it is. */
 export function contextResponse(row: ThreadContextRow): Response {
@@ -58,17 +56,12 @@ export async function threadResponse(
 }
 
 /**
- * Streams the text of each part, so that the response is never in memory as a whole: segments that were not read are
- * read when their turn comes, some at a time. A failure aborts the stream: the caller never sees a complete body.
+ * Streams the text of each part, so that the response is never in memory as a whole: unread segments are read when their
+ * turn comes. A failure aborts the stream: the caller never sees a complete body.
  *
  * @param lease held until the response was sent, failed or was canceled
  */
-async function streamParts(
-  context: RequestContext,
-  row: ThreadRow,
-  parts: Part[],
-  lease: Lease,
-): Promise<ReadableStream> {
+async function streamParts(context: RequestContext, row: ThreadRow, parts: readonly Part[], lease: Lease) {
   // A request that holds its body has room for the parts of it.
   const sendingBytes = Math.max(lease.bytes, SENDING_BYTES)
   await lease.resize(Math.max(lease.bytes, parts.some(isUnread) ? READING_BYTES : SENDING_BYTES))
@@ -77,8 +70,8 @@ async function streamParts(
   const { readable, writable } = new IdentityTransformStream()
   const writer = writable.getWriter()
   const abort = (error: unknown) => void writer.abort(error).catch(() => undefined)
-  const sizes = parts.map((part) => (isSegment(part) ? SEGMENT_BYTES : part.length))
-  const deadlineMs = bodyBudgetMs(sizes.reduce((sum, bytes) => sum + bytes))
+  const size = parts.reduce((sum, part) => sum + (isSegment(part) ? SEGMENT_BYTES : part.length), 0)
+  const deadlineMs = bodyBudgetMs(size)
   const timer = setTimeout(() => abort(new DeadlineError(deadlineMs)), deadlineMs)
   const send = async () => {
     try {
@@ -123,22 +116,16 @@ function batchFrom(parts: readonly Part[], index: number): Segment[] {
 }
 
 function partsOf(row: ThreadRow, segments: readonly Segment[], input?: ThreadInput): Part[] {
+  const times = TIMES.map((name) => [name, isoTimeOrNull(row[name])])
   const { id, account_email, legacy_thread_id, message_count, deleted } = row
-  const times = {
-    first_message_at: isoTimeOrNull(row.first_message_at),
-    last_message_at: isoTimeOrNull(row.last_message_at),
-    last_synced_at: isoTime(row.last_synced_at),
-    created_at: isoTime(row.created_at),
-    updated_at: isoTime(row.updated_at),
-  }
-  const start = JSON.stringify({ id, account_email, legacy_thread_id, message_count, ...times, deleted })
+  const head = { id, account_email, legacy_thread_id, message_count, ...Object.fromEntries(times), deleted }
   const stored = (name: string) => segments.filter(({ field }) => field === name)
   const texts = TEXT_FIELDS.flatMap((field): Part[] => {
     const text = input?.texts[field] ?? row[field] ?? 'null'
     return [`,"${field}":`, ...(text === IN_SEGMENTS ? stored(field) : [text])]
   })
   const content = input ? contentText(input.content) : stored('content')
-  return [`{"email_thread":${start.slice(0, -1)}`, ...texts, ',', ...content, '}}']
+  return [`{"email_thread":${JSON.stringify(head).slice(0, -1)}`, ...texts, ',', ...content, '}}']
 }
 
 function isSegment(part: Part): part is Segment {
@@ -150,7 +137,7 @@ function isUnread(part: Part): part is Segment {
 }
 
 function textOf(part: Part): Uint8Array {
-  if (typeof part === 'string') return encoder.encode(part)
+  if (typeof part === 'string') return Buffer.from(part)
   return isSegment(part) ? fromSegment(part.data ?? '') : part
 }
 

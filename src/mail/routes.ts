@@ -10,12 +10,6 @@ import { contextResponse, threadResponse } from './responses.ts'
 import { contentCache, parseThread } from './thread-input.ts'
 import { BATCH_BYTES, compressThread, prefetchHashes, rememberHash, touchThread, writeThread } from './write-queries.ts'
 
-/**
- * From this size it costs more to compress and send stored content again than to read first what is stored; and a few
- * such bodies would fill the isolate's cache.
- */
-const LARGE_BODY_BYTES = SMALL_BODY_BYTES
-
 export const routes = [
   route(contract.readThreadContext, async ({ params }, context) => {
     const row = await findThreadContext(context, params.legacyThreadId)
@@ -34,9 +28,9 @@ export const routes = [
     return threadResponse(context, { row, segments, headers }, lease)
   }),
 
-  // The stored hashes are read beside the rate check, which takes as long; the body names the mailbox and comes later.
-  route(contract.putEmailThread, putThread, ({ legacyThreadId }, context, announcedBytes = LARGE_BODY_BYTES) =>
-    announcedBytes < LARGE_BODY_BYTES ? undefined : prefetchHashes(context, legacyThreadId),
+  // To compress and send a large body again costs more than to read the stored hashes, which runs beside the rate check.
+  route(contract.putEmailThread, putThread, ({ legacyThreadId }, context, announcedBytes = SMALL_BODY_BYTES) =>
+    announcedBytes < SMALL_BODY_BYTES ? undefined : prefetchHashes(context, legacyThreadId),
   ),
 ]
 
@@ -46,7 +40,7 @@ async function putThread(
   context: RequestContext,
   { lease, prefetched }: Extras,
 ): Promise<Response> {
-  const isLarge = body.length >= LARGE_BODY_BYTES
+  const isLarge = body.length >= SMALL_BODY_BYTES
   const cacheKey = `${context.companyId}/${params.legacyThreadId}`
   const input = parseThread(body, contentCache.get(cacheKey))
   const key = { ...params, accountEmail: input.accountEmail }

@@ -3,15 +3,11 @@ import { createHash } from 'node:crypto'
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import { releaseBytes } from '../http/memory.ts'
 
-/**
- * Bytes of text in one segment. Text that cannot be compressed grows by some bytes, then by a third in base64: under
- * 1,900,000 bytes, where a value in D1 may have 2,000,000.
- */
+/** Bytes of text in one segment: in base64 at most 1,900,000, where a value in D1 may have 2,000,000. */
 export const SEGMENT_BYTES = 1_400_000
 
 /** The fastest quality: HTML mail shrinks to a sixth at about 300 MB a second, and the next levels gain little. */
 const PARAMS = { [constants.BROTLI_PARAM_QUALITY]: 1 }
-
 /** With one output buffer, none is copied from several that all become garbage. */
 const SPARE_BYTES = 16_384
 

@@ -8,25 +8,17 @@ import { hashOf } from './segments.ts'
 export const TEXT_FIELDS = ['mail_thread_id', 'subject', 'snippet', 'mail_history_id'] as const
 export type TextField = (typeof TEXT_FIELDS)[number]
 
-const TIME_FIELDS = ['first_message_at', 'last_message_at', 'last_synced_at'] as const
+export const TIME_FIELDS = ['first_message_at', 'last_message_at', 'last_synced_at'] as const
 type TimeField = (typeof TIME_FIELDS)[number]
 
 const ARRAY_FIELDS = ['participants', 'labels', 'messages'] as const
 type ArrayField = (typeof ARRAY_FIELDS)[number]
 
+const SCALARS = Object.fromEntries(['account_email', ...TEXT_FIELDS, ...TIME_FIELDS].map((field) => [field, null]))
 /** The fields that are read, the arrays with the kind of their elements. */
-const FIELDS: Record<'account_email' | TextField | TimeField, null> & Record<ArrayField, 'object' | 'string'> = {
-  account_email: null,
-  mail_thread_id: null,
-  subject: null,
-  snippet: null,
-  mail_history_id: null,
-  first_message_at: null,
-  last_message_at: null,
-  last_synced_at: null,
-  participants: 'object',
-  labels: 'string',
-  messages: 'object',
+const FIELDS = {
+  ...(SCALARS as Record<'account_email' | TextField | TimeField, null>),
+  ...({ participants: 'object', labels: 'string', messages: 'object' } as const),
 }
 
 /** The arrays of a thread; one that was not sent is empty. */
@@ -35,16 +27,7 @@ export interface Content extends Record<ArrayField, Member> {
   hash: string
 }
 
-/** An email thread as it was sent: a field that was left out is absent, null was sent as null. */
-export interface ThreadInput {
-  /** Lower-case. */
-  accountEmail: string
-  /** JSON text. */
-  texts: Partial<Record<TextField, Uint8Array | null>>
-  /** Milliseconds since the epoch. */
-  times: Partial<Record<TimeField, number | null>>
-  content: Content
-}
+export type ThreadInput = ReturnType<typeof parseThread>
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
@@ -53,14 +36,10 @@ const EMPTY_ARRAY: Member = { text: encoder.encode('[]'), kind: 'array', count: 
 
 /** No email or date-time is longer; a longer text is not even decoded. */
 const SHORT_TEXT_BYTES = 4_096
-
-/** An entry's own size beside its bodies, estimated. */
+/** The estimated size of a cache entry beside its bodies. */
 const CACHE_ENTRY_BYTES = 2_000
 
-/**
- * Content of small bodies that was sent again unchanged, by company and thread: it will probably come again, and then
- * needs no scan and no hash. Each array references the whole body that it is a part of.
- */
+/** Small content by company and thread, each array a view of its body: sent again, it needs no scan and no hash. */
 export const contentCache = new LruCache<string, Content>({
   maxWeight: 8_000_000,
   weigh: (content) => {
@@ -78,14 +57,15 @@ export function contentText(content: Record<ArrayField, Member>): Uint8Array[] {
 }
 
 /**
- * Reads the body of a PUT without building its values: the arrays and texts stay the bytes that were sent, so that no
- * number, escape or lone surrogate in them changes, and memory does not depend on what they hold.
+ * Reads the body of a PUT without building its values: arrays and texts stay the bytes that were sent, so that no number
+ * or escape in them changes.
  *
  * @param bytes UTF-8
  * @param cached content of an earlier body: an array with the same bytes is taken from there
+ * @returns the lower-case email, texts as JSON and times in milliseconds; a field that was left out is absent
  * @throws ApiError 400 with every issue's path
  */
-export function parseThread(bytes: Uint8Array, cached?: Content): ThreadInput {
+export function parseThread(bytes: Uint8Array, cached?: Content) {
   const members = scan(bytes, cached)
   const issues: Issue[] = []
   const report = (path: string, message: string) => issues.push({ path, message })
@@ -93,24 +73,23 @@ export function parseThread(bytes: Uint8Array, cached?: Content): ThreadInput {
   if (!email.success) {
     report('account_email', members.has('account_email') ? 'must be an email address' : 'is required')
   }
-  const texts: ThreadInput['texts'] = {}
+  const texts: Partial<Record<TextField, Uint8Array | null>> = {}
   for (const field of TEXT_FIELDS) {
     const member = members.get(field)
     if (!member) continue
     texts[field] = member.kind === 'null' ? null : member.text
     if (member.kind !== 'string' && member.kind !== 'null') report(field, 'must be a string or null')
   }
-  const times: ThreadInput['times'] = {}
+  const times: Partial<Record<TimeField, number | null>> = {}
   for (const field of TIME_FIELDS) {
     const member = members.get(field)
     if (!member) continue
-    const time = parseDateTime(shortText(member) ?? '')
+    const time = parseDateTime(shortText(member))
     if (time === null && member.kind !== 'null') report(field, 'must be an ISO 8601 date-time with an offset, or null')
     times[field] = time
   }
   const arrayOf = (field: ArrayField): Member => {
-    const member = members.get(field)
-    if (!member) return EMPTY_ARRAY
+    const member = members.get(field) ?? EMPTY_ARRAY
     const element = FIELDS[field] === 'object' ? 'an object' : 'a string'
     if (member.kind !== 'array') report(field, `must be an array, each element ${element}`)
     for (const index of member.mismatches) report(`${field}.${index}`, `must be ${element}`)
@@ -121,8 +100,8 @@ export function parseThread(bytes: Uint8Array, cached?: Content): ThreadInput {
   if (!email.success || issues.length > 0) throw invalid(issues)
 
   const isCached = cached && ARRAY_FIELDS.every((field) => arrays[field] === cached[field])
-  const hash = isCached ? cached.hash : hashOf(contentText(arrays))
-  return { accountEmail: email.data, texts, times, content: { ...arrays, hash } }
+  const content: Content = { ...arrays, hash: isCached ? cached.hash : hashOf(contentText(arrays)) }
+  return { accountEmail: email.data, texts, times, content }
 }
 
 function scan(bytes: Uint8Array, cached?: Content): Map<keyof typeof FIELDS, Member> {
@@ -136,18 +115,18 @@ function scan(bytes: Uint8Array, cached?: Content): Map<keyof typeof FIELDS, Mem
   throw invalid([{ path: '', message: 'must be a JSON object' }])
 }
 
-/** The value of a short string, else undefined. */
-function shortText(member: Member | undefined): string | undefined {
+/** The value of a short string, else an empty text. */
+function shortText(member: Member | undefined): string {
   const isShort = member?.kind === 'string' && member.text.length <= SHORT_TEXT_BYTES
-  return isShort ? JSON.parse(decoder.decode(member.text)) : undefined
+  return isShort ? JSON.parse(decoder.decode(member.text)) : ''
 }
 
 const DATE_TIME =
   /^(\d{4}-\d\d-\d\d)T((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,30}))?)?(?:Z|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)$/i
 
 /**
- * The instant of an ISO 8601 date-time with an offset, in milliseconds since the epoch; finer fractions are cut. Null for
- * any other text, for a day that its month does not have, and for an instant whose UTC year has not four digits.
+ * An ISO 8601 date-time with an offset as milliseconds since the epoch; finer fractions are cut. Null for any other text,
+ * a day that does not exist, and a UTC year without four digits.
  */
 export function parseDateTime(text: string): number | null {
   const parts = DATE_TIME.exec(text)

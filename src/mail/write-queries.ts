@@ -1,25 +1,14 @@
-import { type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import { actorOf, auditEntry } from '../db/audit.ts'
 import { databaseMessage, orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
-import { assignments, insertRow } from '../db/columns.ts'
-import { companies, emailThreadSegments, emailThreads } from '../db/schema.ts'
+import { assignments, insertRow, type RowOf } from '../db/columns.ts'
+import { companies, emailThreadSegments, emailThreads, emailThreadUploads } from '../db/schema.ts'
 import { LruCache } from '../http/cache.ts'
 import { ApiError } from '../http/errors.ts'
-import {
-  IN_SEGMENTS,
-  isThread,
-  type Key,
-  type Segment,
-  selectSegments,
-  type ThreadKey,
-  type ThreadRow,
-} from './queries.ts'
+import { IN_SEGMENTS, isThread, type Key, type Segment, selectSegments, type ThreadKey } from './queries.ts'
 import { toSegments } from './segments.ts'
 import { contentText, TEXT_FIELDS, type TextField, type ThreadInput } from './thread-input.ts'
-import { dropUpload, moveUpload, uploadSegments } from './upload-queries.ts'
-
-const decoder = new TextDecoder()
 
 /** A text of more bytes than this is stored in segments. */
 const INLINE_BYTES = 100_000
@@ -27,38 +16,32 @@ const INLINE_BYTES = 100_000
 /** Of the segments in one batch, which needs as much again as JSON: more are uploaded before. */
 export const BATCH_BYTES = 4_000_000
 
-/**
- * The content hashes that this isolate last saw stored, by company and legacy id, then by mailbox. Only a hint: the
- * statement that relies on it checks the stored hash.
- */
+/** The content hashes last seen stored, by company and legacy id, then by mailbox: a hint that each statement checks. */
 const knownHashes = new LruCache<string, ReadonlyMap<string, string>>({ maxWeight: 10_000 })
 
-type StoredHash = Pick<ThreadRow, 'company_id' | 'legacy_thread_id' | 'account_email' | 'content_hash'>
+const { company_id, legacy_thread_id, account_email, content_hash } = emailThreads
+const HASH_COLUMNS = { company_id, legacy_thread_id, account_email, content_hash }
 
 /** Remembers which content of a thread is stored. */
-export const rememberHash = ({ company_id, legacy_thread_id, account_email, content_hash }: StoredHash): void => {
-  const key = `${company_id}/${legacy_thread_id}`
-  knownHashes.set(key, new Map(knownHashes.get(key)).set(account_email, content_hash))
+export const rememberHash = (row: RowOf<typeof HASH_COLUMNS>): void => {
+  const key = `${row.company_id}/${row.legacy_thread_id}`
+  knownHashes.set(key, new Map(knownHashes.get(key)).set(row.account_email, row.content_hash))
 }
 
-const storedHashes = prepare((p: Placeholders<'companyId' | 'legacyThreadId'>) => {
-  const { company_id, legacy_thread_id, account_email, content_hash } = emailThreads
-  return orm
-    .select({ company_id, legacy_thread_id, account_email, content_hash })
+const storedHashes = prepare((p: Placeholders<'companyId' | 'legacyThreadId'>) =>
+  orm
+    .select(HASH_COLUMNS)
     .from(emailThreads)
     .where(sql`${company_id} = ${p.companyId} AND ${legacy_thread_id} = ${p.legacyThreadId}`)
-    .limit(100)
-})
+    .limit(100),
+)
 
 /** Reads the hashes that are stored under a legacy id, of at most 100 mailboxes, unless this isolate knows any. */
 export async function prefetchHashes({ companyId, db }: RequestContext, legacyThreadId: string): Promise<void> {
   if (knownHashes.get(`${companyId}/${legacyThreadId}`)) return
-  try {
-    const [hashes] = await db.read([storedHashes({ companyId, legacyThreadId })])
-    hashes.forEach(rememberHash)
-  } catch {
-    // Without the hint the content is sent, and the batch finds that it is stored.
-  }
+  // Without the hint the content is sent, and the batch finds that it is stored.
+  const [hashes] = await db.read([storedHashes({ companyId, legacyThreadId })]).catch(() => [[]])
+  hashes?.forEach(rememberHash)
 }
 
 type Write = { [Name in keyof ReturnType<typeof valuesOf>]: Placeholder }
@@ -67,8 +50,8 @@ const touch = prepare((p: Write) =>
   orm
     .update(emailThreads)
     .set({ ...sentColumns(p), revision: sql`${emailThreads.revision} + 1` })
+    // The quota is checked where bytes are written: here they only replace as many.
     .where(
-      // The quota is checked where bytes are written: here they only replace as many.
       sql`${isThread(p)} AND content_hash = ${p.content_hash} AND ${storedTextBytes(p)} = ${p.sentTextBytes}
         AND ${IN_SEGMENTS} NOT IN (coalesce(mail_thread_id, ''), coalesce(subject, ''), coalesce(snippet, ''), coalesce(mail_history_id, ''))`,
     )
@@ -78,8 +61,7 @@ const touch = prepare((p: Write) =>
 /**
  * Updates a thread whose content is the one sent, without writing the content.
  *
- * @returns undefined, and nothing is changed, where this isolate does not know that the content is stored, it was
- *   replaced since, a text is or was in segments, or the texts have another size
+ * @returns undefined, unless the content is known to be stored and the texts are inline, of the stored size
  */
 export async function touchThread(context: RequestContext, key: ThreadKey, input: ThreadInput) {
   const known = knownHashes.get(`${context.companyId}/${key.legacyThreadId}`)?.get(key.accountEmail)
@@ -92,7 +74,7 @@ export async function touchThread(context: RequestContext, key: ThreadKey, input
 /** The statements of {@link writeThread}, but for the segments. */
 const replaceThread = prepareBatch((p: Write) => {
   const columns = sentColumns(p)
-  const { revision, content_revision, content_hash } = emailThreads
+  const { revision, content_revision } = emailThreads
   return [
     auditEntry(p, 'email_thread.write', sql`coalesce(${idOf(p)}, ${p.newId})`, sql`NOT ${isStored(p)}`),
     orm.delete(emailThreadSegments).where(
@@ -115,7 +97,7 @@ const replaceThread = prepareBatch((p: Write) => {
       sql`WHERE true`,
     )
       .onConflictDoUpdate({
-        target: [emailThreads.company_id, emailThreads.legacy_thread_id, emailThreads.account_email],
+        target: [company_id, legacy_thread_id, account_email],
         set: {
           ...columns,
           revision: sql`${revision} + 1`,
@@ -136,6 +118,60 @@ const insertSegment = prepare((p: Placeholders<Key | 'field' | 'position' | 'dat
   ),
 )
 
+/** Segments that one company may have uploaded at once, about 240 MB outside its quota: the sweep drops aborted ones. */
+const MAX_UPLOADS = 128
+/** For `Retry-After`. */
+const RETRY_AFTER_SECONDS = 60
+
+const upload = prepare((p: Placeholders<'companyId' | 'newId' | 'field' | 'position' | 'data' | 'now'>) => {
+  const { id, field, position } = emailThreadUploads
+  return (
+    insertRow(
+      emailThreadUploads,
+      { ...p, company_id: p.companyId, id: p.newId, created_at: p.now },
+      sql`WHERE (SELECT count(*) FROM email_thread_uploads WHERE company_id = ${p.companyId}) < ${sql.raw(String(MAX_UPLOADS))}`,
+    )
+      // Repeated after a transient failure it may exist already, and must still be returned.
+      .onConflictDoUpdate({
+        target: [emailThreadUploads.company_id, id, field, position],
+        set: { data: sql`excluded.data` },
+      })
+      .returning({ position })
+  )
+})
+
+const moveUpload = prepare((p: Placeholders<Key | 'newId'>) =>
+  insertRow(
+    emailThreadSegments,
+    { thread_id: sql`t.id`, field: sql`u.field`, position: sql`u.position`, data: sql`u.data` },
+    sql`FROM email_thread_uploads AS u, email_threads AS t
+      WHERE u.company_id = ${p.companyId} AND u.id = ${p.newId} AND t.company_id = ${p.companyId}
+        AND t.legacy_thread_id = ${p.legacyThreadId} AND t.account_email = ${p.accountEmail}
+        AND (u.field <> 'content' OR t.content_revision = t.revision)`,
+  ),
+)
+
+const dropUpload = prepare((p: Placeholders<'companyId' | 'newId'>) =>
+  orm.delete(emailThreadUploads).where(sql`company_id = ${p.companyId} AND id = ${p.newId}`),
+)
+
+/**
+ * Stores the segments that still have data where the last batch finds them, and drops their data here.
+ *
+ * @throws ApiError 503 while the company has too many uploads under way
+ */
+async function uploadSegments({ companyId, now, db }: RequestContext, newId: string, segments: readonly Segment[]) {
+  const [first, ...rest] = segments.flatMap(({ field, position, data }) =>
+    data === null ? [] : [upload({ companyId, newId, field, position, data, now })],
+  )
+  const uploaded = first ? await db.writeIdempotent([first, ...rest]) : []
+  if (uploaded.some((rows) => rows.length === 0)) {
+    await db.write([dropUpload({ companyId, newId })])
+    throw new ApiError('unavailable', { headers: { 'Retry-After': String(RETRY_AFTER_SECONDS) } })
+  }
+  for (const segment of segments) segment.data = null
+}
+
 // A trigger undoes the whole batch when it raised the stored bytes above the quota.
 const checkQuota = prepare((p: Placeholders<'companyId'>) =>
   orm
@@ -145,17 +181,16 @@ const checkQuota = prepare((p: Placeholders<'companyId'>) =>
 )
 
 /**
- * Compresses what was sent, and uploads it on the way where it is more than one batch should hold. The result references
- * nothing of the body; `pendingBytes` are the stored bytes of the segments that are not uploaded.
+ * Compresses what was sent, and uploads what is more than one batch should hold. The result references nothing of the
+ * body; `pendingBytes` are the stored bytes of the segments that are not uploaded.
  */
 export async function compressThread(context: RequestContext, key: ThreadKey, input: ThreadInput) {
   const values = valuesOf(context, key, input)
-  const large = TEXT_FIELDS.flatMap((field) =>
-    isLarge(input.texts[field]) ? [{ field, text: [input.texts[field]] }] : [],
-  )
+  const texts: [field: string, text: Uint8Array[]][] = [['content', contentText(input.content)]]
+  for (const [field, text] of Object.entries(input.texts)) if (isLarge(text)) texts.push([field, [text]])
   const segments: Segment[] = []
   let pendingBytes = 0
-  for (const { field, text } of [{ field: 'content', text: contentText(input.content) }, ...large]) {
+  for (const [field, text] of texts) {
     let position = 0
     for (const data of toSegments(text)) {
       if (pendingBytes + data.length > BATCH_BYTES) {
@@ -169,17 +204,15 @@ export async function compressThread(context: RequestContext, key: ThreadKey, in
   return { values, segments, pendingBytes }
 }
 
+type CompressedThread = Awaited<ReturnType<typeof compressThread>>
+
 /**
  * Creates the thread, or replaces what was sent of it, in one transaction. Content that is stored already is not written.
  *
  * @returns the row, and the segments of the texts that were not sent
  * @throws ApiError 413 when the company's mail would exceed its quota; nothing is changed then
  */
-export async function writeThread(
-  context: RequestContext,
-  { values, segments }: Awaited<ReturnType<typeof compressThread>>,
-) {
-  const { db } = context
+export async function writeThread({ db, companyId }: RequestContext, { values, segments }: CompressedThread) {
   const isUploaded = segments.some(({ data }) => data === null)
   // An upload is moved once: a repeated batch would not find it.
   const write = isUploaded ? db.write : db.writeIdempotent
@@ -192,25 +225,16 @@ export async function writeThread(
     checkQuota(values),
   ]).catch(async (error) => {
     if (!databaseMessage(error).includes('mail quota exceeded')) throw error
-    throw await quotaError(context, values.newId)
+    // The batch was undone for certain.
+    const quota = orm.select({ bytes: companies.mail_quota_bytes }).from(companies).where(eq(companies.id, companyId))
+    const [[found]] = await db.write([quota, dropUpload(values)])
+    const limit_bytes = found?.bytes ?? 0
+    const message = `The thread would exceed the company's quota of ${limit_bytes} stored bytes`
+    throw new ApiError('too_large', { message, details: { reason: 'storage_quota', limit_bytes } })
   })
   if (!row) throw new Error('An upsert returned no row.')
   rememberHash(row)
   return { row, otherSegments }
-}
-
-const quotaOf = prepare((p: Placeholders<'companyId'>) =>
-  orm.select({ limit_bytes: companies.mail_quota_bytes }).from(companies).where(sql`id = ${p.companyId}`),
-)
-
-/** Also drops the upload of the batch, which was undone for certain. */
-async function quotaError({ companyId, db }: RequestContext, newId: string): Promise<ApiError> {
-  const [[quota]] = await db.write([quotaOf({ companyId }), dropUpload({ companyId, newId })])
-  const limit_bytes = quota?.limit_bytes ?? 0
-  return new ApiError('too_large', {
-    message: `The thread would exceed the company's quota of ${limit_bytes} stored bytes`,
-    details: { reason: 'storage_quota', limit_bytes },
-  })
 }
 
 function idOf(p: Placeholders<Key>): SQL {
@@ -223,10 +247,8 @@ function isStored(p: Placeholders<Key | 'content_hash'>): SQL {
 
 /** Bytes in the row of the texts that were sent. */
 function storedTextBytes(p: Write): SQL {
-  return TEXT_FIELDS.filter((field) => p[field] !== undefined).reduce(
-    (sum, field) => sql`${sum} + octet_length(coalesce(${sql.raw(field)}, ''))`,
-    sql`0`,
-  )
+  const sent = TEXT_FIELDS.filter((field) => p[field] !== undefined)
+  return sent.reduce((sum, field) => sql`${sum} + octet_length(coalesce(${sql.raw(field)}, ''))`, sql`0`)
 }
 
 /** The columns that were sent, and those that every write sets. */
@@ -234,9 +256,9 @@ function sentColumns(p: Write) {
   return assignments(emailThreads, { ...p, updated_at: p.now, deleted: sql`0` })
 }
 
-/** What the {@link Write} statements are filled with. A text or time that was not sent is absent: its column stays. */
+/** The values of the {@link Write} statements. A text or time that was not sent is absent: its column stays. */
 function valuesOf(context: RequestContext, key: ThreadKey, { texts, times, content }: ThreadInput) {
-  const inline = (text: Uint8Array) => (isLarge(text) ? IN_SEGMENTS : decoder.decode(text))
+  const inline = (text: Uint8Array) => (isLarge(text) ? IN_SEGMENTS : new TextDecoder().decode(text))
   const columns = Object.entries(texts).map(([field, text]) => [field, text && inline(text)])
   return {
     ...actorOf(context),

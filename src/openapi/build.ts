@@ -22,14 +22,11 @@ const VIEWER_FILES = ['swagger-ui-bundle.js', 'swagger-ui-bundle.js.LICENSE.txt'
  * npm run build:assets     (--assets) fills .assets/, the Worker's static assets, with the description and its page
  */
 if (import.meta.main) {
-  const commands = new Map([
-    ['', writeGenerated],
-    ['--check', checkGenerated],
-    ['--lint', lint],
-    ['--assets', buildAssets],
-  ])
   const option = process.argv.slice(2).join(' ')
-  await (commands.get(option) ?? (() => fail(`Unknown option ${option}`)))()
+  if (option === '--assets') await buildAssets()
+  else if (option === '--lint') (await lintDocument(await generateDocument())).forEach(fail)
+  else if (option === '' || option === '--check') await generateFiles(option === '--check')
+  else fail(`Unknown option ${option}`)
 }
 
 /** The OpenAPI document of this API, as JSON. */
@@ -40,26 +37,17 @@ async function generateDocument(): Promise<string> {
   return `${JSON.stringify(describeApi(contracts, introduction), null, 2)}\n`
 }
 
-/** The committed files and their content. */
-async function generateFiles(): Promise<Record<string, string>> {
+/** Writes the committed files, or reports those that are out of date. */
+async function generateFiles(isCheck: boolean): Promise<void> {
   const document = await generateDocument()
   const types = execFileSync(process.execPath, [TYPES_GENERATOR], { input: document, encoding: 'utf8' })
-  return { 'src/openapi/openapi.json': document, 'src/client/schema.d.ts': types }
-}
-
-async function writeGenerated(): Promise<void> {
-  for (const [path, content] of Object.entries(await generateFiles())) await writeFile(join(ROOT, path), content)
-}
-
-async function checkGenerated(): Promise<void> {
-  for (const [path, content] of Object.entries(await generateFiles())) {
-    const committed = await readFile(join(ROOT, path), 'utf8').catch(() => '')
-    if (committed !== content) fail(`${path} is out of date: run \`npm run docs\`.`)
+  const files = { 'src/openapi/openapi.json': document, 'src/client/schema.d.ts': types }
+  for (const [path, content] of Object.entries(files)) {
+    if (!isCheck) await writeFile(join(ROOT, path), content)
+    else if ((await readFile(join(ROOT, path), 'utf8').catch(() => '')) !== content) {
+      fail(`${path} is out of date: run \`npm run docs\`.`)
+    }
   }
-}
-
-async function lint(): Promise<void> {
-  for (const problem of await lintDocument(await generateDocument())) fail(problem)
 }
 
 /** What the recommended rules of Redocly and Spectral report about an OpenAPI document, one line each. */

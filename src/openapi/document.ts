@@ -15,7 +15,7 @@ import { SchemaWriter } from './schema.ts'
 /** Errors of every operation besides its own. 405 belongs to methods that are not described. */
 const COMMON_ERRORS = ['invalid_request', 'unauthenticated', 'forbidden', 'rate_limited', 'internal_error'] as const
 
-/** The groups of operations, in the order in which they are shown. A contract's `tag` is one of these names. */
+/** The groups of operations, as shown. A contract's `tag` is one of these names. */
 const tags: Record<string, string> = {
   Clients: 'The customers of the company: list and search, create, read, update, soft-delete and restore.',
   Orders: 'Orders, also called projects: each with its default invoice, items, payments, tax, status and artworks.',
@@ -39,11 +39,7 @@ export function documentationOf({ operationId }: Pick<Contract, 'operationId'>):
  * @param introduction in Markdown
  * @throws Error for an unknown tag, a parameter without a description, and schemas that share an id
  */
-export function describeApi(
-  contracts: readonly Contract[],
-  introduction: string,
-  describe = documentationOf,
-): JsonObject {
+export function describeApi(contracts: readonly Contract[], introduction: string, describe = documentationOf) {
   const schemas = new SchemaWriter()
   const usedTags = new Set(contracts.map((contract) => contract.tag))
   for (const tag of usedTags) if (!tags[tag]) throw new Error(`The tag ${tag} has no description.`)
@@ -52,11 +48,11 @@ export function describeApi(
     const operation = describeOperation(contract, describe(contract), schemas)
     paths[contract.path] = { ...paths[contract.path], [contract.method.toLowerCase()]: operation }
   }
-  const ofContracts = [...schemas.components].sort(([a], [b]) => (a < b ? -1 : 1))
   const writer = new SchemaWriter()
   const error = writer.write(errorSchema, 'output')
   const errorSchemas = asObject(describeFirst(Object.fromEntries(writer.components)))
   const usedErrors = new Set(contracts.flatMap(errorsOf))
+  const errors = (Object.keys(ERRORS) as ErrorKind[]).filter((kind) => usedErrors.has(kind))
 
   return {
     openapi: '3.1.0',
@@ -80,15 +76,10 @@ export function describeApi(
           description: 'A token of the company, as shown once in the developer settings.',
         },
       },
-      // Those of errors come last.
-      schemas: { ...Object.fromEntries(ofContracts), ...errorSchemas },
+      schemas: { ...Object.fromEntries([...schemas.components].sort(([a], [b]) => (a < b ? -1 : 1))), ...errorSchemas },
       parameters: requestHeaders,
       headers: responseHeaders,
-      responses: Object.fromEntries(
-        (Object.keys(ERRORS) as ErrorKind[])
-          .filter((kind) => usedErrors.has(kind))
-          .map((kind) => [errorResponseName(kind), describeError(kind, error)]),
-      ),
+      responses: Object.fromEntries(errors.map((kind) => [errorResponseName(kind), describeError(kind, error)])),
     },
   }
 }
@@ -113,8 +104,8 @@ function describeOperation(contract: Contract, documentation: Documentation, sch
     summary,
     description: `${description}${limit}\n\nPermission: \`${contract.permission}\`.`,
     parameters: [
-      ...describeParameters('path', contract.params, example.params, schemas),
-      ...describeParameters('query', contract.query, example.query, schemas),
+      ...describeInput('params', contract, documentation, schemas),
+      ...describeInput('query', contract, documentation, schemas),
       ...(hasEtag ? [ifNoneMatch] : []),
       ...Object.keys(requestHeaders).map((name) => ref('parameters', name)),
     ],
@@ -139,19 +130,16 @@ function describeOperation(contract: Contract, documentation: Documentation, sch
   }
 }
 
-function describeParameters(
-  place: 'path' | 'query',
-  schema: z.core.$ZodType | undefined,
-  examples: Record<string, unknown> = {},
-  schemas: SchemaWriter,
-): JsonObject[] {
+function describeInput(part: 'params' | 'query', contract: Contract, { example }: Documentation, writer: SchemaWriter) {
+  const schema = contract[part]
   if (!schema) return []
-  const { properties, required } = schemas.write(schema, 'input')
+  const place = part === 'params' ? 'path' : 'query'
+  const { properties, required } = writer.write(schema, 'input')
   return Object.entries(asObject(properties)).map(([name, property]) => {
     const { description, ...rest } = asObject(property)
     if (!description) throw new Error(`The ${place} parameter ${name} has no description.`)
     const isRequired = place === 'path' || (Array.isArray(required) && required.includes(name))
-    return { name, in: place, description, required: isRequired, schema: rest, ...exampleOf(examples[name]) }
+    return { name, in: place, description, required: isRequired, schema: rest, ...exampleOf(example[part]?.[name]) }
   })
 }
 
@@ -178,13 +166,11 @@ function ref(kind: string, name: string): JsonObject {
 }
 
 /** Puts the type and description of objects and lists in front of their members, as a reader expects them. */
-function describeFirst(schema: Json): Json {
+function describeFirst(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(describeFirst)
   if (!isObject(schema)) return schema
   const { type, description, minItems, maxItems, ...rest } = schema
   const isContainer = 'properties' in schema || 'items' in schema || 'anyOf' in schema
-  const head = isContainer ? { type, description, minItems, maxItems } : { type }
-  const tail = isContainer ? rest : { ...rest, description }
-  const given = Object.entries({ ...head, ...tail }).filter(([, value]) => value !== undefined)
-  return Object.fromEntries(given.map(([key, value]) => [key, describeFirst(value as Json)]))
+  const ordered = isContainer ? { type, description, minItems, maxItems, ...rest } : { type, ...rest, description }
+  return Object.fromEntries(Object.entries(ordered).map(([key, value]) => [key, describeFirst(value)]))
 }

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { BODY_LIMIT_BYTES, tooLarge } from '../http/body.ts'
 import {
   ApiError,
   ERRORS,
@@ -65,17 +66,9 @@ export const errorSchema = z
   })
   .meta({ id: 'Error', description: 'Every error has this form, whatever its status.' })
 
-interface ErrorResponse {
-  /** The name of the response under `components`. Default: the kind in Pascal case. */
-  name?: string
-  description: string
-  /** Published as the example. Default: the kind's own message without details. */
-  example?: ApiError
-  /** Default: those of every error response. */
-  headers?: readonly HeaderName[]
-}
+type ErrorResponse = { description: string; example?: ApiError; headers?: readonly HeaderName[] }
 
-/** The error responses by kind. */
+/** The error responses by kind. Default example: the kind's own message; default headers: {@link ERROR_HEADERS}. */
 export const errorResponses: Record<ErrorKind, ErrorResponse> = {
   invalid_request: {
     description: 'Malformed JSON, a wrong value, or a missing or unknown field: `details.issues` names every problem.',
@@ -95,13 +88,9 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
     example: unusable('integration_missing'),
   },
   too_large: {
-    name: 'BodyTooLarge',
     description:
       'The body is larger than `details.limit_bytes`. With the `details.reason` `storage_quota`, the stored (compressed) email threads of the company would exceed that limit; only a PUT that increases them is rejected.',
-    example: new ApiError('too_large', {
-      message: 'The body is larger than 1048576 bytes',
-      details: { limit_bytes: 1_048_576 },
-    }),
+    example: tooLarge(BODY_LIMIT_BYTES),
   },
   unsupported_media_type: {
     description:
@@ -128,7 +117,8 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
   },
 }
 
+/** The name of the response under `components`: the kind in Pascal case. */
 export function errorResponseName(kind: ErrorKind): string {
-  const inPascalCase = kind.replaceAll(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase())
-  return errorResponses[kind].name ?? inPascalCase
+  if (kind === 'too_large') return 'BodyTooLarge'
+  return kind.replaceAll(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase())
 }

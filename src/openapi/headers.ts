@@ -6,63 +6,54 @@ const REQUEST_ID = { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' }
 const NOT_EMPTY = { type: 'string', minLength: 1 }
 const RESET_SECONDS = WINDOW_MS / 1000
 
-/** Response headers by name, as components. `required` ones are on every response that names them. */
+const pattern = (source: string) => ({ type: 'string', pattern: source })
+
+const optional = (description: string, schema: JsonObject, example: string) => ({ description, schema, example })
+/** A header of every response that names it. */
+const required = (description: string, schema: JsonObject, example: string) => {
+  return { description, required: true, schema, example }
+}
+
+/** Response headers by name, as components. */
 export const responseHeaders = {
-  'X-Request-Id': {
-    description: 'The id of this request: yours, or one made by the server. Quote it when you report a problem.',
-    required: true,
-    schema: REQUEST_ID,
-    example: '3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10',
-  },
-  'RateLimit-Policy': {
-    description: 'Allowed in `w` seconds: `q` requests (`default`) and `q` milliseconds of database time (`database`).',
-    schema: { type: 'string', pattern: '^"default";q=\\d+;w=\\d+, "database";q=\\d+;w=\\d+;qu="milliseconds"$' },
-    example: POLICY,
-  },
-  RateLimit: {
-    description: 'Left of each limit: `r` requests or milliseconds of database time; more after `t` seconds.',
-    schema: { type: 'string', pattern: '^"default";r=\\d+;t=\\d+, "database";r=\\d+;t=\\d+$' },
-    example: `"default";r=${LIMIT - 1};t=${RESET_SECONDS}, "database";r=${DATABASE_LIMIT_MS - 2};t=${RESET_SECONDS}`,
-  },
-  'X-Bookmark': {
-    description: 'The version of the data. Send it with the next request to read from a replica at least as fresh.',
-    schema: NOT_EMPTY,
-    example: '00000085-0000024c-00004c6d-8e61117bf38d7adb71b934ebbf891683',
-  },
-  'Server-Timing': {
-    description: 'The milliseconds that the server waited for the database.',
-    schema: NOT_EMPTY,
-    example: 'db;dur=12',
-  },
-  ETag: {
-    description: 'The version of the response body, which changes with it. Send it back in `If-None-Match`.',
-    required: true,
-    schema: { type: 'string', pattern: '^(W/)?"[^"]+"$' },
-    example: '"1.0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11.3"',
-  },
-  'Retry-After': {
-    description: 'The number of seconds to wait before the next attempt.',
-    required: true,
-    schema: { type: 'string', pattern: '^\\d+$' },
-    example: '42',
-  },
-  'Accept-Encoding': {
-    description: 'Present where the body was compressed: send it uncompressed, without `Content-Encoding`.',
-    schema: { type: 'string', const: 'identity' },
-    example: 'identity',
-  },
-  Vary: {
-    description: 'The response may be compressed in transit; caches must store each encoding separately.',
-    required: true,
-    schema: { type: 'string', pattern: 'Accept-Encoding' },
-    example: 'Accept-Encoding',
-  },
-  'WWW-Authenticate': {
-    description: 'The authentication scheme.',
-    required: true,
-    schema: { type: 'string', const: 'Bearer' },
-    example: 'Bearer',
-  },
+  'X-Request-Id': required(
+    'The id of this request: yours, or one made by the server. Quote it when you report a problem.',
+    REQUEST_ID,
+    '3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10',
+  ),
+  'RateLimit-Policy': optional(
+    'Allowed in `w` seconds: `q` requests (`default`) and `q` milliseconds of database time (`database`).',
+    pattern('^"default";q=\\d+;w=\\d+, "database";q=\\d+;w=\\d+;qu="milliseconds"$'),
+    POLICY,
+  ),
+  RateLimit: optional(
+    'Left of each limit: `r` requests or milliseconds of database time; more after `t` seconds.',
+    pattern('^"default";r=\\d+;t=\\d+, "database";r=\\d+;t=\\d+$'),
+    `"default";r=${LIMIT - 1};t=${RESET_SECONDS}, "database";r=${DATABASE_LIMIT_MS - 2};t=${RESET_SECONDS}`,
+  ),
+  'X-Bookmark': optional(
+    'The version of the data. Send it with the next request to read from a replica at least as fresh.',
+    NOT_EMPTY,
+    '00000085-0000024c-00004c6d-8e61117bf38d7adb71b934ebbf891683',
+  ),
+  'Server-Timing': optional('The milliseconds that the server waited for the database.', NOT_EMPTY, 'db;dur=12'),
+  ETag: required(
+    'The version of the response body, which changes with it. Send it back in `If-None-Match`.',
+    pattern('^(W/)?"[^"]+"$'),
+    '"1.0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11.3"',
+  ),
+  'Retry-After': required('The number of seconds to wait before the next attempt.', pattern('^\\d+$'), '42'),
+  'Accept-Encoding': optional(
+    'Present where the body was compressed: send it uncompressed, without `Content-Encoding`.',
+    { type: 'string', const: 'identity' },
+    'identity',
+  ),
+  Vary: required(
+    'The response may be compressed in transit; caches must store each encoding separately.',
+    pattern('Accept-Encoding'),
+    'Accept-Encoding',
+  ),
+  'WWW-Authenticate': required('The authentication scheme.', { type: 'string', const: 'Bearer' }, 'Bearer'),
 } satisfies Record<string, JsonObject>
 
 export type HeaderName = keyof typeof responseHeaders
@@ -74,24 +65,23 @@ export const SUCCESS_HEADERS: readonly HeaderName[] = [...ERROR_HEADERS, 'X-Book
 
 /** Request headers of every operation, by component name. */
 export const requestHeaders: Record<string, JsonObject> = {
-  RequestId: {
-    name: 'X-Request-Id',
-    in: 'header',
-    description: 'Your own id for this request, returned in the response. An invalid one is ignored.',
-    schema: REQUEST_ID,
-  },
-  Bookmark: {
-    name: 'X-Bookmark',
-    in: 'header',
-    description: 'The `X-Bookmark` of your last response. Without a valid one the primary database is read.',
-    schema: { type: 'string' },
-  },
+  RequestId: requestHeader(
+    'X-Request-Id',
+    'Your own id for this request, returned in the response. An invalid one is ignored.',
+    REQUEST_ID,
+  ),
+  Bookmark: requestHeader(
+    'X-Bookmark',
+    'The `X-Bookmark` of your last response. Without a valid one the primary database is read.',
+  ),
 }
 
 /** Of operations whose response carries an `ETag`. */
-export const ifNoneMatch: JsonObject = {
-  name: 'If-None-Match',
-  in: 'header',
-  description: 'The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged.',
-  schema: { type: 'string' },
+export const ifNoneMatch = requestHeader(
+  'If-None-Match',
+  'The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged.',
+)
+
+function requestHeader(name: string, description: string, schema: JsonObject = { type: 'string' }): JsonObject {
+  return { name, in: 'header', description, schema }
 }

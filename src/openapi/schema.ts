@@ -23,21 +23,19 @@ export class SchemaWriter {
    */
   write(schema: z.core.$ZodType, io: 'input' | 'output'): JsonObject {
     const { $defs = {}, properties } = convert(schema, io)
-    for (const [id, definition] of Object.entries(asObject($defs))) {
-      if (!id.startsWith(UNNAMED)) this.#add(id, asObject(definition))
-      else if (JSON.stringify([definition]) === JSON_VALUE_DEFINITION) {
-        this.#add(JSON_VALUE, { description: 'Any JSON value.' })
-      } else throw new Error('A schema that refers to itself needs a meta({ id }).')
+    for (const [name, definition] of Object.entries(asObject($defs))) {
+      const isUnnamed = name.startsWith(UNNAMED)
+      if (isUnnamed && JSON.stringify([definition]) !== JSON_VALUE_DEFINITION) {
+        throw new Error('A schema that refers to itself needs a meta({ id }).')
+      }
+      const id = isUnnamed ? JSON_VALUE : name
+      const component = isUnnamed ? { description: 'Any JSON value.' } : asObject(definition)
+      const known = this.components.get(id) ?? component
+      if (JSON.stringify(known) !== JSON.stringify(component))
+        throw new Error(`Two different schemas have the id ${id}.`)
+      this.components.set(id, component)
     }
     return asObject(asObject(properties).root)
-  }
-
-  #add(id: string, schema: JsonObject): void {
-    const known = this.components.get(id)
-    if (known && JSON.stringify(known) !== JSON.stringify(schema)) {
-      throw new Error(`Two different schemas have the id ${id}.`)
-    }
-    this.components.set(id, schema)
   }
 }
 

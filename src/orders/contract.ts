@@ -127,8 +127,6 @@ const fullOrder = component('Order', 'An order with everything that belongs to i
   accounting,
 })
 
-const changed = z.strictObject({ project, invoice: z.nullable(invoice) })
-
 /** As written, or off by what binary arithmetic leaves behind (0.1 + 0.2). */
 function hasTwoDecimals(value: number): boolean {
   return Math.abs(value - Math.round(value * 100) / 100) <= value * 4 * Number.EPSILON
@@ -189,19 +187,20 @@ const orderChanges = z.strictObject({ title: z.optional(trimmed(255)), client_id
 export type NewOrder = z.output<typeof newOrder>
 export type OrderFields = z.output<typeof orderChanges>
 
-const many = { path: '/orders', tag: 'Orders', errors: [] } as const
+const shared = { tag: 'Orders', errors: [] } as const
+const read = { ...shared, method: 'GET', permission: 'orders:read' } as const
+const write = { ...shared, permission: 'orders:write' } as const
 const one = {
   path: '/orders/{id}',
-  tag: 'Orders',
   params: z.strictObject({ id: idText.check(z.describe('The id of the order (project).')) }),
   errors: ['not_found'],
 } as const
+const change = { ...write, ...one, response: z.strictObject({ project, invoice: z.nullable(invoice) }) } as const
 
 export const listOrders = defineContract({
-  ...many,
-  method: 'GET',
+  ...read,
+  path: '/orders',
   operationId: 'listOrders',
-  permission: 'orders:read',
   query: z.strictObject({
     ...pageQuery,
     client_id: z.optional(idText).check(z.describe('Only orders of this client.')),
@@ -215,37 +214,23 @@ export const listOrders = defineContract({
 export type OrderList = z.output<typeof listOrders.query>
 
 export const createOrder = defineContract({
-  ...many,
+  ...write,
   method: 'POST',
+  path: '/orders',
   operationId: 'createOrder',
-  permission: 'orders:write',
   body: newOrder,
   response: fullOrder,
 })
 
-export const readOrder = defineContract({
-  ...one,
-  method: 'GET',
-  operationId: 'readOrder',
-  permission: 'orders:read',
-  response: fullOrder,
-})
+export const readOrder = defineContract({ ...read, ...one, operationId: 'readOrder', response: fullOrder })
 
 export const updateOrder = defineContract({
-  ...one,
+  ...change,
   method: 'PATCH',
   operationId: 'updateOrder',
-  permission: 'orders:write',
   body: orderChanges,
-  response: changed,
 })
 
-export const deleteOrder = defineContract({
-  ...one,
-  method: 'DELETE',
-  operationId: 'deleteOrder',
-  permission: 'orders:write',
-  response: changed,
-})
+export const deleteOrder = defineContract({ ...change, method: 'DELETE', operationId: 'deleteOrder' })
 
 export const endpoints = [listOrders, createOrder, readOrder, updateOrder, deleteOrder]

@@ -1,4 +1,4 @@
-import { and, desc, eq, type SQL, sql } from 'drizzle-orm'
+import { and, count, desc, eq, type SQL, sql } from 'drizzle-orm'
 import { type CompanyContext, orm, type Placeholders, prepareBatch } from '../db/client.ts'
 import { projectColumns } from '../db/columns.ts'
 import { OFFSET_MAX, pageOfSpan, spanOfPage } from '../db/paging.ts'
@@ -68,22 +68,13 @@ function countsOfMonths(p: Filter, isWanted: SQL): SQL {
 
 /** Orders themselves are counted only for a client between days. */
 function selectTotal(p: Filter) {
-  const total = (number: SQL) => ({ total: sql<number>`${number}`.as('total') })
-  const isAnyDay = p.from === undefined && p.to === undefined
-  if (p.client_id && !isAnyDay) {
-    return orm.select(total(sql`count(*)`)).from(orders).where(isListed(p))
+  const days = p.from === undefined && p.to === undefined ? 'all days' : 'each day'
+  if (p.client_id && days === 'each day') return orm.select({ total: count() }).from(orders).where(isListed(p))
+  if (!p.client_id && !p.status && days === 'all days') {
+    return orm.select({ total: companies.order_count }).from(companies).where(eq(companies.id, p.companyId))
   }
-  if (!p.client_id && !p.status && isAnyDay) {
-    return orm
-      .select(total(sql`${companies.order_count}`))
-      .from(companies)
-      .where(eq(companies.id, p.companyId))
-  }
-  const sum = sql`coalesce(sum(${orderCounts.count}), 0)`
-  return orm
-    .select(total(sum))
-    .from(orderCounts)
-    .where(isCounted(p, isAnyDay ? 'all days' : 'each day'))
+  const total = sql<number>`coalesce(sum(${orderCounts.count}), 0)`.as('total')
+  return orm.select({ total }).from(orderCounts).where(isCounted(p, days))
 }
 
 /** A client has counts of all days together only. Without a client or status, the index of the days has the rows. */

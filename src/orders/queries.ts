@@ -15,11 +15,7 @@ import { accountingColumns, accountingSource } from '../db/outbox.ts'
 import { artworks, clients, invoiceItems, invoices, orderStatuses, orders, payments, taxes } from '../db/schema.ts'
 
 /** The order, by its key and an additional condition. */
-interface Which {
-  companyId: Placeholder
-  orderId: Placeholder | SQL
-  when?: SQL
-}
+type Which = Placeholders<'companyId'> & { orderId: Placeholder | SQL; when?: SQL }
 
 const orderById = prepare((p: Placeholders<'companyId' | 'orderId'>) => orderRows(p))
 
@@ -72,10 +68,7 @@ export function orderRows({ companyId, orderId, when }: Which) {
     .innerJoin(clients, and(eq(clients.company_id, orders.company_id), eq(clients.id, orders.client_id)))
     .leftJoin(invoices, sql`${isOfOrder} AND ${invoices.deleted} = 0`)
     .leftJoin(taxes, isOfInvoice)
-    .leftJoin(
-      orderStatuses,
-      and(eq(orderStatuses.company_id, orders.company_id), eq(orderStatuses.id, orders.order_status_id)),
-    )
+    .leftJoin(orderStatuses, isOfStatus)
     .leftJoin(accountingSource(companyId, sql`${orderId}`), sql`1`)
     .where(and(eq(orders.company_id, companyId), sql`${orders.id} = ${orderId} AND ${orders.deleted} = 0`, when))
     .unionAll(orm.select({ ...NULLS, list: sql<ListName | null>`list`, element: sql<string>`element` }).from(elements))
@@ -83,6 +76,7 @@ export function orderRows({ companyId, orderId, when }: Which) {
 
 const isOfOrder = and(eq(invoices.company_id, orders.company_id), eq(invoices.project_id, orders.id))
 const isOfInvoice = and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id))
+const isOfStatus = and(eq(orderStatuses.company_id, orders.company_id), eq(orderStatuses.id, orders.order_status_id))
 
 export type OrderRow = Results<[ReturnType<typeof orderRows>]>[0][number]
 

@@ -1,4 +1,4 @@
-import { getTableColumns, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import { type Actor, actorOf, auditEntry } from '../db/audit.ts'
 import { orm, type Placeholders, prepareBatch } from '../db/client.ts'
@@ -18,7 +18,9 @@ const creation = prepareBatch((p: Placeholders<Actor | 'created_date', Column>) 
   const checks = referenceChecks(p)
   const isValid = allOf(checks)
   const orderId = sql`(SELECT last_order_id FROM companies WHERE id = ${companyId})`
-  const fromCounters = sql`FROM ${companies} WHERE ${companies.id} = ${companyId} AND ${isValid}`
+  const counters = sql`${companies.id} = ${companyId} AND ${isValid}`
+  const fromCounters = sql`FROM ${companies} WHERE ${counters}`
+  const numbered = { last_invoice_number: sql`${companies.last_invoice_number} + 1` }
   const values = { ...p, company_id: companyId, created_at: p.now, updated_at: p.now }
   const defaultStatus = sql`(SELECT id FROM ${orderStatuses}
     WHERE company_id = ${companyId} AND is_default = 1 AND deleted = 0 ORDER BY position, id LIMIT 1)`
@@ -26,10 +28,7 @@ const creation = prepareBatch((p: Placeholders<Actor | 'created_date', Column>) 
     sql`(SELECT ${column} FROM clients WHERE company_id = ${companyId} AND id = ${client_id})`
   return [
     insertRow(orders, { order_status_id: defaultStatus, ...values, id: sql`last_order_id + 1` }, fromCounters),
-    orm
-      .update(companies)
-      .set({ last_invoice_number: sql`${companies.last_invoice_number} + 1` })
-      .where(sql`${companies.id} = ${companyId} AND ${isValid}`),
+    orm.update(companies).set(numbered).where(counters),
     insertRow(
       invoices,
       {
@@ -70,15 +69,11 @@ const update = prepareBatch((p: Update) => {
   const checks = { ...referenceChecks(p), ...discountCheck(p) }
   const isAllowed = sql`${allOf(checks)} AND ${isLive(p)}`
   const values = { ...p, updated_at: p.now }
+  const invoice = sql`${isInvoice(p)} AND ${isAllowed}`
+  const order = sql`${isOrder(p)} AND ${isAllowed}`
   return [
-    orm
-      .update(invoices)
-      .set(assignments(invoices, values))
-      .where(sql`${isInvoice(p)} AND ${isAllowed}`),
-    orm
-      .update(orders)
-      .set(assignments(orders, values))
-      .where(sql`${isOrder(p)} AND ${isAllowed}`),
+    orm.update(invoices).set(assignments(invoices, values)).where(invoice),
+    orm.update(orders).set(assignments(orders, values)).where(order),
     accountingEvent(p, 'update', sql`${p.orderId}`, isAllowed),
     auditEntry(p, 'order.update', sql`${p.orderId}`, isAllowed),
     changedRow(p, outcomesOf(checks)),
@@ -91,15 +86,12 @@ const update = prepareBatch((p: Update) => {
  * @returns undefined when there is no such order
  * @throws ApiError 400 naming each field that refers to what is not the company's, or makes the discount impossible
  */
-export async function updateOrder(
-  context: RequestContext,
-  orderId: number,
-  body: OrderFields,
-): Promise<ChangedRow | undefined> {
+export async function updateOrder(context: RequestContext, orderId: number, body: OrderFields) {
   const columns = columnValues(body)
   const [invoice, ...others] = update({ ...actorOf(context), ...columns, orderId })
   const { writeIdempotent } = context.db
-  const [, events, , [row]] = await (changesInvoice(columns)
+  const changesInvoice = Object.entries(columns).some(([name, value]) => value !== undefined && name in invoices)
+  const [, events, , [row]] = await (changesInvoice
     ? writeIdempotent([invoice, ...others]).then(([, ...results]) => results)
     : writeIdempotent(others))
   if (!row) return undefined
@@ -110,13 +102,11 @@ export async function updateOrder(
 
 const deletion = prepareBatch((p: Placeholders<Actor | 'orderId'>) => {
   const values = { updated_at: p.now, deleted: sql`1` }
+  const invoice = sql`${isInvoice(p)} AND ${isLive(p)}`
   return [
     accountingEvent(p, 'delete', sql`${p.orderId}`, isLive(p)),
     auditEntry(p, 'order.delete', sql`${p.orderId}`, isLive(p)),
-    orm
-      .update(invoices)
-      .set(assignments(invoices, values))
-      .where(sql`${isInvoice(p)} AND ${isLive(p)}`),
+    orm.update(invoices).set(assignments(invoices, values)).where(invoice),
     orm.update(orders).set(assignments(orders, values)).where(isOrder(p)).returning({ id: orders.id }),
     changedRow(p),
   ]
@@ -141,23 +131,11 @@ function columnValues({ status_id, discount_amount, accounting_sync_enabled, ...
   }
 }
 
-function changesInvoice(values: Record<string, unknown>): boolean {
-  return Object.keys(getTableColumns(invoices)).some((name) => values[name] !== undefined)
-}
-
 type Which = Placeholders<'companyId' | 'orderId'>
 
-function isOrder(p: Which): SQL {
-  return sql`company_id = ${p.companyId} AND id = ${p.orderId} AND deleted = 0`
-}
-
-function isInvoice(p: Which): SQL {
-  return sql`company_id = ${p.companyId} AND project_id = ${p.orderId} AND deleted = 0`
-}
-
-function isLive(p: Which): SQL {
-  return sql`EXISTS (SELECT 1 FROM orders WHERE ${isOrder(p)})`
-}
+const isOrder = (p: Which) => sql`company_id = ${p.companyId} AND id = ${p.orderId} AND deleted = 0`
+const isInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId} AND deleted = 0`
+const isLive = (p: Which) => sql`EXISTS (SELECT 1 FROM orders WHERE ${isOrder(p)})`
 
 /** Conditions by the field that each is about. */
 type Checks = Record<string, SQL>
@@ -183,9 +161,7 @@ function discountCheck(p: Update): Checks {
   }
 }
 
-function allOf(checks: Checks): SQL {
-  return sql`(${sql.join([sql`1`, ...Object.values(checks)], sql` AND `)})`
-}
+const allOf = (checks: Checks) => sql`(${sql.join([sql`1`, ...Object.values(checks)], sql` AND `)})`
 
 /** Selects the outcome of each check. */
 function outcomesOf(checks: Checks): Record<string, SQL.Aliased<number>> {
