@@ -2,6 +2,13 @@ import type { Documentation } from '../http/contract.ts'
 
 const thread = '18c2f0a9b7d3e411'
 const exampleKey = `orders/1/87/email/${thread}/logo front.png`
+const exampleFile = {
+  path: exampleKey,
+  objectName: 'logo front.png',
+  length: 48_211,
+  lastChanged: '2026-03-02T09:30:00.000Z',
+  source: 'email',
+}
 
 export const documentation = {
   presignUpload: {
@@ -27,19 +34,7 @@ export const documentation = {
     example: {
       params: { orderId: '87' },
       query: { legacyThreadId: thread },
-      response: {
-        files: [
-          {
-            path: exampleKey,
-            objectName: 'logo front.png',
-            length: 48_211,
-            lastChanged: '2026-03-02T09:30:00.000Z',
-            source: 'email',
-          },
-        ],
-        configured: true,
-        truncated: false,
-      },
+      response: { files: [exampleFile], configured: true, truncated: false },
     },
   },
 } satisfies Record<string, Documentation>

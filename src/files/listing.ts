@@ -36,7 +36,6 @@ export async function listOrderFiles(
   const prefetched = listFirst(context, expected, prefix)
   // When it is discarded, its failure must not end the request.
   prefetched.catch(() => undefined)
-
   const row = await findStorage(context, orderId)
   lastSeen.set(companyId, row)
   const isExpected = JSON.stringify(row) === JSON.stringify(expected)

@@ -87,8 +87,7 @@ export async function listObjects(bucket: Bucket, now: number, prefix: string, m
   const { headers } = await sign(bucket, now, { method: 'GET', url })
   const page = await callOutside({ url, method: 'GET', headers }, BUDGET_MS.storage, readPage).catch((error) => {
     if (!(error instanceof OutboundError)) throw error
-    const { failure } = error
-    throw new StorageError(failure === 'timeout' || failure === 'network' ? failure : 'malformed')
+    throw new StorageError(error.failure === 'timeout' || error.failure === 'network' ? error.failure : 'malformed')
   })
   // A storage that ignores the prefix would show foreign files; one that repeats its cursor would never end.
   if (page.cursor === cursor || page.files.some(({ key }) => !key.startsWith(prefix))) {

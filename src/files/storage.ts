@@ -1,6 +1,5 @@
 import * as z from 'zod/mini'
 import { decryptCredentials } from '../auth/credentials.ts'
-import type { CompanyContext } from '../db/client.ts'
 import type { Env } from '../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import type { StorageRow } from './queries.ts'
@@ -15,12 +14,6 @@ export interface FileStorage {
   list(prefix: string, cursor?: string): Promise<FilePage>
 }
 
-interface StorageContext extends CompanyContext {
-  now: number
-  credentialsKey: string
-  deploymentStorage: () => FileStorage | null
-}
-
 const filled = z.string().check(z.minLength(1))
 const addressing = z._default(z.enum(['path', 'virtual']), 'path')
 const Settings = z.object({ bucket: filled, region: filled, addressing })
@@ -31,7 +24,10 @@ const Credentials = z.object({ access_key_id: filled, secret_access_key: filled 
  *
  * @throws CredentialsError, $ZodError when the row cannot be read, which is the deployment's fault
  */
-export async function openStorage(context: StorageContext, row: StorageRow | null): Promise<FileStorage | null> {
+export async function openStorage(
+  context: { companyId: number; now: number; credentialsKey: string; deploymentStorage: () => FileStorage | null },
+  row: StorageRow | null,
+): Promise<FileStorage | null> {
   const { companyId, now, credentialsKey } = context
   if (!row) return context.deploymentStorage()
   const { bucket: name, region, addressing } = Settings.parse(JSON.parse(row.settings))
