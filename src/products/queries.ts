@@ -41,7 +41,7 @@ function findItems({ companyId, token }: RequestContext, match: string | null) {
     .select(getTableColumns(catalogItems))
     .from(sql`catalog_items_fts`)
     .innerJoin(catalogItems, sql`${catalogItems.id} = ${idOf(sql`catalog_items_fts.rowid`)}`)
-    .where(and(isHit('catalog_items_fts', match, token.companySlot), isVisible))
+    .where(and(isHit(sql`catalog_items_fts`, match, token.companySlot), isVisible))
     .orderBy(sql`catalog_items_fts.rowid DESC`)
     .limit(MAX_FOUND)
 }
@@ -51,14 +51,13 @@ function findLines({ companyId, token }: RequestContext, match: string) {
     .select(itemColumns)
     .from(sql`invoice_items_fts`)
     .innerJoin(invoiceItems, sql`${invoiceItems.id} = ${idOf(sql`invoice_items_fts.rowid`)}`)
-    .where(and(isHit('invoice_items_fts', match, token.companySlot), isVisibleLineOf(companyId)))
+    .where(and(isHit(sql`invoice_items_fts`, match, token.companySlot), isVisibleLineOf(companyId)))
     .orderBy(sql`invoice_items_fts.rowid DESC`)
     .limit(MAX_FOUND)
 }
 
-function isHit(index: 'catalog_items_fts' | 'invoice_items_fts', match: string, slot: number): SQL {
-  const name = sql.raw(index)
-  return sql`${name} MATCH ${match} AND ${name}.rowid ${inSlot(slot)}`
+function isHit(index: SQL, match: string, slot: number): SQL {
+  return sql`${index} MATCH ${match} AND ${index}.rowid ${inSlot(slot)}`
 }
 
 export async function findInvoiceItem({ db, companyId }: CompanyContext, id: number) {

@@ -15,7 +15,6 @@ export interface Remote {
 
 /** How long the local allowance applies before the object is called again. */
 const RETRY_MS = 5_000
-
 /** Database time is reported with the next call; it causes one only from this much, or when nearly all is used. */
 const REPORT_MS = 50
 const NEARLY_USED_MS = 500

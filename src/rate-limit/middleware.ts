@@ -20,7 +20,6 @@ export const rateLimit: MiddlewareHandler<{
   const acquired = usage.acquire()
   const pending = Promise.resolve(acquired)
   c.set('limit', pending)
-
   const runsBeside = acquired instanceof Promise && !mustWait
   if (runsBeside || (await pending).allowed) await next()
   const verdict = await pending
@@ -59,13 +58,11 @@ export class RequestUsage implements Meter {
   /** Takes a permit; a promise, which never rejects, where the token's Durable Object must be called. */
   acquire(): Verdict | Promise<Verdict> {
     const acquired = this.limiter.acquire(this.remote)
-    if (acquired instanceof Promise) {
-      const settled = acquired.then((verdict) => {
-        if (!verdict.allowed) this.refusal = verdict
-      })
-      // Also for an aborted request the wait must end, or the limiter would count it as waiting forever.
-      this.remote.keepAlive(settled)
+    const remember = (verdict: Verdict) => {
+      if (!verdict.allowed) this.refusal = verdict
     }
+    // Also for an aborted request the wait must end, or the limiter would count it as waiting forever.
+    if (acquired instanceof Promise) this.remote.keepAlive(acquired.then(remember))
     return acquired
   }
 
