@@ -1,11 +1,9 @@
 import * as z from 'zod/mini'
-import { dateTime, defineContract, idText, text } from '../http/contract.ts'
+import { component, dateTime, defineContract, idText, text } from '../http/contract.ts'
 import { LEGACY_THREAD_ID, MAX_NAME_BYTES, safeBaseName } from './keys.ts'
 import { EXPIRES_SECONDS } from './s3.ts'
 
-/** 150 MiB. */
-const MAX_FILE_BYTES = 157_286_400
-
+const MAX_FILE_BYTES = 150 * 1024 * 1024
 /** A file's name may include its folders. */
 const MAX_PATH_CHARACTERS = 4_096
 
@@ -31,47 +29,35 @@ const baseName = z.pipe(
   }),
 )
 
-const upload = z
-  .strictObject({
-    fileName: baseName.check(
-      z.describe(
-        `What follows the last slash or backslash, in Unicode NFC and without control characters, ends the key: at most ${MAX_NAME_BYTES} bytes of UTF-8, not blank, not \`.\` or \`..\`.`,
-      ),
+const sizeBytes = z.int().check(z.minimum(0), z.maximum(MAX_FILE_BYTES))
+
+const upload = component('NewFile', 'A file to upload.', {
+  fileName: baseName.check(
+    z.describe(
+      `What follows the last slash or backslash, in Unicode NFC and without control characters, ends the key: at most ${MAX_NAME_BYTES} bytes of UTF-8, not blank, not \`.\` or \`..\`.`,
     ),
-    contentType: z
-      .optional(z.string().check(z.maxLength(255), z.regex(CONTENT_TYPE, 'must be a media type, such as image/png')))
-      .check(
-        z.describe('The upload must carry exactly this `Content-Type`; `application/octet-stream` when left out.'),
-      ),
-    size: z
-      .int()
-      .check(
-        z.minimum(0),
-        z.maximum(MAX_FILE_BYTES),
-        z.describe('Bytes. The upload must have exactly this `Content-Length`.'),
-      ),
-    legacyThreadId,
-  })
-  .check(z.meta({ id: 'NewFile', description: 'A file to upload.' }))
+  ),
+  contentType: z
+    .optional(z.string().check(z.maxLength(255), z.regex(CONTENT_TYPE, 'must be a media type, such as image/png')))
+    .check(z.describe('The upload must carry exactly this `Content-Type`; `application/octet-stream` when left out.')),
+  size: sizeBytes.check(z.describe('Bytes. The upload must have exactly this `Content-Length`.')),
+  legacyThreadId,
+})
 
-const presigned = z
-  .strictObject({
-    uploadUrl: z.string().check(z.describe('The URL to PUT the bytes to, without the token.')),
-    key: z.string().check(z.describe('The key of the uploaded file: the `storage_key` of its attachment.')),
-    contentType: z.string(),
-    expiresIn: z.literal(EXPIRES_SECONDS).check(z.describe('Seconds.')),
-  })
-  .check(z.meta({ id: 'PresignedUpload', description: 'A URL to upload one file to.' }))
+const presigned = component('PresignedUpload', 'A URL to upload one file to.', {
+  uploadUrl: z.string().check(z.describe('The URL to PUT the bytes to, without the token.')),
+  key: z.string().check(z.describe('The key of the uploaded file: the `storage_key` of its attachment.')),
+  contentType: z.string(),
+  expiresIn: z.literal(EXPIRES_SECONDS).check(z.describe('Seconds.')),
+})
 
-const file = z
-  .strictObject({
-    path: z.string().check(z.describe('The whole key.')),
-    objectName: z.string().check(z.describe('The last part of the key.')),
-    length: z.int().check(z.nonnegative(), z.describe('Bytes.')),
-    lastChanged: dateTime,
-    source: z.enum(['email', 'manual']).check(z.describe('`email` when the key contains `/email/`.')),
-  })
-  .check(z.meta({ id: 'OrderFile', description: 'A stored file of an order.' }))
+const file = component('OrderFile', 'A stored file of an order.', {
+  path: z.string().check(z.describe('The whole key.')),
+  objectName: z.string().check(z.describe('The last part of the key.')),
+  length: z.int().check(z.nonnegative(), z.describe('Bytes.')),
+  lastChanged: dateTime,
+  source: z.enum(['email', 'manual']).check(z.describe('`email` when the key contains `/email/`.')),
+})
 
 export const presignUpload = defineContract({
   method: 'POST',

@@ -1,8 +1,15 @@
 import type { Documentation } from '../http/contract.ts'
 
-const exampleKey = 'orders/1/87/email/18c2f0a9b7d3e411/logo front.png'
+const thread = '18c2f0a9b7d3e411'
+const exampleKey = `orders/1/87/email/${thread}/logo front.png`
+const exampleFile = {
+  path: exampleKey,
+  objectName: 'logo front.png',
+  length: 48_211,
+  lastChanged: '2026-03-02T09:30:00.000Z',
+  source: 'email',
+}
 
-/** The published documentation by operation. */
 export const documentation = {
   presignUpload: {
     summary: 'Get a URL to upload a file to',
@@ -10,12 +17,7 @@ export const documentation = {
       'The key is `orders/<company>/<order>/email/<thread>/<name>`, so uploading the same name again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is configured.',
     example: {
       params: { orderId: '87' },
-      body: {
-        fileName: 'logo front.png',
-        contentType: 'image/png',
-        size: 48_211,
-        legacyThreadId: '18c2f0a9b7d3e411',
-      },
+      body: { fileName: 'logo front.png', contentType: 'image/png', size: 48_211, legacyThreadId: thread },
       response: {
         uploadUrl:
           'https://storage.example/shop-files/orders/1/87/email/18c2f0a9b7d3e411/logo%20front.png?X-Amz-Expires=600&X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost&X-Amz-Signature=…',
@@ -31,20 +33,8 @@ export const documentation = {
       'All files of the order, or of one of its mail threads, by key, up to 10,000; `truncated` is true where there are more, or where the storage needs more than 25 seconds or 40 pages. `configured` is false, and `files` empty, where no storage is configured. 502 when the company’s own storage fails or rejects its keys; `details.storage_code` is then its own error code.',
     example: {
       params: { orderId: '87' },
-      query: { legacyThreadId: '18c2f0a9b7d3e411' },
-      response: {
-        files: [
-          {
-            path: exampleKey,
-            objectName: 'logo front.png',
-            length: 48_211,
-            lastChanged: '2026-03-02T09:30:00.000Z',
-            source: 'email' as const,
-          },
-        ],
-        configured: true,
-        truncated: false,
-      },
+      query: { legacyThreadId: thread },
+      response: { files: [exampleFile], configured: true, truncated: false },
     },
   },
 } satisfies Record<string, Documentation>

@@ -52,8 +52,6 @@ export function encodeKey(key: string): string {
 
 /** Percent-encoding of Signature Version 4: `encodeURIComponent`, and `! ' ( ) *` as well. */
 export function encodeStrictly(text: string): string {
-  return encodeURIComponent(text).replace(
-    /[!'()*]/g,
-    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
-  )
+  const encodeMark = (character: string) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`
+  return encodeURIComponent(text).replace(/[!'()*]/g, encodeMark)
 }

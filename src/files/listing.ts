@@ -1,7 +1,7 @@
 import type { RequestContext } from '../context.ts'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, DeadlineError, withDeadline } from '../http/deadline.ts'
-import { type ApiError, unusable } from '../http/errors.ts'
+import { unusable } from '../http/errors.ts'
 import { log } from '../http/log.ts'
 import { keyPrefix } from './keys.ts'
 import { findStorage, type StorageRow } from './queries.ts'
@@ -9,7 +9,7 @@ import { type FilePage, StorageError, type StorageProblem, type StoredFile } fro
 import { type FileStorage, openStorage } from './storage.ts'
 
 /** The storage that a company had last, by its id: a hint for the prefetch. */
-const lastSeen = new LruCache<number, StorageRow>({ maxWeight: 1_000 })
+const lastSeen = new LruCache<number, StorageRow | null>({ maxWeight: 1_000 })
 
 /** Of one listing. Ten full pages hold as many files; a storage may send smaller pages. */
 const MAX_FILES = 10_000
@@ -19,8 +19,8 @@ const MAX_PAGES = 40
  * Lists the files of an order, or of one of its threads; null where no storage is configured. `truncated` when there
  * are more: over 10,000 files or 40 pages, or those that the storage did not list within {@link BUDGET_MS}.listing.
  *
- * The first page is fetched beside the check of the order, from the storage that the company had last. The check reads
- * the current storage as well; where it is another one, the page is discarded and fetched again.
+ * The first page is fetched beside the check of the order, from the storage that the company had last; where the check
+ * finds another one, the page is discarded and fetched again.
  *
  * @throws ApiError 404 where the company has no such order, 502 when its own storage fails
  */
@@ -36,16 +36,20 @@ export async function listOrderFiles(
   const prefetched = listFirst(context, expected, prefix)
   // When it is discarded, its failure must not end the request.
   prefetched.catch(() => undefined)
-
   const row = await findStorage(context, orderId)
-  if (row) lastSeen.set(companyId, row)
-  else lastSeen.delete(companyId)
+  lastSeen.set(companyId, row)
   const isExpected = JSON.stringify(row) === JSON.stringify(expected)
   try {
     const first = await (isExpected ? prefetched : listFirst(context, row, prefix))
     return first && (await listRest(first.storage, prefix, first.page, until))
   } catch (error) {
-    throw error instanceof StorageError ? reportFailure(context, error) : error
+    if (!(error instanceof StorageError)) throw error
+    const { problem, status, code } = error
+    log('storage_failed', { request_id: context.requestId, company_id: companyId, problem, status, code })
+    if (status === 401 || status === 403) {
+      throw unusable('supplier_rejected_credentials', 'The company’s storage rejected its keys', code)
+    }
+    throw unusable('supplier_unavailable', `The company’s storage ${PROBLEMS[problem]}`, code)
   }
 }
 
@@ -57,16 +61,16 @@ async function listFirst(context: RequestContext, row: StorageRow | null, prefix
 /** Lists the pages after the first. At the deadline it returns what has arrived; a failure throws. */
 async function listRest(storage: FileStorage, prefix: string, { files, cursor }: FilePage, until: number) {
   const all = [...files]
-  for (let pages = 1; cursor !== null && all.length < MAX_FILES && pages < MAX_PAGES; pages++) {
-    const leftMs = until - Date.now()
-    if (leftMs <= 0) break
-    const page = await withDeadline(storage.list(prefix, cursor), leftMs).catch((error: unknown) => {
-      if (error instanceof DeadlineError && Date.now() >= until) return null
-      throw error
-    })
-    if (!page) break
-    all.push(...page.files)
-    cursor = page.cursor
+  try {
+    for (let pages = 1; cursor !== null && all.length < MAX_FILES && pages < MAX_PAGES; pages++) {
+      const leftMs = until - Date.now()
+      if (leftMs <= 0) break
+      const page: FilePage = await withDeadline(storage.list(prefix, cursor), leftMs)
+      all.push(...page.files)
+      cursor = page.cursor
+    }
+  } catch (error) {
+    if (!(error instanceof DeadlineError) || Date.now() < until) throw error
   }
   return { files: all.slice(0, MAX_FILES), truncated: cursor !== null || all.length > MAX_FILES }
 }
@@ -76,11 +80,4 @@ const PROBLEMS: Record<StorageProblem, string> = {
   network: 'cannot be reached',
   malformed: 'sent a response that is not a list of objects',
   refused: 'refused the listing',
-}
-
-function reportFailure({ requestId, companyId }: RequestContext, { problem, status, code }: StorageError): ApiError {
-  log('storage_failed', { request_id: requestId, company_id: companyId, problem, status, code })
-  return status === 401 || status === 403
-    ? unusable('supplier_rejected_credentials', 'The company’s storage rejected its keys', code)
-    : unusable('supplier_unavailable', `The company’s storage ${PROBLEMS[problem]}`, code)
 }

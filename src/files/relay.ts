@@ -6,17 +6,8 @@ import type { Env } from '../env.ts'
  * than localhost. So URLs are signed for it and given out with {@link RELAY} instead; the relay drops `Origin` and
  * forwards the rest unchanged.
  */
-const LOCAL_S3 = '/cdn-cgi/local/r2/s3/'
+export const LOCAL_S3 = '/cdn-cgi/local/r2/s3/'
 export const RELAY = '/uploads/'
-
-/** The endpoint of the local R2 at the caller's host, which is signed. */
-export function localEndpoint(requestUrl: string): string {
-  return new URL(LOCAL_S3, requestUrl).href
-}
-
-export function toRelay(url: string): string {
-  return url.replace(LOCAL_S3, RELAY)
-}
 
 /** Forwards an upload, its body streamed. Outside of development there is no such route. */
 export const relayUpload: MiddlewareHandler<{ Bindings: Env; Variables: { operation?: string } }> = async (c, next) => {

@@ -6,10 +6,8 @@ import { encodeKey, encodeStrictly } from './keys.ts'
 
 /** How long an upload URL is valid, in seconds. */
 export const EXPIRES_SECONDS = 600
-
 /** Objects on one page of a listing. */
 export const PAGE_SIZE = 1_000
-
 /** A page of the longest keys, every byte percent-encoded, has about 3.5 MB. */
 const MAX_PAGE_BYTES = 4 * 1024 * 1024
 const MAX_ERROR_BYTES = 64 * 1024
@@ -26,17 +24,16 @@ export interface Bucket {
   secretAccessKey: string
 }
 
-/** An object as the storage lists it. */
+/** An object as the storage lists it; `changedAt` is in milliseconds since the epoch. */
 export interface StoredFile {
   key: string
   sizeBytes: number
-  /** Milliseconds since the epoch. */
   changedAt: number
 }
 
+/** `cursor` continues the listing; it is null on the last page. */
 export interface FilePage {
   files: StoredFile[]
-  /** Continues the listing; null on the last page. */
   cursor: string | null
 }
 
@@ -67,18 +64,10 @@ export function addressOf({ endpoint, name, addressing }: Bucket, key?: string):
 }
 
 /**
- * Signs one PUT by query (AWS Signature Version 4, "authenticating requests: using query parameters"). Content type and
- * length become signed headers, which they are not by default: otherwise any type and size could be uploaded.
- *
- * @param now milliseconds since the epoch, from which the URL is valid for {@link EXPIRES_SECONDS}
+ * Signs one PUT by query (AWS Signature Version 4, "authenticating requests: using query parameters"), valid from `now`
+ * for {@link EXPIRES_SECONDS}. Content type and length are signed too: otherwise any could be uploaded.
  */
-export async function presignPut(
-  bucket: Bucket,
-  key: string,
-  contentType: string,
-  sizeBytes: number,
-  now: number,
-): Promise<string> {
+export async function presignPut(bucket: Bucket, key: string, contentType: string, sizeBytes: number, now: number) {
   const { url } = await sign(bucket, now, {
     method: 'PUT',
     url: `${addressOf(bucket, key)}?X-Amz-Expires=${EXPIRES_SECONDS}`,
@@ -89,34 +78,16 @@ export async function presignPut(
   return url.href
 }
 
-/**
- * Lists one page of a bucket's objects (`ListObjectsV2`) in the order of their keys.
- *
- * @param now milliseconds since the epoch
- * @throws StorageError
- */
-export async function listObjects(
-  bucket: Bucket,
-  now: number,
-  prefix: string,
-  maxKeys: number,
-  cursor?: string,
-): Promise<FilePage> {
-  const query = {
-    ...(cursor !== undefined && { 'continuation-token': cursor }),
-    'encoding-type': 'url',
-    'list-type': '2',
-    'max-keys': String(maxKeys),
-    prefix,
-  }
+/** Lists one page of a bucket's objects (`ListObjectsV2`) in the order of their keys. @throws StorageError */
+export async function listObjects(bucket: Bucket, now: number, prefix: string, maxKeys: number, cursor?: string) {
   // Encoded strictly, so that the query is sent as it is signed.
-  const pairs = Object.entries(query).map(([name, value]) => `${name}=${encodeStrictly(value)}`)
-  const url = `${addressOf(bucket)}?${pairs.join('&')}`
+  const token = cursor === undefined ? '' : `continuation-token=${encodeStrictly(cursor)}&`
+  const query = `${token}encoding-type=url&list-type=2&max-keys=${maxKeys}&prefix=${encodeStrictly(prefix)}`
+  const url = `${addressOf(bucket)}?${query}`
   const { headers } = await sign(bucket, now, { method: 'GET', url })
   const page = await callOutside({ url, method: 'GET', headers }, BUDGET_MS.storage, readPage).catch((error) => {
     if (!(error instanceof OutboundError)) throw error
-    const { failure } = error
-    throw new StorageError(failure === 'timeout' || failure === 'network' ? failure : 'malformed')
+    throw new StorageError(error.failure === 'timeout' || error.failure === 'network' ? error.failure : 'malformed')
   })
   // A storage that ignores the prefix would show foreign files; one that repeats its cursor would never end.
   if (page.cursor === cursor || page.files.some(({ key }) => !key.startsWith(prefix))) {
@@ -128,18 +99,15 @@ export async function listObjects(
 type SignedRequest = Omit<ConstructorParameters<typeof AwsV4Signer>[0], 'accessKeyId' | 'secretAccessKey'>
 
 /** Service and region are given, since the signer infers them only for hosts that it knows. */
-function sign(bucket: Bucket, now: number, request: SignedRequest) {
-  const { region, accessKeyId, secretAccessKey } = bucket
+function sign({ region, accessKeyId, secretAccessKey }: Bucket, now: number, request: SignedRequest) {
   const datetime = new Date(now).toISOString().replace(/[:-]|\.\d{3}/g, '')
   return new AwsV4Signer({ ...request, service: 's3', region, accessKeyId, secretAccessKey, datetime }).sign()
 }
 
 async function readPage({ status, readText }: OutboundResponse): Promise<FilePage> {
   if (status !== 200) {
-    const code = await readText(MAX_ERROR_BYTES)
-      .then(readErrorCode)
-      .catch(() => null)
-    throw new StorageError('refused', status, code)
+    const code = readText(MAX_ERROR_BYTES).then(readErrorCode)
+    throw new StorageError('refused', status, await code.catch(() => null))
   }
   const xml = await readText(MAX_PAGE_BYTES)
   try {
@@ -150,8 +118,7 @@ async function readPage({ status, readText }: OutboundResponse): Promise<FilePag
 }
 
 /**
- * Reads a response of `ListObjectsV2` (S3 API reference) that was requested with `encoding-type=url`, without which XML
- * could not carry keys with control characters.
+ * Reads a response of `ListObjectsV2` (S3 API reference), whose keys are percent-encoded for `encoding-type=url`.
  *
  * @throws Error when the text is no such response, or lists more than {@link PAGE_SIZE} objects; the message may quote
  *   it, so it must not be shown or logged
@@ -163,17 +130,15 @@ export function readObjectList(xml: string): FilePage {
   const cursor = fields.get('IsTruncated') === 'true' ? fields.get('NextContinuationToken') : null
   if (cursor === undefined || cursor === '') throw new Error('truncated without a continuation token')
   const isEncoded = fields.get('EncodingType') === 'url'
-  return { files: contents.map((object) => toFile(object, isEncoded)), cursor }
-}
-
-function toFile(object: Map<string, string>, isEncoded: boolean): StoredFile {
-  const key = object.get('Key') ?? ''
-  const size = object.get('Size') ?? ''
-  const changedAt = Date.parse(object.get('LastModified') ?? '')
-  if (key === '' || !/^\d{1,15}$/.test(size) || Number.isNaN(changedAt)) throw new Error('an object without its fields')
-  // Some storages use form encoding, with "+" for a space; a plus sign itself is always encoded.
-  const decoded = isEncoded ? decodeURIComponent(key.replaceAll('+', ' ')) : key
-  return { key: decoded, sizeBytes: Number(size), changedAt }
+  const files = contents.map((object) => {
+    const [key = '', size = ''] = [object.get('Key'), object.get('Size')]
+    const changedAt = Date.parse(object.get('LastModified') ?? '')
+    if (key === '' || !/^\d{1,15}$/.test(size) || Number.isNaN(changedAt)) throw new Error('a field is missing')
+    // Some storages use form encoding, with "+" for a space; a plus sign itself is always encoded.
+    const decoded = isEncoded ? decodeURIComponent(key.replaceAll('+', ' ')) : key
+    return { key: decoded, sizeBytes: Number(size), changedAt }
+  })
+  return { files, cursor }
 }
 
 /** The code of an error response (S3 API reference, "REST error responses"); null where it is not well-formed. */
@@ -200,16 +165,14 @@ function readFields(xml: string, root: string) {
   return { fields, contents }
 }
 
-/** Hosts of R2, also of its jurisdictions: `ACCOUNT.r2.…`, `ACCOUNT.eu.r2.…`. */
-const R2_HOST = /\.r2\.cloudflarestorage\.com$/
-
 /** `s3.REGION`, `s3-REGION`, `s3.dualstack.REGION` and their FIPS forms, alone or behind a bucket. */
 const AMAZON_HOST = /^(?:.+\.)?s3(?:-fips)?(?:\.dualstack)?(?:[.-]([a-z]{2}(?:-[a-z]+)+-\d))?\.amazonaws\.com(?:\.cn)?$/
 
 /** The region that an endpoint's host implies, null where it implies none. The global host of S3 is in `us-east-1`. */
 export function regionOfHost(host: string): string | null {
   const name = host.toLowerCase()
-  if (R2_HOST.test(name)) return 'auto'
+  // Also in a jurisdiction: `ACCOUNT.eu.r2.…`.
+  if (name.endsWith('.r2.cloudflarestorage.com')) return 'auto'
   const match = AMAZON_HOST.exec(name)
   return match ? (match[1] ?? 'us-east-1') : null
 }

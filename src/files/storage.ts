@@ -1,45 +1,33 @@
 import * as z from 'zod/mini'
 import { decryptCredentials } from '../auth/credentials.ts'
-import type { CompanyContext } from '../db/client.ts'
 import type { Env } from '../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import type { StorageRow } from './queries.ts'
-import { localEndpoint, toRelay } from './relay.ts'
+import { LOCAL_S3, RELAY } from './relay.ts'
 import { type Bucket, type FilePage, listObjects, PAGE_SIZE, presignPut } from './s3.ts'
 
 /** A place for files: the deployment's R2 or a company's own S3-compatible storage. */
 export interface FileStorage {
   /** A URL for one PUT of exactly this many bytes and this content type, valid for `EXPIRES_SECONDS`. Calls nothing. */
   presignPut(key: string, contentType: string, sizeBytes: number): Promise<string>
-  /**
-   * At most {@link PAGE_SIZE} files whose keys have the prefix, in the order of their keys.
-   *
-   * @throws StorageError when a company's own storage fails
-   */
+  /** One page of the files with the prefix, by key. @throws StorageError when a company's own storage fails */
   list(prefix: string, cursor?: string): Promise<FilePage>
 }
 
-interface StorageContext extends CompanyContext {
-  now: number
-  credentialsKey: string
-  deploymentStorage: () => FileStorage | null
-}
-
 const filled = z.string().check(z.minLength(1))
-const Settings = z.object({
-  bucket: filled,
-  region: filled,
-  addressing: z._default(z.enum(['path', 'virtual']), 'path'),
-})
+const addressing = z._default(z.enum(['path', 'virtual']), 'path')
+const Settings = z.object({ bucket: filled, region: filled, addressing })
 const Credentials = z.object({ access_key_id: filled, secret_access_key: filled })
 
 /**
- * Opens the company's own storage, or the deployment's where `row` is null; null where there is neither. Its decrypted
- * keys live as long as the request.
+ * Opens the company's own storage, or the deployment's where `row` is null; null where there is neither.
  *
  * @throws CredentialsError, $ZodError when the row cannot be read, which is the deployment's fault
  */
-export async function openStorage(context: StorageContext, row: StorageRow | null): Promise<FileStorage | null> {
+export async function openStorage(
+  context: { companyId: number; now: number; credentialsKey: string; deploymentStorage: () => FileStorage | null },
+  row: StorageRow | null,
+): Promise<FileStorage | null> {
   const { companyId, now, credentialsKey } = context
   if (!row) return context.deploymentStorage()
   const { bucket: name, region, addressing } = Settings.parse(JSON.parse(row.settings))
@@ -58,15 +46,13 @@ export function s3Storage(bucket: Bucket, now: number): FileStorage {
 
 /**
  * The deployment's own R2: listed through its binding, uploaded to with account-level S3 keys, since a binding cannot
- * presign. In development uploads go through `relay.ts`.
+ * presign. In development uploads go to the host of `requestUrl`, through `relay.ts`.
  *
- * @param requestUrl the caller's URL of this Worker: in development the upload goes to the same host
- * @param now milliseconds since the epoch
  * @returns null where the deployment has no such keys
  */
 export function deploymentStorage(env: Env, requestUrl: string, now: number): FileStorage | null {
   const isRelayed = env.STORAGE_RELAY === 'development'
-  const endpoint = isRelayed ? localEndpoint(requestUrl) : env.STORAGE_ENDPOINT
+  const endpoint = isRelayed ? new URL(LOCAL_S3, requestUrl).href : env.STORAGE_ENDPOINT
   const { STORAGE_BUCKET: name, STORAGE_ACCESS_KEY_ID: accessKeyId, STORAGE_SECRET_ACCESS_KEY: secretAccessKey } = env
   if (!endpoint || !name || !accessKeyId || !secretAccessKey) return null
   const region = env.STORAGE_REGION || 'auto'
@@ -75,16 +61,14 @@ export function deploymentStorage(env: Env, requestUrl: string, now: number): Fi
   return {
     async presignPut(key, contentType, sizeBytes) {
       const url = await s3.presignPut(key, contentType, sizeBytes)
-      return isRelayed ? toRelay(url) : url
+      return isRelayed ? url.replace(LOCAL_S3, RELAY) : url
     },
     async list(prefix, cursor) {
       const listPage = () => env.FILES.list({ prefix, ...(cursor !== undefined && { cursor }) })
       // Listing is safe to retry after any failure.
       const page = await withDeadline(listPage().catch(listPage), BUDGET_MS.storage)
-      return {
-        files: page.objects.map(({ key, size, uploaded }) => ({ key, sizeBytes: size, changedAt: uploaded.getTime() })),
-        cursor: page.truncated ? page.cursor : null,
-      }
+      const toFile = ({ key, size, uploaded }: R2Object) => ({ key, sizeBytes: size, changedAt: uploaded.getTime() })
+      return { files: page.objects.map(toFile), cursor: page.truncated ? page.cursor : null }
     },
   }
 }

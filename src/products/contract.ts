@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { amount, defineContract, id, idText, text } from '../http/contract.ts'
+import { amount, component, defineContract, id, idText, text } from '../http/contract.ts'
 import { invoiceItem } from '../orders/contract.ts'
 import { supplierASearchSchema, supplierAVariantSchema } from './suppliers/supplier-a.ts'
 import { supplierBColorGroupSchema, supplierBStyleSchema } from './suppliers/supplier-b.ts'
@@ -19,25 +19,19 @@ const sourceState = z
 
 export type SourceState = z.output<typeof sourceState>
 
-const catalogItem = z
-  .strictObject({
-    id,
-    title: z.string(),
-    description: z.nullable(z.string()),
-    price: z.nullable(amount),
-  })
-  .check(z.meta({ id: 'CatalogItem', description: 'An item of the company’s own catalogue.' }))
+const catalogItem = component('CatalogItem', 'An item of the company’s own catalogue.', {
+  id,
+  title: z.string(),
+  description: z.nullable(z.string()),
+  price: z.nullable(amount),
+})
 
 const OPTIONAL_SOURCE = `\\s*(?:${SOURCES.join('|')})?\\s*`
 
+const names = z.transform((value: string) => value.split(',').flatMap((name) => name.trim() || []))
+const sources = z.array(z.enum(SOURCES, `must be a comma list of ${SOURCES.join(', ')}`))
 const include = z
-  .pipe(
-    z.pipe(
-      text(0, 200),
-      z.transform((value) => value.split(',').flatMap((name) => name.trim() || [])),
-    ),
-    z.array(z.enum(SOURCES, `must be a comma list of ${SOURCES.join(', ')}`)),
-  )
+  .pipe(z.pipe(text(0, 200), names), sources)
   .check(
     z.meta({ type: 'string', pattern: `^${OPTIONAL_SOURCE}(?:,${OPTIONAL_SOURCE})*$` }),
     z.describe(`Comma list of the sources to search: ${SOURCES.join(', ')}. Left out or blank: all.`),
@@ -70,14 +64,10 @@ export const searchProducts = defineContract({
 })
 
 /** A parameter of product info: trimmed, and a blank one counts as left out. */
-const parameter = z
-  .optional(
-    z.pipe(
-      text(0, 100),
-      z.transform((value) => value.trim() || undefined),
-    ),
-  )
-  .check(z.meta({ type: 'string' }))
+const trimmed = z.transform((value: string) => value.trim() || undefined)
+const parameter = z.optional(z.pipe(text(0, 100), trimmed)).check(z.meta({ type: 'string' }))
+
+const productSource = z.enum(['supplier_a', 'supplier_b', 'invoice_item'])
 
 const product = z.union([
   z.strictObject({
@@ -99,9 +89,7 @@ export const readProduct = defineContract({
   operationId: 'readProduct',
   tag: 'Products',
   permission: 'products:read',
-  params: z.strictObject({
-    source: z.enum(['supplier_a', 'supplier_b', 'invoice_item']).check(z.describe('Where the product is.')),
-  }),
+  params: z.strictObject({ source: productSource.check(z.describe('Where the product is.')) }),
   query: z.strictObject({
     style: parameter.check(
       z.describe('supplier_a: the style, required. supplier_b: the style id where `sku` and `styleId` are left out.'),

@@ -1,35 +1,25 @@
 import type { Documentation } from '../http/contract.ts'
+import { toVariant } from './suppliers/supplier-a.ts'
 
-const exampleVariant = {
+const exampleVariant = toVariant({
   style: 'PC61',
-  title: 'Everyday Cotton Tee',
-  brand: 'Cedar Row',
+  productTitle: 'Everyday Cotton Tee',
+  brandName: 'Cedar Row',
   category: 'T-Shirts',
-  color: 'Navy',
-  catalog_color: 'Navy',
+  catalogColor: 'Navy',
   size: 'L',
-  size_index: 4,
-  inventory_key: '91100',
-  unique_key: '911004',
-  status: 'Regular',
-  piece_weight: 0.42,
-  case_size: 72,
-  piece_price: 2.9,
-  piece_sale_price: null,
-  dozen_price: 2.75,
-  dozen_sale_price: null,
-  case_price: 2.6,
-  case_sale_price: null,
-  map_price: null,
-  sale_start_date: null,
-  sale_end_date: null,
-  product_image: 'https://images.supplier-a.example/PC61_navy.jpg',
-  swatch_image: null,
-  front_image: null,
-  back_image: null,
-}
+  sizeIndex: 4,
+  inventoryKey: '91100',
+  uniqueKey: '911004',
+  productStatus: 'Regular',
+  pieceWeight: 0.42,
+  caseSize: 72,
+  piecePrice: 2.9,
+  dozenPrice: 2.75,
+  casePrice: 2.6,
+  productImage: 'https://images.supplier-a.example/PC61_navy.jpg',
+})
 
-/** By operation. */
 export const documentation = {
   searchProducts: {
     summary: 'Search the catalogue, both suppliers and stored invoice lines',

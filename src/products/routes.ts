@@ -1,5 +1,5 @@
 import type { RequestContext } from '../context.ts'
-import type { Input, ResponseBody } from '../http/contract.ts'
+import type { ResponseBody } from '../http/contract.ts'
 import { route } from '../http/endpoint.ts'
 import { invalid, notFound, unusable } from '../http/errors.ts'
 import { presentItem } from '../orders/present.ts'
@@ -8,43 +8,33 @@ import { findIntegration, findInvoiceItem } from './queries.ts'
 import { searchProducts } from './search.ts'
 import { startLookup } from './supplier-cache.ts'
 import { type SupplierName, suppliers } from './suppliers/registry.ts'
-import type { Supplier } from './suppliers/supplier.ts'
+import type { ProductQuery, Supplier } from './suppliers/supplier.ts'
 
 /** How long product info waits for a supplier. */
 const INFO_MS = 10_000
 
-type ProductQuery = Input<typeof contract.readProduct>['query']
-type Product = ResponseBody<typeof contract.readProduct>
-
 export const routes = [
   route(contract.searchProducts, ({ query }, context) => searchProducts(context, query)),
 
-  route(contract.readProduct, ({ params: { source }, query }, context) =>
-    source === 'invoice_item' ? readInvoiceItem(context, query) : readSupplierProducts(context, source, query),
-  ),
+  route(contract.readProduct, async ({ params: { source }, query: { id, ...query } }, context) => {
+    if (source !== 'invoice_item') return readSupplierProducts(context, source, query)
+    if (id === undefined) throw invalid([{ path: 'id', message: 'is required' }])
+    const row = await findInvoiceItem(context, id)
+    if (!row) throw notFound('Invoice item')
+    return { source, item: presentItem(row) }
+  }),
 ]
 
-async function readInvoiceItem(context: RequestContext, { id }: ProductQuery): Promise<Product> {
-  if (id === undefined) throw invalid([{ path: 'id', message: 'is required' }])
-  const row = await findInvoiceItem(context, id)
-  if (!row) throw notFound('Invoice item')
-  return { source: 'invoice_item', item: presentItem(row) }
-}
-
 /** @throws ApiError 409 without an enabled integration, 502 when the supplier fails and nothing is cached */
-async function readSupplierProducts(
-  context: RequestContext,
-  source: SupplierName,
-  { id: _, ...query }: ProductQuery,
-): Promise<Product> {
-  const options = { deadline: Date.now() + INFO_MS, isSparing: false }
+async function readSupplierProducts(context: RequestContext, source: SupplierName, query: ProductQuery) {
+  const deadline = Date.now() + INFO_MS
   const supplier: Supplier = suppliers[source]
   const { lookup, parameters, select = (items) => items } = supplier.adapter.find(query)
   const finish = startLookup(context, supplier, lookup)
   const integration = await findIntegration(context, source)
   if (!integration?.enabled) throw unusable(integration ? 'integration_disabled' : 'integration_missing')
-  const result = await finish(integration, options)
+  const result = await finish(integration, { deadline, isSparing: false })
   if (result.state === 'failed') throw unusable(result.reason)
   // An adapter's items are of the contract's schema, which it defines itself.
-  return { source, query: parameters, products: select(result.items) } as Product
+  return { source, query: parameters, products: select(result.items) } as ResponseBody<typeof contract.readProduct>
 }

@@ -5,7 +5,7 @@ import { log } from '../http/log.ts'
 import { presentItem } from '../orders/present.ts'
 import { fromCents } from '../orders/totals.ts'
 import { type searchProducts as contract, SOURCES, type Source } from './contract.ts'
-import { searchOwn } from './queries.ts'
+import { type Integration, searchOwn } from './queries.ts'
 import { type SupplierResult, startLookup } from './supplier-cache.ts'
 import { suppliers } from './suppliers/registry.ts'
 import type { Supplier } from './suppliers/supplier.ts'
@@ -27,13 +27,16 @@ export async function searchProducts(
   const included = new Set(query.include?.length ? query.include : SOURCES)
   const isWanted = (source: Source) => included.has(source) && (source === 'local' || q !== '')
 
-  const database = searchDatabase(context, q, { local: isWanted('local'), lines: isWanted('lines') })
-  const [own, ...parts] = await Promise.all([
-    database,
-    ...Object.values(suppliers).map((supplier) =>
-      searchSupplier(context, supplier, isWanted(supplier.name) ? q : '', database, deadline),
-    ),
-  ])
+  const database = withDeadline(searchOwn(context, q, isWanted), SEARCH_MS).catch((error: unknown) => {
+    // The name alone: the message of a failed query holds the search text.
+    const name = error instanceof Error ? error.name : typeof error
+    log('search_database_failed', { request_id: context.requestId, error: name })
+    return null
+  })
+  const searches = Object.values(suppliers).map((supplier) =>
+    searchSupplier(context, supplier, isWanted(supplier.name) ? q : '', database, deadline),
+  )
+  const [own, ...parts] = await Promise.all([database, ...searches])
 
   const ownState = (source: Source) => (isWanted(source) ? (own ? 'ok' : 'failed') : 'skipped')
   // An adapter's part is of the contract's schema, which it defines itself.
@@ -52,28 +55,12 @@ export async function searchProducts(
   }
 }
 
-/** What the database has, or null when it fails or is too slow. */
-async function searchDatabase(context: RequestContext, q: string, wanted: { local: boolean; lines: boolean }) {
-  try {
-    return await withDeadline(searchOwn(context, q, wanted), SEARCH_MS)
-  } catch (error) {
-    // The name alone: the message of a failed query holds the search text.
-    const name = error instanceof Error ? error.name : typeof error
-    log('search_database_failed', { request_id: context.requestId, error: name })
-    return null
-  }
-}
-
-/**
- * The first of the supplier's lookups with items. The cache is read for all of them at once, beside the database.
- *
- * @param q blank when the supplier is to be skipped
- */
+/** The first of the supplier's lookups with items; `q` is blank to skip it. All are read beside the database. */
 async function searchSupplier(
   context: RequestContext,
   supplier: Supplier,
   q: string,
-  database: ReturnType<typeof searchDatabase>,
+  database: Promise<{ integrations: Integration[] } | null>,
   deadline: number,
 ) {
   const { name, adapter } = supplier
@@ -88,7 +75,7 @@ async function searchSupplier(
     const result = await finish(integration, { deadline, isSparing: true })
     state = result.state
     if (result.items.length > 0) return { name, state, body: present(result.items, index) }
-    // A failing supplier is not called again, and whether it has the next one remains open.
+    // A failing supplier is not called again.
     if (state === 'failed') break
   }
   return { name, state, body: present([], 0) }

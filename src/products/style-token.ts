@@ -1,9 +1,8 @@
-/** Finds supplier_a style numbers in what people type into a search box. */
-
 const STYLE = /^[A-Z0-9]{2,12}(?:-[A-Z0-9]{1,6})?$/
+const BARE_NUMBER = /^\d{3,6}$/
+const YEAR = /^(?:19|20)\d\d$/
 /** Longer ones cannot be a style, whatever is trimmed off them. */
 const MAX_WORD_LENGTH = 60
-const BARE_NUMBER = /^\d{3,6}$/
 
 /** Letter sizes, from XXS to 5XL and tall ones; only their ranges can look like a style ("XS-4XL"). */
 const LETTER_SIZE = /^(?:X{0,3}S|M|X{0,4}L)T?$/
@@ -33,23 +32,18 @@ const STOP_LIST: readonly RegExp[] = [
 
 /** The word after one of these is its number, whatever it looks like: "PO 12345", "PMS 186C". */
 const PREFIX_WORD = /^(?:PO|INV|INVOICE|ORDER|PMS|UPF|SPF|FY)$/
-
 /** Between "style" and its number: "style no. 5000". */
 const NUMBER_WORD = /^(?:NO|NUM|NUMBER)$/
 
-const YEAR = /^(?:19|20)\d\d$/
-
 /**
- * The style numbers that a text may mean, in the order of the text, each once, in upper case.
- *
- * A number of 3–6 digits alone counts only as the whole text, or after "style" or "#": elsewhere it is a quantity or a
- * year.
+ * The supplier_a style numbers that a search text may mean, in its order, each once, in upper case. A number of 3–6
+ * digits counts only as the whole text, or after "style" or "#": elsewhere it is a quantity or a year.
  */
 export function findStyleCandidates(text: string): string[] {
   const words = splitWords(text)
   const candidates = new Set<string>()
   let previous = ''
-  // The last meaningful word: neither "#" nor "no.".
+  // Neither "#" nor "no.".
   let lead = ''
   for (const word of words) {
     const isNamed = previous === '#' || lead === 'STYLE'
@@ -62,33 +56,28 @@ export function findStyleCandidates(text: string): string[] {
   return [...candidates]
 }
 
+/** Currency and percent signs stay on, so that "$500" and "100%" are no numbers. */
+const AROUND_WORD = /^[^\p{L}\p{N}\p{Sc}%]+|(?<=[\p{L}\p{N}\p{Sc}%])[^\p{L}\p{N}\p{Sc}%]+$/gu
+
 /** Upper-case words without punctuation around them; a `#` stays, as a word of its own. */
 function splitWords(text: string): string[] {
+  const words = text.replaceAll('#', ' # ').split(/[\s,]+/u)
   return (
-    text
-      .replaceAll('#', ' # ')
-      .split(/[\s,]+/u)
+    words
       .filter((word) => word.length <= MAX_WORD_LENGTH)
-      // Currency and percent signs stay on, so that "$500" and "100%" are no numbers.
-      .map((word) =>
-        word === '#'
-          ? word
-          : word.replaceAll(/^[^\p{L}\p{N}\p{Sc}%]+|(?<=[\p{L}\p{N}\p{Sc}%])[^\p{L}\p{N}\p{Sc}%]+$/gu, ''),
-      )
+      .map((word) => (word === '#' ? word : word.replaceAll(AROUND_WORD, '')))
       .filter((word) => word !== '')
       // Only ASCII: upper-casing can make ASCII of other letters ("ß" is "SS").
       .map((word) => (/^[!-~]*$/.test(word) ? word.toUpperCase() : word))
   )
 }
 
+/** Has the form of a style, and is not on the stop list, whole or as a range: "XS-4XL", "2T-5T", "10-12PM". */
 function isStyle(word: string): boolean {
-  return STYLE.test(word) && /[A-Z]/.test(word) && /\d/.test(word) && !isStopped(word)
-}
-
-/** On the stop list, whole or as a range: "XS-4XL", "2T-5T", "10-12PM". */
-function isStopped(word: string): boolean {
+  if (!STYLE.test(word) || !/[A-Z]/.test(word) || !/\d/.test(word)) return false
   const isListed = (part: string) => STOP_LIST.some((pattern) => pattern.test(part))
   const isRangeEnd = (part: string) => LETTER_SIZE.test(part) || isListed(part)
   const [from = '', to] = word.split('-')
-  return isListed(word) || (to !== undefined && isRangeEnd(to) && (isRangeEnd(from) || /^\d+$/.test(from)))
+  const isRange = to !== undefined && isRangeEnd(to) && (isRangeEnd(from) || /^\d+$/.test(from))
+  return !isListed(word) && !isRange
 }

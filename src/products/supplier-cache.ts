@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import * as z from 'zod/mini'
 import { decryptCredentials } from '../auth/credentials.ts'
 import type { RequestContext } from '../context.ts'
@@ -6,18 +7,11 @@ import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log } from '../http/log.ts'
 import type { SourceState } from './contract.ts'
 import type { Integration } from './queries.ts'
-import {
-  type Lifetime,
-  type Lookup,
-  rejectedCredentials,
-  type Supplier,
-  SupplierError,
-  type SupplierErrorReason,
-} from './suppliers/supplier.ts'
+import type { Lifetime, Lookup, Supplier, SupplierErrorReason } from './suppliers/supplier.ts'
+import { rejectedCredentials, SupplierError } from './suppliers/supplier.ts'
 
 /** Part of every key in KV: raise it when the stored value changes. */
 const CACHE_VERSION = 1
-
 /** One call with its body read. It may outlive the request that made it: a late result is still cached. */
 const CALL_MS = 10_000
 
@@ -33,6 +27,9 @@ export type SupplierResult =
 const metadataSchema = z.object({ fetchedAt: z.number(), account: z.number() })
 type Entry = z.output<typeof metadataSchema> & { items: unknown[] }
 
+/** Until when to wait (epoch ms), and whether to leave the last calls of the supplier's minute to others. */
+type Urgency = { deadline: number; isSparing: boolean }
+
 /** A lookup of one company; `id` is unique to both. */
 interface CompanyLookup {
   context: RequestContext
@@ -41,10 +38,7 @@ interface CompanyLookup {
   id: string
 }
 
-/**
- * What this isolate wrote within the last minute, weighed in characters. KV caches for a minute that a key has no value:
- * without this the same search would call the supplier again and again.
- */
+/** Written by this isolate within the last minute, as long as KV caches that a key has no value. By characters. */
 const recentEntries = new LruCache<string, Entry & { length: number }>({
   maxWeight: 4_000_000,
   weigh: ({ length }) => length,
@@ -52,9 +46,8 @@ const recentEntries = new LruCache<string, Entry & { length: number }>({
 })
 
 /**
- * Calls in flight by account and lookup; one that outlives its entry was lost with its request. Workerd lets requests
- * await another's promise as long as its value holds no I/O object and that request lives: so the call is handed to
- * `waitUntil`, and every waiter has its own deadline.
+ * Calls in flight by account and lookup; one that outlives its entry was lost with its request. Requests can await
+ * another's promise only while that request lives: so it is handed to `waitUntil`, and every waiter has a deadline.
  */
 const callsInFlight = new LruCache<string, Promise<SupplierResult>>({ maxWeight: 1_000, ttlMs: CALL_MS + 1_000 })
 
@@ -65,33 +58,29 @@ const healths = new LruCache<string, Health>({ maxWeight: 10_000 })
  * Starts to read the cache, which needs nothing of the database. The returned function gives the cached items where they
  * are fresh or stale, stale ones being refreshed after the response; else the supplier's.
  *
- * @returns a function of the company's integration, or `unknown` while the database fails: then only the cache is used.
- *   Its caller waits until `deadline`, in milliseconds since the epoch; with `isSparing` it leaves the last calls of the
- *   supplier's minute to others.
+ * @returns a function of the company's integration, `unknown` while the database fails: then only the cache is used
  */
 export function startLookup(context: RequestContext, supplier: Supplier, lookup: Lookup) {
   const own = { context, supplier, lookup, id: `${context.companyId}/${supplier.name}/${lookup.name}` }
   const cached = readCache(own)
-  return async (
-    integration: Integration | 'unknown',
-    { deadline, isSparing }: { deadline: number; isSparing: boolean },
-  ): Promise<SupplierResult> => {
+  return async (integration: Integration | 'unknown', { deadline, isSparing }: Urgency): Promise<SupplierResult> => {
     const read = await cached
     // A call that was in flight while the cache was read may have ended since.
     const entry = recentEntries.get(own.id) ?? read
     const now = Date.now()
-    if (entry && (integration === 'unknown' || entry.account === integration.updated_at)) {
-      const freshness = freshnessOf(entry.fetchedAt, lifetimeOf(lookup, entry.items), now)
-      if (freshness === 'fresh' && integration !== 'unknown') return { state: 'ok', items: entry.items }
-      if (freshness !== 'expired') {
-        if (integration !== 'unknown' && !(isSparing && hasFewCalls(healthOf(accountOf(own, integration)), now))) {
-          fetchOnce(own, integration)
-        }
-        return { state: 'stale', items: entry.items }
-      }
+    const freshness = entry ? freshnessOf(entry.fetchedAt, lifetimeOf(lookup, entry.items), now) : 'expired'
+    const usable = freshness !== 'expired' ? entry : null
+    if (integration === 'unknown') {
+      return usable ? { state: 'stale', items: usable.items } : failed('supplier_unavailable')
     }
-    if (integration === 'unknown') return failed('supplier_unavailable')
-    const call = fetchOnce(own, integration)
+    // A changed integration is another account.
+    const account = `${context.companyId}/${supplier.name}/${integration.updated_at}`
+    if (usable?.account === integration.updated_at) {
+      if (freshness === 'fresh') return { state: 'ok', items: usable.items }
+      if (!isSparing || !hasFewCalls(healthOf(account), now)) fetchOnce(own, integration, account)
+      return { state: 'stale', items: usable.items }
+    }
+    const call = fetchOnce(own, integration, account)
     return withDeadline(call, Math.max(0, deadline - now)).catch(() => failed('supplier_unavailable'))
   }
 }
@@ -115,7 +104,7 @@ async function readCache(own: CompanyLookup): Promise<Entry | null> {
   const recent = recentEntries.get(own.id)
   if (recent) return recent
   try {
-    const read = own.context.cache.getWithMetadata<unknown[]>(await keyOf(own), 'json')
+    const read = own.context.cache.getWithMetadata<unknown[]>(keyOf(own), 'json')
     const { value, metadata } = await withDeadline(read, BUDGET_MS.cache)
     const parsed = metadataSchema.safeParse(metadata)
     return Array.isArray(value) && parsed.success ? { items: value, ...parsed.data } : null
@@ -130,20 +119,18 @@ async function writeCache(own: CompanyLookup, items: unknown[], account: number)
   const metadata = { fetchedAt: Date.now(), account }
   recentEntries.set(own.id, { items, ...metadata, length: text.length })
   const expirationTtl = Math.ceil(lifetimeOf(own.lookup, items).maxAgeMs / 1000)
-  const put = async () => own.context.cache.put(await keyOf(own), text, { metadata, expirationTtl })
+  const put = async () => own.context.cache.put(keyOf(own), text, { metadata, expirationTtl })
   await withDeadline(put(), BUDGET_MS.afterwards).catch(() => undefined)
 }
 
 /** The key in KV: hashed, so that it has a length that KV accepts and reveals nothing of the lookup. */
-async function keyOf({ context, supplier, lookup }: CompanyLookup): Promise<string> {
-  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(lookup.name))
-  const hex = Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('')
-  return `products/${CACHE_VERSION}/${context.companyId}/${supplier.name}/${hex}`
+function keyOf({ context, supplier, lookup }: CompanyLookup): string {
+  const hash = createHash('sha256').update(lookup.name).digest('hex')
+  return `products/${CACHE_VERSION}/${context.companyId}/${supplier.name}/${hash}`
 }
 
 /** Calls the supplier, or joins the same call of the same account. Never rejects. */
-function fetchOnce(own: CompanyLookup, integration: Integration): Promise<SupplierResult> {
-  const account = accountOf(own, integration)
+function fetchOnce(own: CompanyLookup, integration: Integration, account: string): Promise<SupplierResult> {
   const id = `${account}/${own.lookup.name}`
   const inFlight = callsInFlight.get(id)
   if (inFlight) return inFlight
@@ -164,50 +151,32 @@ function fetchOnce(own: CompanyLookup, integration: Integration): Promise<Suppli
 }
 
 async function callSupplier(own: CompanyLookup, integration: Integration, account: string): Promise<SupplierResult> {
+  const { credentialsKey, companyId: company_id, requestId: request_id } = own.context
   let callsLeft: number | null = null
+  const onCallsLeft = (count: number | null) => {
+    callsLeft = count
+  }
   try {
-    const items = await own.lookup.fetch({
-      baseUrl: integration.base_url,
-      credentials: await readCredentials(own, integration),
-      timeoutMs: CALL_MS,
-      onCallsLeft: (count) => {
-        callsLeft = count
-      },
+    const { base_url: baseUrl, kind, credentials } = integration
+    const decrypted = await decryptCredentials(credentialsKey, company_id, kind, credentials).catch(() => {
+      throw new SupplierError('supplier_unavailable', 'the stored credentials cannot be decrypted')
     })
+    const parsed = own.supplier.credentials.safeParse(decrypted)
+    if (!parsed.success) throw rejectedCredentials()
+    const items = await own.lookup.fetch({ baseUrl, credentials: parsed.data, timeoutMs: CALL_MS, onCallsLeft })
     healths.set(account, recordSuccess(healthOf(account), callsLeft, Date.now()))
     return { state: 'ok', items }
   } catch (thrown) {
     const isOurs = thrown instanceof SupplierError
     const error = isOurs ? thrown : new SupplierError('supplier_unavailable', 'the adapter failed')
     healths.set(account, recordFailure(healthOf(account), error, Date.now()))
-    const { requestId: request_id, companyId: company_id } = own.context
     const { reason, message } = error
     log('supplier_failed', { request_id, company_id, reason, error: `${own.supplier.name}: ${message}` })
     return failed(reason)
   }
 }
 
-/** @throws SupplierError: credentials that the supplier's schema refuses count as rejected */
-async function readCredentials(
-  { context, supplier }: CompanyLookup,
-  { kind, credentials }: Integration,
-): Promise<unknown> {
-  const decrypted = decryptCredentials(context.credentialsKey, context.companyId, kind, credentials).catch(() => {
-    throw new SupplierError('supplier_unavailable', 'the stored credentials cannot be decrypted')
-  })
-  const parsed = supplier.credentials.safeParse(await decrypted)
-  if (!parsed.success) throw rejectedCredentials()
-  return parsed.data
-}
-
-/** A changed integration is another account. */
-function accountOf({ context }: CompanyLookup, { kind, updated_at }: Integration): string {
-  return `${context.companyId}/${kind}/${updated_at}`
-}
-
-function healthOf(account: string): Health {
-  return healths.get(account) ?? HEALTHY
-}
+const healthOf = (account: string): Health => healths.get(account) ?? HEALTHY
 
 /** So many failures in a row open the circuit breaker. */
 export const FAILURES_TO_OPEN = 5
@@ -220,10 +189,7 @@ const MAX_RETRY_AFTER_MS = 300_000
 /** With fewer calls left than this, search refreshes nothing: they are reserved for product info. */
 export const FEW_CALLS = 10
 
-/**
- * What an isolate knows of one company's account with a supplier: a circuit breaker and the calls that are left. Times are
- * milliseconds since the epoch.
- */
+/** One account's circuit breaker and the calls that are left. Times are milliseconds since the epoch. */
 export const HEALTHY = {
   failuresInRow: 0,
   /** Why the last call failed. */
@@ -260,15 +226,14 @@ export function recordSuccess(health: Health, callsLeft: number | null, now: num
   return { ...health, failuresInRow: 0, openUntil: 0, throttledUntil, callsLeft, callsLeftUntil: now + CALLS_WINDOW_MS }
 }
 
+type SupplierFailure = Pick<SupplierError, 'reason' | 'retryAfterSeconds'>
+
 /**
  * Too many calls are no fault of the supplier: only the wait that it asked for follows. Rejected credentials open the
  * breaker at once: more of the same calls could lock the account.
  */
-export function recordFailure(
-  health: Health,
-  { reason, retryAfterSeconds }: Pick<SupplierError, 'reason' | 'retryAfterSeconds'>,
-  now: number,
-): Health {
+export function recordFailure(health: Health, error: SupplierFailure, now: number): Health {
+  const { reason, retryAfterSeconds } = error
   if (retryAfterSeconds !== null) {
     return { ...health, reason, throttledUntil: now + Math.min(retryAfterSeconds * 1000, MAX_RETRY_AFTER_MS) }
   }

@@ -1,26 +1,19 @@
 import { poll } from '../http/deadline.ts'
 
-/** The database time that a token's batches in flight, from one isolate, may be expected to take. */
+/** The expected database time of a token's batches in flight: 8 with the first estimate, 50 with the least. */
 const IN_FLIGHT_MS = 250
-
-/** A batch's expected time before any has run, and the least: 8 batches in flight at first, 50 at most. */
 const FIRST_ESTIMATE_MS = 30
 const LEAST_ESTIMATE_MS = 5
 
 /** How much a cheaper batch lowers the estimate; a more expensive one raises it at once. */
 const ADAPTATION = 0.2
 
-/**
- * A token bucket of database time: a burst, then a third of the time. The database is idle for most of the requests of
- * others, even while one token uses its whole allowance.
- */
+/** A token bucket of database time: a burst, then a third of the time. The rest is for other tokens. */
 const BURST_MS = 1_000
 const FILL_RATE = 1 / 3
 
-/** How long a batch waits for the earlier ones of its token. */
+/** How long a batch waits for the earlier ones of its token, and after which one in flight was lost with its request. */
 const QUEUE_MS = 5_000
-
-/** A batch that has not ended by then was lost with its request. */
 const LOST_MS = 20_000
 
 /** Whether another batch may run beside those in flight: one always may. */
@@ -30,20 +23,15 @@ export function mayEnter(inFlight: number, estimateMs: number): boolean {
 
 /** The estimate after a batch. For a token with different batches it is near the most expensive one. */
 export function updateEstimate(estimateMs: number, durationMs: number): number {
-  const average = estimateMs + (durationMs - estimateMs) * ADAPTATION
-  return Math.max(LEAST_ESTIMATE_MS, average, durationMs)
+  return Math.max(LEAST_ESTIMATE_MS, estimateMs + (durationMs - estimateMs) * ADAPTATION, durationMs)
 }
 
-/** The place of one batch, in the queue or in flight. */
+/** The place of one batch, in the queue or in flight; `enteredAt` is 0 while it is queued. */
 export interface Pass {
-  /** 0 while it is queued. */
   enteredAt: number
 }
 
-/**
- * Admits a token's batches to the database in their order, as many at once as their expected time permits: a crowd
- * cannot fill the database's queue before the first of them is counted.
- */
+/** Admits a token's batches in their order: a crowd cannot fill the database's queue before the first is charged. */
 export class DatabaseGate {
   private estimateMs = FIRST_ESTIMATE_MS
   private bucketMs = BURST_MS
@@ -55,14 +43,15 @@ export class DatabaseGate {
   tryEnter(): Pass | null {
     const now = Date.now()
     for (const pass of this.inFlight) if (now - pass.enteredAt >= LOST_MS) this.inFlight.delete(pass)
-    this.admitQueued()
-    return this.queue.size === 0 && this.hasRoom() ? this.admit({ enteredAt: 0 }) : null
+    const pass = this.enqueue()
+    if (pass.enteredAt > 0) return pass
+    this.queue.delete(pass)
+    return null
   }
 
   /** @throws DeadlineError when the earlier batches take too long */
   async wait(): Promise<Pass> {
-    const pass: Pass = { enteredAt: 0 }
-    this.queue.add(pass)
+    const pass = this.enqueue()
     const isAdmitted = () => {
       this.admitQueued()
       return pass.enteredAt > 0
@@ -92,28 +81,26 @@ export class DatabaseGate {
     return work <= available ? work : (work - available) / FILL_RATE
   }
 
+  private enqueue(): Pass {
+    const pass = { enteredAt: 0 }
+    this.queue.add(pass)
+    this.admitQueued()
+    return pass
+  }
+
+  private admitQueued(): void {
+    for (const pass of this.queue) {
+      if (!mayEnter(this.inFlight.size, this.estimateMs) || this.fill() <= 0) return
+      this.queue.delete(pass)
+      pass.enteredAt = Date.now()
+      this.inFlight.add(pass)
+    }
+  }
+
   private fill(): number {
     const now = Date.now()
     this.bucketMs = Math.min(BURST_MS, this.bucketMs + Math.max(0, now - this.filledAt) * FILL_RATE)
     this.filledAt = now
     return this.bucketMs
-  }
-
-  private admitQueued(): void {
-    for (const pass of this.queue) {
-      if (!this.hasRoom()) return
-      this.queue.delete(pass)
-      this.admit(pass)
-    }
-  }
-
-  private hasRoom(): boolean {
-    return mayEnter(this.inFlight.size, this.estimateMs) && this.fill() > 0
-  }
-
-  private admit(pass: Pass): Pass {
-    pass.enteredAt = Date.now()
-    this.inFlight.add(pass)
-    return pass
   }
 }

@@ -3,9 +3,7 @@ import { acquire, type Demand, type Lease, type Window } from './window.ts'
 
 /**
  * Counts the requests and the database time of one token across all isolates; the object's name is the token's hash.
- *
- * Requests are counted when they are leased, and stored before the response leaves. So an eviction, a crash or a
- * deploy, of the object or of an isolate that holds a lease, never gives a second allowance.
+ * Requests are counted when they are leased, and stored before the response leaves: no crash gives a second allowance.
  */
 export class RateLimiter extends DurableObject {
   private window: Window | undefined = this.ctx.storage.kv.get<Window>('window')

@@ -1,29 +1,25 @@
 import type { MiddlewareHandler, Next } from 'hono'
 import type { Meter } from '../db/client.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
-import { ApiError, errorResponse } from '../http/errors.ts'
+import { ApiError, ERRORS, errorResponse } from '../http/errors.ts'
 import type { Pass } from './database-gate.ts'
 import type { LocalLimiter, Remote } from './local-limiter.ts'
 import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, secondsUntil, type Verdict, WINDOW_MS } from './window.ts'
-
-/** What the middleware uses of the application's environment, which refers to {@link RequestUsage}. */
-interface UsageEnv {
-  Variables: { usage: RequestUsage; limit: Promise<Verdict> }
-}
 
 /**
  * Counts the request. Where the token's Durable Object must be called, the route runs beside that call and its response
  * is discarded when the request is refused; a route that writes waits first ({@link waitForLimit}), and every route
  * does while the token's database time is used up.
  */
-export const rateLimit: MiddlewareHandler<UsageEnv> = async (c, next) => {
+export const rateLimit: MiddlewareHandler<{
+  Variables: { usage: RequestUsage; limit: Promise<Verdict> }
+}> = async (c, next) => {
   const usage = c.get('usage')
   const { limiter } = usage
-  const mustWait = limiter.isDatabaseTimeUsedUp()
+  const mustWait = limiter.databaseRefusal() !== null
   const acquired = usage.acquire()
   const pending = Promise.resolve(acquired)
   c.set('limit', pending)
-
   const runsBeside = acquired instanceof Promise && !mustWait
   if (runsBeside || (await pending).allowed) await next()
   const verdict = await pending
@@ -33,7 +29,7 @@ export const rateLimit: MiddlewareHandler<UsageEnv> = async (c, next) => {
     c.res = errorResponse(refusalOf(verdict, Date.now()))
   }
   c.res.headers.set('RateLimit-Policy', POLICY)
-  c.res.headers.set('RateLimit', describeLimits(verdict, limiter.databaseLeft(), Date.now()))
+  c.res.headers.set('RateLimit', describeLimits({ ...verdict, databaseMs: limiter.databaseLeft() }, Date.now()))
   usage.end()
 }
 
@@ -62,13 +58,12 @@ export class RequestUsage implements Meter {
   /** Takes a permit; a promise, which never rejects, where the token's Durable Object must be called. */
   acquire(): Verdict | Promise<Verdict> {
     const acquired = this.limiter.acquire(this.remote)
-    if (!(acquired instanceof Promise)) return acquired
-    // Also for an aborted request the wait must end, or the limiter would count it as waiting forever.
-    this.remote.keepAlive(acquired)
-    return acquired.then((verdict) => {
+    const remember = (verdict: Verdict) => {
       if (!verdict.allowed) this.refusal = verdict
-      return verdict
-    })
+    }
+    // Also for an aborted request the wait must end, or the limiter would count it as waiting forever.
+    if (acquired instanceof Promise) this.remote.keepAlive(acquired.then(remember))
+    return acquired
   }
 
   /**
@@ -77,9 +72,18 @@ export class RequestUsage implements Meter {
    * @throws ApiError 429 without running it, where the wait was too long or the allowance was used up meanwhile
    */
   async run<T extends { durationMs: number }>(batch: () => Promise<T>): Promise<T> {
-    const pass = this.limiter.gate.tryEnter() ?? (await this.wait())
+    const { gate } = this.limiter
+    const pass = gate.tryEnter() ?? (await this.waitForPass())
+    const startedAt = Date.now()
     const work = batch()
-    const settled = this.settle(work, pass, Date.now())
+    const settle = (durationMs: number) => {
+      gate.leave(pass, durationMs)
+      this.charge(durationMs)
+    }
+    const settled = withDeadline(work, BUDGET_MS.database).then(
+      ({ durationMs }) => settle(durationMs),
+      () => settle(Math.min(Date.now() - startedAt, FAILED_BATCH_MS)),
+    )
     // The batch of an aborted request is charged and leaves the gate, too.
     this.remote.keepAlive(settled)
     await settled
@@ -88,35 +92,26 @@ export class RequestUsage implements Meter {
 
   charge(databaseMs: number): void {
     this.limiter.charge(databaseMs)
-    if (this.hasEnded) this.limiter.report(this.remote)
+    if (this.hasEnded) this.remote.keepAlive(this.limiter.report(this.remote))
   }
 
   /** Reports the database time. For use when the response is ready; later charges are reported at once. */
   end(): void {
     this.hasEnded = true
-    this.limiter.report(this.remote)
+    this.charge(0)
   }
 
-  private async wait(): Promise<Pass> {
+  private async waitForPass(): Promise<Pass> {
     const { gate } = this.limiter
     const waited = gate.wait()
     this.remote.keepAlive(waited.catch(() => undefined))
     const pass = await waited.catch(() => {
       throw rateLimited(Math.max(1, Math.ceil(gate.expectedMs() / 1_000)), 'Too many concurrent requests of this token')
     })
-    const refusal = this.refusal ?? (this.limiter.isDatabaseTimeUsedUp() ? this.limiter.verdict(false) : null)
+    const refusal = this.refusal ?? this.limiter.databaseRefusal()
     if (!refusal) return pass
     gate.leave(pass)
     throw refusalOf(refusal, Date.now())
-  }
-
-  private async settle(work: Promise<{ durationMs: number }>, pass: Pass, startedAt: number): Promise<void> {
-    const durationMs = await withDeadline(work, BUDGET_MS.database).then(
-      (result) => result.durationMs,
-      () => Math.min(Date.now() - startedAt, FAILED_BATCH_MS),
-    )
-    this.limiter.gate.leave(pass, durationMs)
-    this.charge(durationMs)
   }
 }
 
@@ -125,15 +120,11 @@ const WINDOW_SECONDS = WINDOW_MS / 1_000
 /** `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-11. */
 export const POLICY = `"default";q=${LIMIT};w=${WINDOW_SECONDS}, "database";q=${DATABASE_LIMIT_MS};w=${WINDOW_SECONDS};qu="milliseconds"`
 
-/**
- * `RateLimit` of the same draft.
- *
- * @param databaseMs what is left now, after the request has used some itself
- */
-function describeLimits(verdict: Verdict, databaseMs: number, now: number): string {
+/** `RateLimit` of the same draft. */
+function describeLimits(verdict: Verdict, now: number): string {
   const requestSeconds = secondsUntil(verdict.resetAt, now)
-  const milliseconds = Math.max(0, Math.floor(databaseMs))
-  const databaseSeconds = secondsUntilDatabaseTime({ ...verdict, databaseMs }, now)
+  const milliseconds = Math.max(0, Math.floor(verdict.databaseMs))
+  const databaseSeconds = secondsUntilDatabaseTime(verdict, now)
   return `"default";r=${verdict.remaining};t=${requestSeconds}, "database";r=${milliseconds};t=${databaseSeconds}`
 }
 
@@ -145,9 +136,8 @@ function refusalOf(verdict: Verdict, now: number): ApiError {
 }
 
 /** @param seconds after which the same request succeeds */
-function rateLimited(seconds: number, message?: string): ApiError {
-  const headers = { 'Retry-After': String(seconds) }
-  return new ApiError('rate_limited', message === undefined ? { headers } : { headers, message })
+function rateLimited(seconds: number, message: string = ERRORS.rate_limited.message): ApiError {
+  return new ApiError('rate_limited', { message, headers: { 'Retry-After': String(seconds) } })
 }
 
 function secondsUntilDatabaseTime(verdict: Verdict, now: number): number {

@@ -6,18 +6,16 @@ export const WINDOW_MS = 60_000
 /** Beyond the waiting requests a call leases at most 1 in 30 of what is left: 10 permits at first, 1 at the end. */
 const PREFETCH_DIVISOR = 30
 
-/** One fixed window, which begins with its first request. */
+/** One fixed window from its first request: requests leased, and database time used with the debt of earlier windows. */
 export interface Window {
   startedAt: number
-  /** Requests leased. */
   count: number
-  /** Database time used, including what earlier windows used beyond their allowance. */
   databaseMs: number
 }
 
 /** What an isolate requests of the limiter. */
 export interface Demand {
-  /** Requests that wait for the response, or were already allowed without being counted. */
+  /** Requests that wait for the response, or were allowed uncounted. */
   waiting: number
   /** Permits that the isolate can use, including those for the waiting requests. */
   wanted: number
@@ -25,45 +23,35 @@ export interface Demand {
   databaseMs: number
 }
 
-/** What the limiter grants by one call. */
+/** What the limiter grants by one call, until the window ends at `resetAt`. */
 export interface Lease {
-  /** Requests that the isolate may allow until `resetAt`; none when an allowance is used up. */
+  /** Requests that the isolate may allow; none when an allowance is used up. */
   permits: number
   /** Requests of this window that are not leased yet. */
   remaining: number
-  /** When the window ends, in milliseconds since the epoch. */
   resetAt: number
   /** Database time that is left; negative when overused. */
   databaseMs: number
 }
 
-/** The decision on one request. */
-export interface Verdict {
+/** The decision on one request; `remaining` includes the permits that the isolate still has. */
+export interface Verdict extends Omit<Lease, 'permits'> {
   allowed: boolean
-  /** Requests left in this window. */
-  remaining: number
-  resetAt: number
-  databaseMs: number
 }
 
-/**
- * Counts the used database time and leases permits at `now`: one to each waiting request, and ahead of further requests
- * only a share of what is left. The count never exceeds the limit.
- */
+/** Counts the database time and leases permits: one to each waiting request, ahead of others only a share of the rest. */
 export function acquire(window: Window | undefined, now: number, demand: Demand): { window: Window; lease: Lease } {
-  const current = advance(window, now)
-  const databaseMs = current.databaseMs + demand.databaseMs
-  const left = databaseMs < DATABASE_LIMIT_MS ? LIMIT - current.count : 0
+  const { startedAt, count: leased, databaseMs: usedMs } = advance(window, now)
+  const databaseMs = usedMs + demand.databaseMs
+  const left = databaseMs < DATABASE_LIMIT_MS ? LIMIT - leased : 0
   const share = Math.min(demand.wanted, Math.ceil(left / PREFETCH_DIVISOR))
   const permits = Math.min(left, Math.max(demand.waiting, share))
-  const next = { startedAt: current.startedAt, count: current.count + permits, databaseMs }
-  const lease = {
-    permits,
-    remaining: LIMIT - next.count,
-    resetAt: next.startedAt + WINDOW_MS,
-    databaseMs: DATABASE_LIMIT_MS - databaseMs,
+  const count = leased + permits
+  const resetAt = startedAt + WINDOW_MS
+  return {
+    window: { startedAt, count, databaseMs },
+    lease: { permits, remaining: LIMIT - count, resetAt, databaseMs: DATABASE_LIMIT_MS - databaseMs },
   }
-  return { window: next, lease }
 }
 
 /** The window at `now`. Each window that has passed pays off one allowance of database time. */
@@ -83,10 +71,7 @@ export function databaseResetAt({ resetAt, databaseMs }: Pick<Verdict, 'resetAt'
   return resetAt + Math.max(0, windows - 1) * WINDOW_MS
 }
 
-/**
- * Whole seconds until a reset, at least 1, so that a caller who waits so long is not refused again. At most `withinMs`,
- * however far the clocks of two machines differ.
- */
+/** Whole seconds until a reset: at least 1, and at most `withinMs`, however far the clocks of two machines differ. */
 export function secondsUntil(resetAt: number, now: number, withinMs = WINDOW_MS): number {
   return Math.min(Math.max(1, Math.ceil((resetAt - now) / 1000)), Math.ceil(withinMs / 1000))
 }

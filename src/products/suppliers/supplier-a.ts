@@ -1,20 +1,16 @@
 import * as z from 'zod/mini'
-import { oneLine } from '../../http/contract.ts'
+import { component, oneLine } from '../../http/contract.ts'
 import { invalid } from '../../http/errors.ts'
 import { readXml } from '../../http/xml.ts'
 import { findStyleCandidates } from '../style-token.ts'
+import type { Lifetime, ProductQuery, Row, SupplierConnection } from './supplier.ts'
 import {
   defineFields,
   fetchItems,
   field,
-  type Lifetime,
   nonEmptyText,
-  type ProductQuery,
   positivePrice,
-  publishedObject,
-  type Row,
   rejectedCredentials,
-  type SupplierConnection,
   SupplierError,
   secret,
   textOrNull,
@@ -26,6 +22,7 @@ const MAX_STYLES = 2
 const MAX_DEPTH = 16
 const MAX_ROWS = 10_000
 
+const CATALOG_COLOR = "The colour's short name in the supplier's catalogue, which its orders use."
 const DATE = 'Date as the supplier sends it.'
 const IMAGE = 'Image address as the supplier sends it.'
 
@@ -34,10 +31,7 @@ const variantFields = defineFields({
   brand: field.text('brandName'),
   category: field.text('category'),
   color: field.text(['color', 'catalogColor'], 'Display name of the colour.'),
-  catalog_color: field.text(
-    'catalogColor',
-    "The colour's short name in the supplier's catalogue, which its orders use.",
-  ),
+  catalog_color: field.text('catalogColor', CATALOG_COLOR),
   size: field.text('size'),
   size_index: field.number('sizeIndex', 'Rank of the size within the style.'),
   inventory_key: field.text('inventoryKey'),
@@ -60,7 +54,7 @@ const variantFields = defineFields({
   back_image: field.text(['backModel', 'backFlat'], IMAGE),
 })
 
-export const supplierAVariantSchema = publishedObject(
+export const supplierAVariantSchema = component(
   'SupplierAVariant',
   "A style in one colour and size, with the company's own prices; what the supplier left out is null.",
   { style: nonEmptyText.check(z.describe('Style number in upper case.')), ...variantFields.shape },
@@ -71,7 +65,7 @@ export type SupplierAVariant = z.output<typeof supplierAVariantSchema>
 const nullableText = z.nullable(nonEmptyText)
 const nullablePrice = z.nullable(positivePrice)
 
-export const supplierASummarySchema = publishedObject('SupplierASummary', 'The style in short.', {
+export const supplierASummarySchema = component('SupplierASummary', 'The style in short.', {
   style: nonEmptyText,
   title: nullableText,
   brand: nullableText,
@@ -88,20 +82,19 @@ export const supplierASearchSchema = z.strictObject({
   summary: z.nullable(supplierASummarySchema),
 })
 
+type Summary = z.output<typeof supplierASummarySchema>
+
 /** The style in short, or null without variants. Prices are the regular ones of a single piece. */
-export function summarise(
-  style: string,
-  variants: readonly SupplierAVariant[],
-): z.output<typeof supplierASummarySchema> | null {
+export function summarise(style: string, variants: readonly SupplierAVariant[]): Summary | null {
   if (variants.length === 0) return null
   const bySize = variants.toSorted((a, b) => (a.size_index ?? Infinity) - (b.size_index ?? Infinity) || 0)
-  const prices = distinct(variants.map((variant) => variant.piece_price)).sort((a, b) => a - b)
+  const prices = distinct(variants.map(({ piece_price }) => piece_price)).sort((a, b) => a - b)
   return {
     style,
-    title: distinct(variants.map((variant) => variant.title))[0] ?? null,
-    brand: distinct(variants.map((variant) => variant.brand))[0] ?? null,
-    colors: distinct(variants.map((variant) => variant.color)),
-    sizes: distinct(bySize.map((variant) => variant.size)),
+    title: distinct(variants.map(({ title }) => title))[0] ?? null,
+    brand: distinct(variants.map(({ brand }) => brand))[0] ?? null,
+    colors: distinct(variants.map(({ color }) => color)),
+    sizes: distinct(bySize.map(({ size }) => size)),
     price_min: prices[0] ?? null,
     price_max: prices.at(-1) ?? null,
   }
@@ -116,33 +109,23 @@ function distinct<Value>(values: readonly (Value | null)[]): Value[] {
  * The variants of one colour, one size or both, compared without case; a blank filter filters nothing. A colour may be
  * given by its display or its catalogue name. The service itself knows only the latter, so the filter runs here.
  */
-export function filterVariants(variants: readonly SupplierAVariant[], filter: ProductQuery): SupplierAVariant[] {
+export function filterVariants(variants: readonly SupplierAVariant[], { color, size }: ProductQuery) {
   const fold = (name: string | null | undefined) => (name ?? '').trim().toLowerCase()
-  const [color, size] = [fold(filter.color), fold(filter.size)]
-  return variants.filter(
-    (variant) =>
-      (color === '' || fold(variant.color) === color || fold(variant.catalog_color) === color) &&
-      (size === '' || fold(variant.size) === size),
-  )
+  const fits = (wanted: string | undefined, ...names: (string | null)[]) =>
+    fold(wanted) === '' || names.some((name) => fold(name) === fold(wanted))
+  return variants.filter((each) => fits(color, each.color, each.catalog_color) && fits(size, each.size))
 }
 
 /** An unknown style is cached as such for an hour, and never served stale. */
 export const UNKNOWN_STYLE: Lifetime = { freshMs: 3_600_000, maxAgeMs: 3_600_000 }
 
 /** `namespace` is the service's own; most integrations do not need it. */
-const credentials = z.strictObject({
-  customer_number: secret,
-  username: secret,
-  password: secret,
-  namespace: z.optional(oneLine(1, 2048)),
-})
+const login = { customer_number: secret, username: secret, password: secret }
+const credentials = z.strictObject({ ...login, namespace: z.optional(oneLine(1, 2048)) })
 
 type Connection = SupplierConnection<z.output<typeof credentials>>
 
-/**
- * A SOAP 1.1 product service, one POST for each style. `baseUrl` is the endpoint's whole address. There is no search and
- * no paging.
- */
+/** A SOAP 1.1 product service at `baseUrl`: one POST for each style, without search and paging. */
 export const supplierA = {
   name: 'supplier_a',
   credentials,
@@ -151,7 +134,7 @@ export const supplierA = {
       const styles = findStyleCandidates(q).slice(0, MAX_STYLES)
       return {
         lookups: styles.map(lookupStyle),
-        present(products: SupplierAVariant[], index: number): { supplier_a: z.output<typeof supplierASearchSchema> } {
+        present(products: SupplierAVariant[], index: number) {
           const style = styles[index] ?? null
           const summary = style === null ? null : summarise(style, products)
           return { supplier_a: { style, products, count: products.length, summary } }
@@ -176,9 +159,8 @@ function lookupStyle(text: string) {
     emptyLifetime: UNKNOWN_STYLE,
     async fetch(connection: Connection): Promise<SupplierAVariant[]> {
       const headers = { 'Content-Type': 'text/xml; charset=utf-8', SOAPAction: '""', Accept: 'text/xml' }
-      const body = writeEnvelope(connection, style)
-      const request = { url: connection.baseUrl, method: 'POST', headers, body } as const
-      const variants = await fetchItems(connection, request, rowsOf, toVariant)
+      const request = { url: connection.baseUrl, headers, body: writeEnvelope(connection, style) }
+      const variants = await fetchItems(connection, { ...request, method: 'POST' }, rowsOf, toVariant)
       // The service matches by prefix too: PC61Y comes with PC61.
       return variants.filter((variant) => variant.style === style)
     },
@@ -236,8 +218,7 @@ function rowsOf(status: number, body: string): Row[] {
 const TEXTS = ['Fault', 'Fault/faultstring', 'return', 'return/message', 'return/errorOccured', 'return/errorOccurred']
 
 /**
- * The rows of a response, and the other texts of its body by path: `return/message`, `Fault/faultstring`. Each
- * `listResponse` is a row, its groups merged, since no element's name is in two of them.
+ * The rows of a response (each `listResponse`, its groups merged, since no name is in two of them) and its {@link TEXTS}.
  *
  * @throws Error when the text is not such XML or has too many rows; the message may quote it, so it must not be logged
  */

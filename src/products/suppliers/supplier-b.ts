@@ -1,22 +1,14 @@
 import * as z from 'zod/mini'
-import { parseId } from '../../http/contract.ts'
+import { component, parseId } from '../../http/contract.ts'
 import { invalid } from '../../http/errors.ts'
-import {
-  defineFields,
-  fetchItems,
-  field,
-  nonEmptyText,
-  type ProductQuery,
-  publishedObject,
-  type Row,
-  type SupplierConnection,
-  secret,
-  textOrNull,
-} from './supplier.ts'
+import type { ProductQuery, Row, SupplierConnection } from './supplier.ts'
+import { defineFields, fetchItems, field, nonEmptyText, secret, textOrNull } from './supplier.ts'
 
 const styleId = z.int().check(z.positive())
 const image = (name: string) =>
   field.text(name, "Image path as the supplier sends it, relative to the supplier's image host.")
+
+const isTrue = (value: unknown) => value === true || value === 'true'
 
 const styleFields = defineFields({
   part_number: field.text('partNumber'),
@@ -26,14 +18,10 @@ const styleFields = defineFields({
   category: field.text('baseCategory'),
   brand_image: image('brandImage'),
   style_image: image('styleImage'),
-  sustainable: {
-    schema: z.boolean(),
-    names: ['sustainableStyle'],
-    read: (value: unknown) => value === true || value === 'true',
-  },
+  sustainable: { schema: z.boolean(), names: ['sustainableStyle'], read: isTrue },
 })
 
-export const supplierBStyleSchema = publishedObject('SupplierBStyle', 'A style; what the supplier left out is null.', {
+export const supplierBStyleSchema = component('SupplierBStyle', 'A style; what the supplier left out is null.', {
   style_id: styleId.check(z.describe("The supplier's id of the style: the `styleId` of product info.")),
   ...styleFields.shape,
 })
@@ -58,10 +46,7 @@ const skuFields = defineFields({
   country_of_origin: field.text('countryOfOrigin'),
 })
 
-const skuSchema = publishedObject('SupplierBSku', 'One size of the colour.', {
-  sku: nonEmptyText,
-  ...skuFields.shape,
-})
+const skuSchema = component('SupplierBSku', 'One size of the colour.', { sku: nonEmptyText, ...skuFields.shape })
 
 const colorFields = defineFields({
   style_id: { schema: z.nullable(styleId), names: ['styleID'], read: idOrNull },
@@ -78,13 +63,10 @@ const colorFields = defineFields({
   side_image: image('colorSideImage'),
 })
 
-export const supplierBColorGroupSchema = publishedObject(
+export const supplierBColorGroupSchema = component(
   'SupplierBColorGroup',
   'A colour of a style with its sizes; what the supplier left out is null.',
-  {
-    ...colorFields.shape,
-    skus: z.array(skuSchema).check(z.minLength(1), z.describe('In the order of their sizes.')),
-  },
+  { ...colorFields.shape, skus: z.array(skuSchema).check(z.minLength(1), z.describe('In the order of their sizes.')) },
 )
 
 type SupplierBColorGroup = z.output<typeof supplierBColorGroupSchema>
@@ -93,10 +75,7 @@ const credentials = z.strictObject({ account_number: secret, api_key: secret })
 
 type Connection = SupplierConnection<z.output<typeof credentials>>
 
-/**
- * A SKU, a style id or a part number. A comma would make it a list of several, and a name of dots only would be another
- * address.
- */
+/** A SKU, style id or part number. A comma would make it a list, and dots alone would be another address. */
 const idSchema = z.string().check(
   z.trim(),
   z.minLength(1),
@@ -105,19 +84,14 @@ const idSchema = z.string().check(
   z.refine((id) => !/^\.+$/.test(id), 'must not consist of dots only'),
 )
 
-/**
- * A REST JSON service of 60 calls a minute, whose responses say how many are left. `baseUrl` is what precedes `/v2/…`.
- * Only the fields that the API publishes are requested.
- */
+/** A REST JSON service below `baseUrl`, of 60 calls a minute. Only the fields that the API publishes are requested. */
 export const supplierB = {
   name: 'supplier_b',
   credentials,
   adapter: {
     search(q: string) {
-      return {
-        lookups: q === '' ? [] : [lookupStyles(q)],
-        present: (styles: SupplierBStyle[]) => ({ supplier_b_styles: styles }),
-      }
+      const present = (styles: SupplierBStyle[]) => ({ supplier_b_styles: styles })
+      return { lookups: q === '' ? [] : [lookupStyles(q)], present }
     },
 
     find(query: ProductQuery) {
@@ -164,12 +138,9 @@ function encode(text: string): string {
 function list<Item>(connection: Connection, path: string, toItem: (row: Row) => Item | null): Promise<Item[]> {
   const { account_number, api_key } = connection.credentials
   const login = btoa(String.fromCharCode(...new TextEncoder().encode(`${account_number}:${api_key}`)))
-  const request = {
-    url: `${connection.baseUrl.replace(/(?<!\/)\/+$/, '')}/v2/${path}`,
-    method: 'GET',
-    headers: { Authorization: `Basic ${login}`, Accept: 'application/json' },
-  } as const
-  return fetchItems(connection, request, rowsOf, toItem)
+  const url = `${connection.baseUrl.replace(/(?<!\/)\/+$/, '')}/v2/${path}`
+  const headers = { Authorization: `Basic ${login}`, Accept: 'application/json' }
+  return fetchItems(connection, { url, method: 'GET', headers }, rowsOf, toItem)
 }
 
 /** An unknown or discontinued item, and a search without a match, has no rows. @throws Error for another failure */
@@ -191,13 +162,10 @@ function toStyle(row: Row): SupplierBStyle | null {
   return id === null ? null : { style_id: id, ...styleFields.read(row) }
 }
 
-interface Product {
-  color: Omit<SupplierBColorGroup, 'skus'>
-  sku: SupplierBColorGroup['skus'][number]
-}
+type Product = NonNullable<ReturnType<typeof toProduct>>
 
 /** One SKU with its colour's fields beside its own; null for a row without a SKU. */
-export function toProduct(row: Row): Product | null {
+export function toProduct(row: Row) {
   const sku = textOrNull(row.sku)
   return sku === null ? null : { color: colorFields.read(row), sku: { sku, ...skuFields.read(row) } }
 }
@@ -207,17 +175,16 @@ function idOrNull(value: unknown): number | null {
 }
 
 /**
- * Groups SKUs by colour: by `color_code`, else by `color`, and never across styles. Groups come in the order in which
- * their colour first appears, with that SKU's colour fields; SKUs inside are sorted by `size_order`, those without last.
+ * Groups SKUs by style and `color_code`, else `color`, in the order of their first SKU, whose colour fields they have;
+ * SKUs inside are sorted by `size_order`, those without last.
  */
 export function groupByColor(products: readonly Product[]): SupplierBColorGroup[] {
   const groups = Map.groupBy(products, ({ color }) =>
     JSON.stringify([color.style_id, color.color_code ?? ['named', color.color]]),
   )
-  return [...groups.values()].flatMap(([first, ...others]) => {
-    if (!first) return []
-    const skus = [first, ...others].map(({ sku }) => sku)
-    return [{ ...first.color, skus: skus.sort((a, b) => compareSizes(a.size_order, b.size_order)) }]
+  return [...groups.values()].flatMap((group) => {
+    const skus = group.map(({ sku }) => sku).sort((a, b) => compareSizes(a.size_order, b.size_order))
+    return group.slice(0, 1).map(({ color }) => ({ ...color, skus }))
   })
 }
 

@@ -3,7 +3,6 @@ import { oneLine } from '../../http/contract.ts'
 import { callOutside, OutboundError, type OutboundRequest } from '../../http/outbound.ts'
 
 const MAX_RESPONSE_BYTES = 16 * 1024 * 1024
-
 /** After a 429 that does not say how long to wait. */
 const RETRY_AFTER_SECONDS = 10
 
@@ -19,11 +18,7 @@ export interface Supplier {
      * `present` makes its part of the response: of the items of the lookup at `index`, or of none.
      */
     search(q: string): { lookups: Lookup[]; present(items: unknown[], index: number): object }
-    /**
-     * The lookup of product info, the parameters that it uses, and which of its items are wanted: all by default.
-     *
-     * @throws ApiError for parameters that are missing or invalid
-     */
+    /** The lookup of product info, the parameters that it uses, and its wanted items. @throws ApiError for invalid ones */
     find(query: ProductQuery): { lookup: Lookup; parameters: object; select?(items: unknown[]): unknown[] }
   }
 }
@@ -34,7 +29,7 @@ export type ProductQuery = Readonly<Record<string, string | undefined>>
 export interface Lookup {
   /** Part of the cache key: equal for equal lookups. */
   name: string
-  /** For a result without items, where it is not that of products. */
+  /** Of a result without items, where it differs. */
   emptyLifetime?: Lifetime
   /** @throws SupplierError */
   fetch(connection: SupplierConnection): Promise<unknown[]>
@@ -58,14 +53,11 @@ export interface SupplierConnection<Credentials = unknown> {
 
 export type SupplierErrorReason = 'supplier_unavailable' | 'supplier_rejected_credentials'
 
-/**
- * The only error of a {@link Lookup}. Its message is ours alone: it holds nothing that the supplier sent, no address and
- * no credentials, and there is no `cause` that could hold them.
- */
+/** The only error of a {@link Lookup}. It has no cause, and its message holds nothing of the supplier's or ours. */
 export class SupplierError extends Error {
   override readonly name = 'SupplierError'
   readonly reason: SupplierErrorReason
-  /** Where the supplier rejected the call because there were too many: how long to wait. */
+  /** How long to wait, where the supplier rejected the call because there were too many. */
   readonly retryAfterSeconds: number | null
 
   constructor(reason: SupplierErrorReason, message: string, retryAfterSeconds: number | null = null) {
@@ -80,32 +72,19 @@ export function rejectedCredentials(): SupplierError {
 }
 
 /**
- * Sends one request and reads the items of its response. 401 and 429 mean the same for every supplier; any other status
- * is left to `rowsOf`, redirects included.
+ * Sends one request and reads the items of its response. 401 and 429 mean the same for every supplier.
  *
- * @param rowsOf throws any error for a response that it does not understand
+ * @param rowsOf throws any error for a response that it does not understand, redirects included
  * @param toItem gives null for a row that it does not understand; one of all rows must be understood
  * @throws SupplierError
  */
 export async function fetchItems<Item>(
-  connection: SupplierConnection,
+  { timeoutMs, onCallsLeft }: SupplierConnection,
   request: OutboundRequest,
   rowsOf: (status: number, body: string) => Row[],
   toItem: (row: Row) => Item | null,
 ): Promise<Item[]> {
-  const { status, body } = await callSupplier(connection, request)
-  try {
-    const rows = rowsOf(status, body)
-    const items = rows.map(toItem).filter((item) => item !== null)
-    if (items.length === 0 && rows.length > 0) throw new Error('no row was understood')
-    return items
-  } catch (error) {
-    if (error instanceof SupplierError) throw error
-    throw new SupplierError('supplier_unavailable', `the response was not understood, HTTP ${status}`)
-  }
-}
-
-async function callSupplier({ timeoutMs, onCallsLeft }: SupplierConnection, request: OutboundRequest) {
+  let problem = 'the call failed'
   try {
     return await callOutside(request, timeoutMs, async ({ status, headers, readText }) => {
       if (status === 401) throw rejectedCredentials()
@@ -114,11 +93,17 @@ async function callSupplier({ timeoutMs, onCallsLeft }: SupplierConnection, requ
         throw new SupplierError('supplier_unavailable', 'too many calls', retryAfterSeconds)
       }
       onCallsLeft(readCount(headers.get('X-Rate-Limit-Remaining')))
-      return { status, body: await readText(MAX_RESPONSE_BYTES) }
+      const body = await readText(MAX_RESPONSE_BYTES)
+      problem = `the response was not understood, HTTP ${status}`
+      const rows = rowsOf(status, body)
+      const items = rows.map(toItem).filter((item) => item !== null)
+      if (items.length === 0 && rows.length > 0) throw new Error('no row was understood')
+      return items
     })
   } catch (error) {
-    if (!(error instanceof OutboundError)) throw error
-    throw new SupplierError('supplier_unavailable', `the call failed: ${error.failure}`)
+    if (error instanceof SupplierError) throw error
+    const message = error instanceof OutboundError ? `the call failed: ${error.failure}` : problem
+    throw new SupplierError('supplier_unavailable', message)
   }
 }
 
@@ -136,7 +121,7 @@ export function textOrNull(value: unknown): string | null {
 /** A decimal number as suppliers write it: `1234.5`, `1,234.50`, `$4.38`, `USD 4.38`. */
 const NUMBER = /^(-?)(?:\$|USD)? ?(\d{1,15}|[1-9]\d{0,2}(?:,\d{3}){1,4})(\.\d{1,15})?$/
 
-/** A number, sent as a number or as text. Null for an ambiguous one: `1,23` or `1.234,50`. */
+/** A number, sent as a number or text; null for an ambiguous one: `1,23` or `1.234,50`. */
 function numberOrNull(value: unknown): number | null {
   const [, sign, whole, fraction = ''] = NUMBER.exec(textOrNull(value) ?? '') ?? []
   return whole === undefined ? null : Number(`${sign}${whole.replaceAll(',', '')}${fraction}`)
@@ -145,12 +130,11 @@ function numberOrNull(value: unknown): number | null {
 /** What a supplier sends of one item, by its own names. */
 export type Row = Readonly<Record<string, unknown>>
 
-/** A field of an item: its published schema, and how it is read. */
-interface Field<Schema extends z.ZodMiniType = z.ZodMiniType> {
-  schema: Schema
-  /** The supplier's names of it: the first with a value counts. */
+/** A field of an item: its published schema, the supplier's names of it (the first with a value counts), its reader. */
+interface Field {
+  schema: z.ZodMiniType
   names: readonly string[]
-  read: (value: unknown) => z.output<Schema>
+  read: (value: unknown) => unknown
 }
 
 function fieldType<Value>(schema: z.ZodMiniType<Value>, read: (value: unknown) => Value | null) {
@@ -167,7 +151,7 @@ export const secret = oneLine(1, 8192)
 export const nonEmptyText = z.string().check(z.minLength(1))
 export const positivePrice = z.number().check(z.positive())
 
-const countOrNull = (value: unknown) => {
+function countOrNull(value: unknown): number | null {
   const count = numberOrNull(value)
   return count !== null && count >= 0 ? count : null
 }
@@ -181,11 +165,6 @@ export const field = {
   price: fieldType(positivePrice, (value) => countOrNull(value) || null),
 }
 
-/** The schema of an object that the description publishes under its own name. */
-export function publishedObject<Shape extends z.core.$ZodShape>(id: string, description: string, shape: Shape) {
-  return z.strictObject(shape).check(z.meta({ id, description }))
-}
-
 /** The only mapping of an item's fields: gives their schemas, the supplier's names, and the values of a row. */
 export function defineFields<Fields extends Record<string, Field>>(fields: Fields) {
   type Shape = { [Key in keyof Fields]: Fields[Key]['schema'] }
@@ -197,16 +176,10 @@ export function defineFields<Fields extends Record<string, Field>>(fields: Field
     names: entries.flatMap(([, { names }]) => names),
     read(row: Row): Values {
       const values: Record<string, unknown> = {}
-      for (const [key, each] of entries) values[key] = readField(each, row)
+      for (const [key, { names, read }] of entries) {
+        values[key] = names.map((name) => read(row[name])).find((value) => value !== null) ?? null
+      }
       return values as Values
     },
   }
-}
-
-function readField({ names, read }: Field, row: Row): unknown {
-  for (const name of names) {
-    const value = read(row[name])
-    if (value !== null) return value
-  }
-  return null
 }
