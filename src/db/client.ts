@@ -108,18 +108,10 @@ export interface CompanyContext {
   db: Database
 }
 
-/** The results of a batch and the database time it took. */
-interface Batch {
-  values: unknown[]
-  durationMs: number
-}
-
 /** Decides when a batch may run, and charges the database time it took. */
 export interface Meter {
   run<T extends { durationMs: number }>(batch: () => Promise<T>): Promise<T>
 }
-
-const UNMETERED: Meter = { run: (batch) => batch() }
 
 /**
  * Opens a company's database; nothing else does. All companies share one today: they can move to others here without a
@@ -132,7 +124,7 @@ const UNMETERED: Meter = { run: (batch) => batch() }
 export function databaseFor(
   binding: D1Database,
   _companyId: number,
-  { bookmark, meter = UNMETERED }: { bookmark?: string | undefined; meter?: Meter } = {},
+  { bookmark, meter }: { bookmark?: string | undefined; meter?: Meter } = {},
 ): Database {
   const session = binding.withSession(bookmark && BOOKMARK.test(bookmark) ? bookmark : 'first-primary')
   let waited = 0
@@ -140,7 +132,8 @@ export function databaseFor(
   async function run<T extends Statements>(queries: T, isIdempotent: boolean): Promise<Results<T>> {
     const start = Date.now()
     try {
-      const { values } = await runQuery(() => meter.run(() => runBatch(session, queries)), isIdempotent)
+      const batch = () => runBatch(session, queries)
+      const { values } = await runQuery(() => (meter ? meter.run(batch) : batch()), isIdempotent)
       return values as Results<T>
     } finally {
       waited += Date.now() - start
@@ -156,7 +149,8 @@ export function databaseFor(
   }
 }
 
-async function runBatch(session: ReturnType<D1Database['withSession']>, statements: Statements): Promise<Batch> {
+/** The results of a batch, and the database time it took. */
+async function runBatch(session: ReturnType<D1Database['withSession']>, statements: Statements) {
   const queries = statements.map((statement) => {
     const { prepared, values } = 'prepared' in statement ? statement : { prepared: statement.prepare(), values: {} }
     const { sql, params } = prepared.getQuery()
@@ -183,7 +177,7 @@ async function retryOnce<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
-    if (!isTransient(error)) throw error
+    if (!TRANSIENT.test(databaseMessage(error))) throw error
     await pause(RETRY_AFTER_MS + Math.random() * RETRY_JITTER_MS)
     return work()
   }
@@ -193,8 +187,4 @@ async function retryOnce<T>(work: () => Promise<T>): Promise<T> {
 export function databaseMessage(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
   return cause instanceof Error ? cause.message : ''
-}
-
-function isTransient(error: unknown): boolean {
-  return TRANSIENT.test(databaseMessage(error))
 }

@@ -150,10 +150,7 @@ export const clients = sqliteTable(
   ],
 )
 
-/**
- * Clients that are not deleted, counted by triggers in blocks of 4,096 ids (`id >> 12`): a later page is found without
- * reading those before it. `version` is raised by every change that affects searches of the block.
- */
+/** Clients that are not deleted, by blocks of 4,096 ids. Triggers count them; a change of a searched field raises `version`. */
 export const clientBlocks = sqliteTable(
   'client_blocks',
   {
@@ -207,8 +204,8 @@ export const orders = sqliteTable(
 )
 
 /**
- * Orders that are not deleted, counted by triggers for each status (0: none): of all clients (`client_id` 0) by day and
- * on all days (`created_date` empty), and of each client on all days. The totals of lists are sums of these counts.
+ * Orders that are not deleted, counted by triggers for each status (0: none): of all clients (`client_id` 0) by day and on
+ * all days (`created_date` empty), and of each client on all days.
  */
 export const orderCounts = sqliteTable(
   'order_counts',
@@ -531,10 +528,7 @@ export const accountingLinks = sqliteTable(
   ],
 )
 
-/**
- * Who changed what with which token, without values. At most one row a minute for the same change of the same entity.
- * The cron trigger removes rows older than 90 days.
- */
+/** Who changed what with which token, without values, for 90 days: at most one row a minute for the same change. */
 export const auditLog = sqliteTable(
   'audit_log',
   {

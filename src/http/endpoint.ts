@@ -131,17 +131,15 @@ function readBody({ body, bodyLimitBytes = BODY_LIMIT_BYTES, hasRawBody }: Contr
 }
 
 function parseBody(bytes: Uint8Array, schema: z.ZodMiniType | undefined): object {
-  const result = schema?.safeParse(parseJson(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)))
-  if (!result?.success) throw invalidInput(result?.error.issues ?? [])
-  return result.data as object
-}
-
-function parseJson(text: string): unknown {
+  let value: unknown
   try {
-    return JSON.parse(text)
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))
   } catch {
     throw invalid([{ path: '', message: 'is not valid JSON' }])
   }
+  const result = schema?.safeParse(value)
+  if (!result?.success) throw invalidInput(result?.error.issues ?? [])
+  return result.data as object
 }
 
 function validate(

@@ -7,7 +7,7 @@ export const SMALL_BODY_BYTES = 262_144
 /** The memory of all large bodies together, except that one lease may go over it. */
 const LIMIT_BYTES = 24_000_000
 
-/** How often a waiting request checks for free memory. */
+/** The interval in which a waiting request checks for free memory. */
 const POLL_MS = 20
 
 /** A request that has not used its lease for so long was canceled, while waiting or while holding memory. */
@@ -52,8 +52,9 @@ export class MemoryBudget {
     const now = Date.now()
     if (bytes > lease.bytes) {
       this.#dropLost(now)
-      const mayGrow = this.#over === lease || (this.#isFirst(lease) && this.#hasRoom(lease, bytes))
-      if (!mayGrow) {
+      const isFirst = this.#waiting.keys().every((other) => other.turn >= lease.turn)
+      const hasRoom = this.#over === null || this.#usedBytes + bytes - lease.bytes <= this.#limitBytes
+      if (this.#over !== lease && !(isFirst && hasRoom)) {
         this.#waiting.set(lease, now)
         return false
       }
@@ -66,14 +67,6 @@ export class MemoryBudget {
   /** Called by leases only. */
   stopWaiting(lease: Lease): void {
     this.#waiting.delete(lease)
-  }
-
-  #isFirst(lease: Lease): boolean {
-    return this.#waiting.keys().every((other) => other.turn >= lease.turn)
-  }
-
-  #hasRoom(lease: Lease, bytes: number): boolean {
-    return this.#over === null || this.#usedBytes + bytes - lease.bytes <= this.#limitBytes
   }
 
   #set(lease: Lease, bytes: number): void {
