@@ -65,17 +65,10 @@ const LONGEST_POLL_MS = 16
  * @throws DeadlineError after `ms` milliseconds
  */
 export async function poll(isDone: () => boolean, ms: number): Promise<void> {
-  let isLate = false
-  const timer = setTimeout(() => {
-    isLate = true
-  }, ms)
-  try {
-    for (let next = 1; !isDone(); next = Math.min(next * 2, LONGEST_POLL_MS)) {
-      if (isLate) throw new DeadlineError(ms)
-      await pause(next)
-    }
-  } finally {
-    clearTimeout(timer)
+  const endMs = Date.now() + ms
+  for (let nextMs = 1; !isDone(); nextMs = Math.min(nextMs * 2, LONGEST_POLL_MS)) {
+    if (Date.now() >= endMs) throw new DeadlineError(ms)
+    await pause(nextMs)
   }
 }
 
