@@ -1,14 +1,14 @@
 import { existsSync } from 'node:fs'
 import { and, asc, eq, type SQL, sql } from 'drizzle-orm'
 import { accountingConnections, accountingOutbox, clients, companies, integrations } from '../db/schema.ts'
-import { isoTime } from '../http/contract.ts'
+import { idText, isoTime } from '../http/contract.ts'
 import {
   CommandError,
   FLAG,
   formatTable,
   print,
   readCommandLine,
-  readId,
+  readValue,
   resolvePath,
   runAction,
   runCommand,
@@ -26,9 +26,7 @@ const USAGE = {
   retry: `${PREFIX} retry ID | --dead [--company ID] ${PLACE_USAGE}`,
   'link-customer': `${PREFIX} link-customer CLIENT_ID CUSTOMER_ID [--company ID] ${PLACE_USAGE}`,
 }
-const HELP = `${USAGE.list}
-${USAGE.retry}
-${USAGE['link-customer']}
+const HELP = `${Object.values(USAGE).join('\n')}
 
 Lists and retries undelivered accounting events: 'pending' ones are retried automatically, 'parked' ones wait for a
 person or an edit of the order, 'dead' ones were rejected or have failed too often. 'retry' sends one of them again, or
@@ -59,60 +57,44 @@ async function list(args: string[]): Promise<void> {
   const isListed = and(
     sql`state <> 'done'`,
     state && sql`CASE state WHEN 'sent' THEN 'pending' ELSE state END = ${state}`,
-    companyId === null ? undefined : eq(accountingOutbox.company_id, companyId),
+    companyId ? eq(accountingOutbox.company_id, companyId) : undefined,
   )
-  await withDatabase(place, async ({ orm }) => {
-    const oldestFirst = asc(accountingOutbox.id)
-    const events = await orm.select().from(accountingOutbox).where(isListed).orderBy(oldestFirst).limit(LIST_LIMIT)
-    const total = await orm.$count(accountingOutbox, isListed)
-    const blocked = await listBlockedCompanies(orm, companyId, now)
-    const rows = events.map((event) => [
-      String(event.id),
-      String(event.company_id),
-      String(event.order_id),
-      event.operation,
-      event.state === 'sent' ? 'pending' : event.state,
-      String(event.attempts),
-      describeNextTry(event, blocked, now),
-      toLine(event.last_error ?? '-'),
-    ])
-    print(rows.length === 0 ? 'No events.' : formatTable([HEADINGS, ...rows]))
-    if (total > rows.length) print(`… and ${total - rows.length} more.`)
-    for (const { company_id, isStopped, paused_until, reason } of blocked) {
-      const why = toLine(reason ?? 'unknown reason')
-      print(
-        isStopped
-          ? `Company ${company_id} is stopped until its integration is changed (with npm run seed): ${why}`
-          : `Company ${company_id} is paused until ${formatTime(paused_until)}: ${why}`,
-      )
-    }
+  const oldestFirst = asc(accountingOutbox.id)
+  const { events, total, blocked } = await withDatabase(place, async ({ orm }) => ({
+    events: await orm.select().from(accountingOutbox).where(isListed).orderBy(oldestFirst).limit(LIST_LIMIT),
+    total: await orm.$count(accountingOutbox, isListed),
+    blocked: await listBlockedCompanies(orm, companyId, now),
+  }))
+  const rows = events.map(({ id, company_id, order_id, operation, state, attempts, next_attempt_at, last_error }) => {
+    const company = blocked.find((each) => each.company_id === company_id)
+    const at = Math.max(next_attempt_at, company?.paused_until ?? 0)
+    const due = at <= now ? 'now' : formatTime(at)
+    const next = company?.isStopped ? 'stopped' : due
+    const isGivenUp = state === 'parked' || state === 'dead'
+    const progress = isGivenUp ? [state, attempts, '-'] : ['pending', attempts, next]
+    return [id, company_id, order_id, operation, ...progress, toLine(last_error ?? '-')]
   })
+  print(rows.length === 0 ? 'No events.' : formatTable(HEADINGS, rows))
+  if (total > rows.length) print(`… and ${total - rows.length} more.`)
+  for (const { company_id, isStopped, paused_until, reason } of blocked) {
+    const status = isStopped
+      ? 'stopped until its integration is changed (with npm run seed)'
+      : `paused until ${formatTime(paused_until)}`
+    print(`Company ${company_id} is ${status}: ${toLine(reason ?? 'unknown reason')}`)
+  }
 }
 
 /** Companies whose accounting system is not called now: stopped until its integration is changed, or paused. */
-function listBlockedCompanies(orm: Orm, companyId: number | null, now: number) {
+function listBlockedCompanies(orm: Orm, companyId: number | undefined, now: number) {
   const { company_id, paused_until, reason, stopped_for } = accountingConnections
   const isStopped = sql<number>`coalesce(${stopped_for} = ${integrations.updated_at}, 0)`
   const isIntegration = and(eq(integrations.company_id, company_id), eq(integrations.kind, 'accounting_sync'))
-  const isBlocked = sql`(${isStopped} OR ${paused_until} > ${now})`
   return orm
     .select({ company_id, isStopped, paused_until, reason })
     .from(accountingConnections)
     .innerJoin(integrations, isIntegration)
-    .where(and(isBlocked, companyId === null ? undefined : eq(company_id, companyId)))
+    .where(and(sql`(${isStopped} OR ${paused_until} > ${now})`, companyId ? eq(company_id, companyId) : undefined))
     .orderBy(asc(company_id))
-}
-
-function describeNextTry(
-  event: typeof accountingOutbox.$inferSelect,
-  blocked: Awaited<ReturnType<typeof listBlockedCompanies>>,
-  now: number,
-): string {
-  if (event.state === 'parked' || event.state === 'dead') return '-'
-  const company = blocked.find(({ company_id }) => company_id === event.company_id)
-  if (company?.isStopped) return 'stopped'
-  const at = Math.max(event.next_attempt_at, company?.paused_until ?? 0)
-  return at <= now ? 'now' : formatTime(at)
 }
 
 function toLine(text: string): string {
@@ -127,16 +109,16 @@ function formatTime(ms: number): string {
 async function retry(args: string[]): Promise<void> {
   const { place, companyId, dead, positionals } = readAction('retry', args, { min: 0, max: 1 })
   const [word] = positionals
-  if (dead === (word !== undefined) || (word !== undefined && companyId !== null)) {
+  if (dead === (word !== undefined) || (word !== undefined && companyId)) {
     throw new CommandError(`Usage: ${USAGE.retry}`)
   }
   if (word === undefined) {
-    const isOfCompany = companyId === null ? sql`` : sql` AND company_id = ${companyId}`
-    const count = await withDatabase(place, (database) => retryEvents(database, sql`state = 'dead'${isOfCompany}`))
+    const isDead = sql`state = 'dead' AND company_id = ${companyId ?? sql`company_id`}`
+    const count = await withDatabase(place, (database) => retryEvents(database, isDead))
     if (count === 0) return print('No dead events.')
     return print(`${count} dead ${count === 1 ? 'event is' : 'events are'} sent again ${await deliver(place)}`)
   }
-  const id = readId(word, 'ID')
+  const id = readValue(idText, word, 'ID')
   const event = await withDatabase(place, async (database) => {
     const [row] = await database.orm.select().from(accountingOutbox).where(eq(accountingOutbox.id, id))
     if (!row) throw new CommandError(`There is no event ${id}.`)
@@ -151,18 +133,16 @@ async function retry(args: string[]): Promise<void> {
 async function linkCustomer(args: string[]): Promise<void> {
   const { place, companyId: given, positionals } = readAction('link-customer', args, { min: 2, max: 2 })
   const [client = '', customer = ''] = positionals
-  const clientId = readId(client, 'CLIENT_ID')
-  const customerId = accountingId.safeParse(customer)
-  if (!customerId.success) {
-    throw new CommandError(`CUSTOMER_ID ${customerId.error.issues[0]?.message}, not '${customer}'.`)
-  }
+  const clientId = readValue(idText, client, 'CLIENT_ID')
+  const accounting_customer_id = readValue(accountingId, customer, 'CUSTOMER_ID')
   const { linked, count } = await withDatabase(place, async (database) => {
-    const companyId = await findCompany(database.orm, given)
+    const { orm, write } = database
+    const companyId = await findCompany(orm, given)
     const isClient = and(eq(clients.company_id, companyId), eq(clients.id, clientId))
-    const [row] = await database.orm.select({ name: clients.company_name }).from(clients).where(isClient)
+    const [row] = await orm.select({ name: clients.company_name }).from(clients).where(isClient)
     if (!row) throw new CommandError(`Company ${companyId} has no client ${clientId}.`)
-    const link = { accounting_customer_id: customerId.data, accounting_customer_linked: true }
-    await database.write([database.orm.update(clients).set(link).where(isClient)])
+    const link = { accounting_customer_id, accounting_customer_linked: true }
+    await write([orm.update(clients).set(link).where(isClient)])
     const ofClient = sql`SELECT id FROM orders WHERE company_id = ${companyId} AND client_id = ${clientId}`
     const isGivenUp = sql`company_id = ${companyId} AND order_id IN (${ofClient}) AND state IN ('parked', 'dead')`
     const name = `Client ${clientId} (${toLine(row.name)}) of company ${companyId}`
@@ -173,11 +153,10 @@ async function linkCustomer(args: string[]): Promise<void> {
 }
 
 /** The given company, else the only one. @throws CommandError when there is no such company */
-async function findCompany(orm: Orm, companyId: number | null): Promise<number> {
-  const isMeant = companyId === null ? undefined : eq(companies.id, companyId)
+async function findCompany(orm: Orm, companyId: number | undefined): Promise<number> {
+  const isMeant = companyId ? eq(companies.id, companyId) : undefined
   const [company, another] = await orm.select({ id: companies.id }).from(companies).where(isMeant).limit(2)
-  if (!company)
-    throw new CommandError(companyId === null ? 'There is no company.' : `There is no company ${companyId}.`)
+  if (!company) throw new CommandError(`There is no company${companyId ? ` ${companyId}` : ''}.`)
   if (another) throw new CommandError('There are several companies: say which one with --company ID.')
   return company.id
 }
@@ -192,21 +171,12 @@ async function retryEvents({ orm, write }: CommandDatabase, condition: SQL): Pro
   const now = Date.now()
   const count = await orm.$count(accountingOutbox, condition)
   if (count === 0) return 0
+  const state = sql`iif(state = 'sent', 'sent', 'pending')`
+  const due = { state, attempts: 0, stale_attempts: 0, next_attempt_at: now, updated_at: now }
+  const isTheirs = sql`company_id IN (SELECT company_id FROM accounting_outbox WHERE ${condition})`
   await write([
-    orm
-      .update(accountingConnections)
-      .set({ stopped_for: null, paused_until: 0, reason: null })
-      .where(sql`company_id IN (SELECT company_id FROM accounting_outbox WHERE ${condition})`),
-    orm
-      .update(accountingOutbox)
-      .set({
-        state: sql`iif(state = 'sent', 'sent', 'pending')`,
-        attempts: 0,
-        stale_attempts: 0,
-        next_attempt_at: now,
-        updated_at: now,
-      })
-      .where(condition),
+    orm.update(accountingConnections).set({ stopped_for: null, paused_until: 0, reason: null }).where(isTheirs),
+    orm.update(accountingOutbox).set(due).where(condition),
   ])
   return count
 }
@@ -225,19 +195,19 @@ async function deliver(place: Place): Promise<string> {
  * Reads what the actions have in common. `--state` is a state of events, for `list` only, or else a directory, which must
  * exist: a word that is neither is a mistake.
  */
-function readAction(action: keyof typeof USAGE, args: string[], positionals?: { min: number; max: number }) {
+function readAction(action: keyof typeof USAGE, args: string[], count?: { min: number; max: number }) {
   const usage = USAGE[action]
-  const line = readCommandLine(args, usage, OPTIONS, positionals)
-  const { state: given = [], remote, company, dead = false } = line.values
+  const { values, positionals } = readCommandLine(args, usage, OPTIONS, count)
+  const { state: given = [], remote, company, dead = false } = values
   const state = STATES.findLast((each) => given.includes(each))
+  const directory = given.findLast((text) => !STATES.some((each) => each === text))
   if (state !== undefined && action !== 'list') {
     throw new CommandError(`Option '--state ${state}' is only one of list. Usage: ${usage}`)
   }
   if (dead && action !== 'retry') throw new CommandError(`Option '--dead' is only one of retry. Usage: ${usage}`)
-  const directory = given.findLast((text) => !STATES.some((each) => each === text))
   if (directory !== undefined && !existsSync(resolvePath(directory))) {
     throw new CommandError(`--state '${directory}' is none of ${STATES.join(', ')}, and no directory.`)
   }
-  const companyId = company === undefined ? null : readId(company, '--company')
-  return { place: readPlace({ state: directory, remote }), state, companyId, dead, positionals: line.positionals }
+  const companyId = company === undefined ? undefined : readValue(idText, company, '--company')
+  return { place: readPlace({ state: directory, remote }), state, companyId, dead, positionals }
 }

@@ -5,8 +5,9 @@ import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { SQLiteTable } from 'drizzle-orm/sqlite-core'
 import { drizzle, type SqliteRemoteDatabase } from 'drizzle-orm/sqlite-proxy'
 import * as z from 'zod/mini'
+import { databaseMessage } from '../db/client.ts'
 import { CommandError, FLAG, resolvePath, TEXT } from './command.ts'
-import { readDevRecord } from './start-dev.ts'
+import { type DevRecord, readDevRecord } from './start-dev.ts'
 import {
   bindTextOnly,
   openWranglerTransport,
@@ -39,11 +40,15 @@ export interface CommandDatabase {
   close: () => Promise<void>
 }
 
+/** The state directory of `--state`, by default that of this folder. */
+export function readState(directory?: string): string {
+  return directory === undefined ? `${PROJECT_ROOT}.wrangler/state` : resolvePath(directory)
+}
+
 /** @throws CommandError when `--remote` and `--state` are both given */
 export function readPlace({ state, remote }: { state?: string | undefined; remote?: boolean | undefined }): Place {
   if (remote && state !== undefined) throw new CommandError("Options '--remote' and '--state' cannot be used together.")
-  if (remote) return 'remote'
-  return { state: state === undefined ? `${PROJECT_ROOT}.wrangler/state` : resolvePath(state) }
+  return remote ? 'remote' : { state: readState(state) }
 }
 
 /** Runs work on a database whose schema is brought up to date first. */
@@ -68,39 +73,35 @@ export async function openDatabase(place: Place): Promise<CommandDatabase> {
   return wrapTransport(transport)
 }
 
-/** Drizzle over a transport. */
-export function wrapTransport(transport: Transport): CommandDatabase {
-  return {
-    orm: drizzle(async (sql, params, method) => {
-      const rows = await transport.query({ sql, params })
-      return { rows: method === 'get' ? (rows[0] ?? []) : rows }
-    }),
-    async write(queries) {
-      const statements = queries.map((query) => statement.parse(query.toSQL()))
-      if (statements.length > 0) await transport.write(statements)
-    },
-    close: transport.close,
-  }
-}
-
 async function openTransport(place: Place): Promise<Transport> {
   if (place === 'remote') return openWranglerTransport(['--remote'])
-  const record = readDevRecord(place.state)
-  return (record && (await connectToDev(record.url))) ?? openLocalTransport(place.state)
+  return (await connectToDev(readDevRecord(place.state))) ?? openLocalTransport(place.state)
+}
+
+/** Drizzle over a transport. */
+export function wrapTransport({ query, write, close }: Transport): CommandDatabase {
+  return {
+    orm: drizzle(async (sql, params, method) => {
+      const rows = await query({ sql, params })
+      return { rows: method === 'get' ? (rows[0] ?? []) : rows }
+    }),
+    write: (queries) => write(queries.map((each) => statement.parse(each.toSQL()))),
+    close,
+  }
 }
 
 /**
  * The database of a running `dev`. While it runs, only its process touches the files, so that no side meets a lock.
- * Null when it does not respond.
+ * Null when there is none or it does not respond.
  */
-export async function connectToDev(url: string): Promise<Transport | null> {
-  const transport = openRuntimeTransport(url, async () => {})
-  try {
-    await transport.query({ sql: 'SELECT 1', params: [] })
-    return transport
-  } catch {
-    return null
-  }
+export async function connectToDev(dev: DevRecord | null): Promise<Transport | null> {
+  const transport = dev && openRuntimeTransport(dev.url, async () => {})
+  return (
+    transport?.query({ sql: 'SELECT 1', params: [] }).then(
+      () => transport,
+      () => null,
+    ) ?? null
+  )
 }
 
 /** The database in the files of a state directory, through a runtime of this process. */
@@ -112,27 +113,20 @@ async function openLocalTransport(state: string): Promise<Transport> {
   }
   // It takes a third of a second to load.
   const { Miniflare } = await import('miniflare')
+  const modules = { 'worker.mjs': { type: 'esm' as const, contents: 'export default {}' } }
+  const config = {
+    name: 'cli',
+    compatibilityDate: '2026-10-20',
+    manifest: { mainModule: 'worker.mjs', modulesRoot: PROJECT_ROOT, modules },
+    env: { DB: { type: 'd1' as const, id: readDatabaseId() } },
+  }
   const runtime = new Miniflare({
     resourcePersistencePath: join(state, 'v3'),
     unsafeLocalExplorer: true,
     handleStructuredLogs: () => {},
     cf: false,
     telemetry: { enabled: false },
-    workers: [
-      {
-        config: {
-          name: 'cli',
-          compatibilityDate: '2026-10-20',
-          manifest: {
-            mainModule: 'worker.mjs',
-            modulesRoot: PROJECT_ROOT,
-            modules: { 'worker.mjs': { type: 'esm', contents: 'export default {}' } },
-          },
-          env: { DB: { type: 'd1', id: readDatabaseId() } },
-        },
-        dev: { rootPath: PROJECT_ROOT },
-      },
-    ],
+    workers: [{ config, dev: { rootPath: PROJECT_ROOT } }],
   })
   return openRuntimeTransport((await runtime.ready).href, () => runtime.dispose())
 }
@@ -141,29 +135,6 @@ const runtimeResponse = z.object({
   errors: z.array(z.object({ message: z.string() })),
   result: z.nullable(z.array(z.object({ results: z.object({ rows: z.array(z.array(z.unknown())) }) }))),
 })
-
-/** The database of a local runtime, through the API of its explorer. */
-function openRuntimeTransport(url: string, close: () => Promise<void>): Transport {
-  const address = new URL(`/cdn-cgi/local/explorer/api/d1/database/${readDatabaseId()}/raw`, url)
-  const post = (content: Statement | { batch: Statement[] }) =>
-    retryTransient(async () => {
-      const body = JSON.stringify(content)
-      // After the long work of building a large body, the client must first notice a connection that has been closed.
-      await sleep(0)
-      const response = await fetch(address, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
-      const received = await response.text()
-      // A runtime that reloads responds with plain text.
-      if (!received.startsWith('{')) throw new Error(received.split('\n')[0])
-      const { errors, result } = runtimeResponse.parse(JSON.parse(received))
-      if (!result) throw new Error(errors[0]?.message ?? `HTTP ${response.status}`)
-      return result
-    })
-  return {
-    query: async (statement) => (await post(bindTextOnly(statement)))[0]?.results.rows ?? [],
-    write: async (batch) => void (await post({ batch: batch.map(bindTextOnly) })),
-    close,
-  }
-}
 
 /**
  * Another process has locked the file (which workerd hides behind an internal error while it opens the file), or
@@ -174,24 +145,42 @@ const TRANSIENT =
 const RETRY_FOR_MS = 15_000
 const RETRY_PAUSE_MS = 50
 
-async function retryTransient<T>(attempt: () => Promise<T>): Promise<T> {
-  const deadline = Date.now() + RETRY_FOR_MS
-  for (;;) {
-    try {
-      return await attempt()
-    } catch (error) {
-      const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : ''
-      const isTransient = error instanceof Error && TRANSIENT.test(`${error.message} ${cause}`)
-      if (!isTransient || Date.now() > deadline) throw error
-      await sleep(RETRY_PAUSE_MS * (1 + Math.random()))
+/** The database of a local runtime, through the API of its explorer. */
+function openRuntimeTransport(url: string, close: () => Promise<void>): Transport {
+  const address = new URL(`/cdn-cgi/local/explorer/api/d1/database/${readDatabaseId()}/raw`, url)
+  const headers = { 'content-type': 'application/json' }
+
+  async function post(content: Statement | { batch: Statement[] }) {
+    const body = JSON.stringify(content)
+    for (const deadline = Date.now() + RETRY_FOR_MS; ; ) {
+      try {
+        // After the long work of building a large body, the client must first notice a connection that has been closed.
+        await sleep(0)
+        const response = await fetch(address, { method: 'POST', headers, body })
+        const received = await response.text()
+        // A runtime that reloads responds with plain text.
+        if (!received.startsWith('{')) throw new Error(received.split('\n')[0])
+        const { errors, result } = runtimeResponse.parse(JSON.parse(received))
+        if (!result) throw new Error(errors[0]?.message ?? `HTTP ${response.status}`)
+        return result
+      } catch (error) {
+        const messages = error instanceof Error ? `${error.message} ${databaseMessage(error)}` : ''
+        if (!TRANSIENT.test(messages) || Date.now() > deadline) throw error
+        await sleep(RETRY_PAUSE_MS * (1 + Math.random()))
+      }
     }
+  }
+
+  return {
+    query: async (statement) => (await post(bindTextOnly(statement)))[0]?.results.rows ?? [],
+    write: async (batch) => void (await post({ batch: batch.map(bindTextOnly) })),
+    close,
   }
 }
 
 /** How long another command may take to bring the same database up to date. */
 const OTHER_COMMAND_MS = 10_000
 
-/** Applies the migrations that a database lacks. */
 async function applyMigrations(transport: Transport, place: Place): Promise<void> {
   if (!(await lacksMigrations(transport))) return
   const location = place === 'remote' ? ['--remote'] : ['--local', '--persist-to', place.state]
@@ -255,10 +244,11 @@ export function loadRows(
   const target = getTableName(table)
   const names = columns.map(({ name }) => name)
   const changing = names.filter((name) => name !== 'company_id' && name !== key)
-  const set = changing.map((name) => {
-    if (name !== 'fetched_at') return `${name} = excluded.${name}`
-    return `${name} = iif(excluded.${name} = ${now}, ${target}.${name}, excluded.${name})`
-  })
+  const set = changing.map((name) =>
+    name === 'fetched_at'
+      ? `${name} = iif(excluded.${name} = ${now}, ${target}.${name}, excluded.${name})`
+      : `${name} = excluded.${name}`,
+  )
   const differences = changing.map((name) => {
     const isTime = name === 'fetched_at' || name === 'updated_at'
     return `excluded.${name} ${isTime ? `NOT IN (${now}, ${target}.${name})` : `IS NOT ${target}.${name}`}`

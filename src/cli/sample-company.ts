@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
-import { asc } from 'drizzle-orm'
+import { and, asc, eq, lt } from 'drizzle-orm'
 import { PERMISSIONS } from '../auth/permissions.ts'
-import { companies } from '../db/schema.ts'
+import { apiTokens, companies } from '../db/schema.ts'
 import { isoDate } from '../http/contract.ts'
 import { CREDENTIALS as ACCOUNTING, startAccounting } from '../simulators/accounting.ts'
 import { ENDPOINT_PATH, CREDENTIALS as SUPPLIER_A, startSupplierA } from '../simulators/supplier-a.ts'
@@ -15,7 +15,7 @@ import {
   listIntegrationRows,
   readCredentialsKey,
 } from './seed-integrations.ts'
-import { createToken, removeTokens } from './tokens.ts'
+import { createToken } from './tokens.ts'
 
 const DAY_MS = 86_400_000
 const DATE_TIME = /(?<=")\d{4}-\d\d-\d\dT[\d:]+Z(?=")/g
@@ -67,19 +67,20 @@ export type Sample = Awaited<ReturnType<typeof prepareSample>>
  */
 export function prepareSample(place: Place, integrations: IntegrationsFile) {
   return withDatabase(place, async (database) => {
+    const { orm, write } = database
     const now = Date.now()
     const file = readSampleCompany(now)
     const key = readCredentialsKey(place)
     const { id, name, suspended } = companies
-    const first = database.orm.select({ id, name }).from(companies).orderBy(asc(suspended), asc(id)).limit(1)
-    const [stored] = await first
+    const [stored] = await orm.select({ id, name }).from(companies).orderBy(asc(suspended), asc(id)).limit(1)
     if (!stored) await loadSeed(database, file, 'The sample company', key, now)
     const company = stored ?? file.company
     if (company.id === file.company.id && company.name === file.company.name) {
-      const rows = await listIntegrationRows(database.orm, company.id, integrations, key, now)
-      await database.write(loadRows(TABLES.integrations, rows, now))
+      const rows = await listIntegrationRows(orm, company.id, integrations, key, now)
+      await write(loadRows(TABLES.integrations, rows, now))
     }
-    await removeTokens(database, TOKEN_NAME, now - TOKEN_RETENTION_MS)
+    const isOld = and(eq(apiTokens.name, TOKEN_NAME), lt(apiTokens.created_at, now - TOKEN_RETENTION_MS))
+    await write([orm.delete(apiTokens).where(isOld)])
     const newToken = { companyId: company.id, name: TOKEN_NAME, permissions: [...PERMISSIONS], expiresAt: null }
     return { company, token: await createToken(database, newToken, now) }
   })

@@ -132,12 +132,18 @@ const invoice = z
     }),
   )
 
+/** Stored as JSON text. */
+const jsonList = z.pipe(
+  listOf(z.json()),
+  z.transform((list) => JSON.stringify(list)),
+)
+
 const artwork = z.strictObject({
   id,
   name: title,
   print_method: line,
-  placements: listOf(z.json()),
-  colors: listOf(z.json()),
+  placements: jsonList,
+  colors: jsonList,
   preview_url: orNull(oneLine(1, 2048)),
   status: line,
 })

@@ -3,7 +3,7 @@ import * as schema from '../db/schema.ts'
 import { digitsOf, fold, searchText } from '../db/search.ts'
 import { isoDate } from '../http/contract.ts'
 import { toHundredths } from '../orders/totals.ts'
-import { CommandError, countOf, FLAG, print, readCommandLine, resolvePath, runCommand } from './command.ts'
+import { CommandError, FLAG, print, readCommandLine, resolvePath, runCommand } from './command.ts'
 import {
   type CommandDatabase,
   chunkJson,
@@ -44,9 +44,9 @@ type Rows = { [N in Name]: (typeof TABLES)[N]['table']['$inferInsert'][] }
 const NAMES = Object.keys(TABLES) as Name[]
 
 const REFERENCES = [
-  { from: 'orders', field: 'client_id', to: 'clients' },
-  { from: 'orders', field: 'order_status_id', to: 'order_statuses' },
-  { from: 'invoices', field: 'tax_id', to: 'taxes' },
+  ['orders', 'client_id', 'clients'],
+  ['orders', 'order_status_id', 'order_statuses'],
+  ['invoices', 'tax_id', 'taxes'],
 ] as const
 
 /** Constraints that only the write can check. */
@@ -76,8 +76,8 @@ export async function loadSeed(
   const [stored] = await orm.select({ number: companies.last_invoice_number }).from(companies).where(isCompany)
   const rows = deriveRows(file, stored?.number ?? 1000, now)
   rows.integrations = await listIntegrationRows(orm, company.id, integrations, key, now)
-  const issues = findDuplicates(rows)
-  if (issues.length === 0) issues.push(...(await findBadReferences(orm, company.id, rows)))
+  const duplicates = findDuplicates(rows)
+  const issues = duplicates.length > 0 ? duplicates : await findBadReferences(orm, company.id, rows)
   if (issues.length > 0) throw new CommandError(describeIssues(name, issues))
 
   const tables = NAMES.flatMap((each) => loadRows(TABLES[each], rows[each], now))
@@ -86,19 +86,21 @@ export async function loadSeed(
     const [, conflict] = Object.entries(CONFLICTS).find(([constraint]) => message.includes(constraint)) ?? []
     throw conflict === undefined ? error : new CommandError(`${name}: ${conflict}.`)
   })
-  const counts = NAMES.filter((each) => rows[each].length > 0).map((each) =>
-    countOf(rows[each].length, TABLES[each].noun),
-  )
+  const counts = NAMES.filter((each) => rows[each].length > 0).map((each) => {
+    const [{ length }, { noun }] = [rows[each], TABLES[each]]
+    const plural = /[sx]$/.test(noun) ? `${noun}es` : `${noun}s`
+    return `${length} ${length === 1 ? noun : plural}`
+  })
   return `Loaded company ${company.id} (${company.name})${counts.length > 0 ? `: ${counts.join(', ')}` : ''}.`
 }
 
 /** The rows of a file. An invoice without a number gets the next one after the company's and the file's highest. */
 export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: number): Rows {
   const company_id = file.company.id
-  let lastNumber = lastInvoiceNumber
-  for (const { invoice } of file.orders) {
-    if (/^\d{1,15}$/.test(invoice?.number ?? '')) lastNumber = Math.max(lastNumber, Number(invoice?.number))
-  }
+  const numbers = file.orders.map(({ invoice }) =>
+    /^\d{1,15}$/.test(invoice?.number ?? '') ? Number(invoice?.number) : 0,
+  )
+  let lastNumber = numbers.reduce((highest, number) => Math.max(highest, number), lastInvoiceNumber)
   const orders = file.orders.map((order) => {
     const created_at = order.created_at ?? (order.created_date === undefined ? now : Date.parse(order.created_date))
     const created_date = order.created_date ?? isoDate(created_at)
@@ -112,72 +114,70 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
     return { ...invoice, company_id, project_id, number, tax_id, discount_hundredths, created_at, updated_at }
   })
   const items = invoices.flatMap(({ id: invoice_id, items }) =>
-    items.map((item, index) => {
+    numbered(items).map((item) => {
       const search_text = searchText([item.title, item.description])
-      const unit_price_cents = toHundredths(item.unit_price)
-      return { ...item, company_id, invoice_id, unit_price_cents, position: item.position ?? index + 1, search_text }
+      return { ...item, company_id, invoice_id, unit_price_cents: toHundredths(item.unit_price), search_text }
     }),
   )
   const payments = invoices.flatMap(({ id: invoice_id, payments }) =>
     payments.map((payment) => ({ ...payment, company_id, invoice_id, amount_cents: toHundredths(payment.amount) })),
   )
   const artworks = orders.flatMap(({ id: project_id, artworks }) =>
-    artworks.map((artwork) => {
-      const [placements, colors] = [JSON.stringify(artwork.placements), JSON.stringify(artwork.colors)]
-      return { ...artwork, company_id, project_id, placements, colors }
-    }),
+    artworks.map((artwork) => ({ ...artwork, company_id, project_id })),
   )
-  const order_statuses = file.order_statuses.map((status, index) => {
-    return { ...status, company_id, position: status.position ?? index + 1 }
-  })
+  const order_statuses = numbered(file.order_statuses).map((status) => ({ ...status, company_id }))
   const taxes = file.taxes.map((tax) => ({ ...tax, company_id, accounting_tax_code_id: tax.tax_code_id }))
   const clients = file.clients.map((client) => ({
     ...client,
     company_id,
     company_name_key: fold(client.company_name),
-    first_name_key: foldOrNull(client.first_name),
-    last_name_key: foldOrNull(client.last_name),
-    email_key: foldOrNull(client.email),
-    phone_key: foldOrNull(client.phone),
+    first_name_key: orNull(fold, client.first_name),
+    last_name_key: orNull(fold, client.last_name),
+    email_key: orNull(fold, client.email),
+    phone_key: orNull(fold, client.phone),
     phone_digits: digitsOf(client.phone ?? ''),
     accounting_customer_linked: client.accounting_customer_id !== null,
     created_at: client.created_at ?? now,
     updated_at: client.updated_at ?? client.created_at ?? now,
   }))
   const catalog_items = file.catalog_items.map((item) => {
-    const price_cents = item.price === null ? null : toHundredths(item.price)
-    return { ...item, company_id, price_cents, search_text: searchText([item.title]) }
+    const search_text = searchText([item.title])
+    return { ...item, company_id, price_cents: orNull(toHundredths, item.price), search_text }
   })
-  const thread_contexts = file.thread_contexts.map((context) => ({
-    ...context,
-    company_id,
-    client_data: toJson(context.client_data),
-    clients_data: toJson(context.clients_data),
-    orders_data: toJson(context.orders_data),
-    participant_emails: toJson(context.participant_emails),
-    participants_data: toJson(context.participants_data),
-    fetched_at: context.fetched_at ?? now,
-    updated_at: context.updated_at ?? now,
-  }))
+  const thread_contexts = file.thread_contexts.map((context) => {
+    const { fetched_at = now, updated_at = now } = context
+    const data = {
+      client_data: orNull(JSON.stringify, context.client_data),
+      clients_data: orNull(JSON.stringify, context.clients_data),
+      orders_data: orNull(JSON.stringify, context.orders_data),
+      participant_emails: orNull(JSON.stringify, context.participant_emails),
+      participants_data: orNull(JSON.stringify, context.participants_data),
+    }
+    return { ...context, ...data, company_id, fetched_at, updated_at }
+  })
   const ofOrders = { orders, invoices, items, payments, artworks }
   return { order_statuses, taxes, clients, ...ofOrders, catalog_items, thread_contexts, integrations: [] }
 }
 
-function foldOrNull(value: string | null): string | null {
-  return value === null ? null : fold(value)
+/** The elements with their positions, by default those in the list, from 1. */
+function numbered<T extends { position?: number | undefined }>(elements: T[]) {
+  return elements.map((element, index) => ({ ...element, position: element.position ?? index + 1 }))
 }
 
-function toJson(value: unknown): string | null {
-  return value === undefined || value === null ? null : JSON.stringify(value)
+function orNull<T, U>(convert: (value: T) => U, value: T | null | undefined): U | null {
+  return value === null || value === undefined ? null : convert(value)
 }
 
 /** Keys and invoice numbers that occur twice, and a second default status. */
 export function findDuplicates(rows: Rows): string[] {
   const issues: string[] = []
-  const unique = NAMES.map((name) => ({ name, field: TABLES[name].key as string }))
-  for (const { name, field } of [...unique, { name: 'invoices' as const, field: 'number' }]) {
+  const keys: [Name, field: string][] = [
+    ...NAMES.map((name): [Name, string] => [name, TABLES[name].key]),
+    ['invoices', 'number'],
+  ]
+  for (const [name, field] of keys) {
     const seen = new Set<unknown>()
-    for (const { [field]: value } of rows[name] as Record<string, unknown>[]) {
+    for (const value of rows[name].map((row) => Reflect.get(row, field))) {
       if (seen.has(value)) issues.push(`\`${name}\` must not contain ${field} ${value} twice`)
       seen.add(value)
     }
@@ -190,7 +190,7 @@ export function findDuplicates(rows: Rows): string[] {
 /** References to rows that neither the file nor the database has, and invoices of another order in the database. */
 async function findBadReferences(orm: Orm, companyId: number, rows: Rows): Promise<string[]> {
   const issues: string[] = []
-  for (const { from, field, to } of REFERENCES) {
+  for (const [from, field, to] of REFERENCES) {
     const { table, noun } = TABLES[to]
     const references = rows[from].map((row) => ({ id: row.id, target: Reflect.get(row, field) ?? null }))
     const known = new Set<unknown>([null, ...rows[to].map(({ id }) => id)])
@@ -224,26 +224,25 @@ function saveCompany(orm: Orm, { company, order_statuses }: SeedFile, now: numbe
   const { id, name, accounting_sync_enabled, suspended, mail_quota_bytes } = company
   const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${id}), (SELECT max(slot) + 1 FROM companies), 0)`
   const differs = sql`(name, accounting_sync_enabled, suspended, mail_quota_bytes) <> (${name}, ${Number(accounting_sync_enabled)}, ${Number(suspended)}, ${mail_quota_bytes})`
-  const queries: Query[] = [
-    orm
-      .insert(companies)
-      .values({ ...company, slot, created_at: now, updated_at: now })
-      .onConflictDoNothing(),
+  const row = { ...company, slot, created_at: now, updated_at: now }
+  const isChanged = and(eq(companies.id, id), differs)
+  const isDefault = and(eq(orderStatuses.company_id, id), eq(orderStatuses.is_default, true))
+  const chosen = order_statuses.find((status) => status.is_default)
+  return [
+    orm.insert(companies).values(row).onConflictDoNothing(),
     orm
       .update(companies)
       .set({ ...company, updated_at: now })
-      .where(and(eq(companies.id, id), differs)),
+      .where(isChanged),
+    ...(chosen
+      ? [
+          orm
+            .update(orderStatuses)
+            .set({ is_default: false })
+            .where(and(isDefault, ne(orderStatuses.id, chosen.id))),
+        ]
+      : []),
   ]
-  const chosen = order_statuses.find((status) => status.is_default)
-  if (chosen) {
-    const isOther = and(
-      eq(orderStatuses.company_id, id),
-      ne(orderStatuses.id, chosen.id),
-      eq(orderStatuses.is_default, true),
-    )
-    queries.push(orm.update(orderStatuses).set({ is_default: false }).where(isOther))
-  }
-  return queries
 }
 
 const USAGE = `npm run seed -- FILE.json [--check] ${PLACE_USAGE}`
@@ -267,11 +266,9 @@ async function main(args: string[]): Promise<void> {
   const file = await readSeedFile(resolvePath(name), name)
   const { storage } = file.integrations
   const key = Object.values(file.integrations).some(Boolean) ? readCredentialsKey(place) : ''
-  if (values.check && storage?.enabled) {
-    await checkStorage(storage, file.company.id, Date.now())
-    print(`storage: ${storage.bucket} can be listed.`)
-  } else if (values.check) {
-    print('storage: the file has none that is enabled.')
+  if (values.check && storage?.enabled) await checkStorage(storage, file.company.id, Date.now())
+  if (values.check) {
+    print(`storage: ${storage?.enabled ? `${storage.bucket} can be listed` : 'the file has none that is enabled'}.`)
   }
   print(await withDatabase(place, (database) => loadSeed(database, file, name, key, Date.now())))
 }

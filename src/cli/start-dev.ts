@@ -44,36 +44,19 @@ export function readDevRecord(state: string): DevRecord | null {
   }
 }
 
-export interface DevOptions {
-  /** The state directory. Default: a temporary one, removed when the server is stopped. */
-  state?: string
-  /** Default: a free port. */
-  port?: number
-  /** Starts the server in a process group of its own. */
-  detached?: boolean
-}
-
-export interface RunningDev {
-  /** The URL before `/api/v1`. */
-  url: string
-  /** A token of the sample company with every permission. */
-  token: string
-  state: string
-  pid: number
-  /** What it has written so far. */
-  output: { stdout: string; stderr: string }
-  /** Its exit code, null after a signal, once it has ended. */
-  ended: Promise<number | null>
-  /** Sends a signal, SIGTERM by default, and waits for the end; after 15 s the process is killed. */
-  stop: (signal?: 'SIGTERM' | 'SIGINT') => Promise<number | null>
-}
+export type RunningDev = Awaited<ReturnType<typeof startDev>>
 
 /**
  * Starts `npm run dev` and waits until it serves. It ends when this process ends, in whatever way.
  *
+ * @param options.state the state directory; by default a temporary one, removed when the server is stopped
+ * @param options.port by default a free one
+ * @param options.detached starts the server in a process group of its own
+ * @returns the URL before `/api/v1`, a token of the sample company with every permission, and the process: its output so
+ *   far, its exit code (null after a signal) once it has `ended`, and `stop`, which kills it after 15 s
  * @throws Error with its output, when it ends or is not ready within two minutes
  */
-export async function startDev(options: DevOptions = {}): Promise<RunningDev> {
+export async function startDev(options: { state?: string; port?: number; detached?: boolean } = {}) {
   const state = options.state ?? (await mkdtemp(join(tmpdir(), 'crm-api-')))
   const port = options.port ?? (await findFreePort())
   const child = spawn(process.execPath, [DEV, '--port', String(port), '--state', state], {
@@ -82,7 +65,7 @@ export async function startDev(options: DevOptions = {}): Promise<RunningDev> {
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })
   const output = collectOutput(child)
-  const ended = new Promise<number | null>((resolve) => child.once('close', resolve).once('error', () => resolve(null)))
+  const ended = once(child, 'close').then(([code]): number | null => code)
   const stop = async (signal: 'SIGTERM' | 'SIGINT' = 'SIGTERM') => {
     child.kill(signal)
     const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
@@ -114,6 +97,5 @@ export async function findFreePort(port = 0): Promise<number> {
   const address = server.address()
   server.close()
   await once(server, 'close')
-  if (typeof address !== 'object' || address === null) throw new Error('The server has no port.')
-  return address.port
+  return typeof address === 'object' && address !== null ? address.port : port
 }

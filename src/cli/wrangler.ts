@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -17,32 +18,22 @@ export function readDatabaseId(): string {
   return id
 }
 
-/** Preloaded into wrangler so that it ends when its parent has ended, in whatever way. */
+/** Preloaded into wrangler's processes, so that they end when their parent has ended, in whatever way. */
 const END_WITH_PARENT = `data:text/javascript,${encodeURIComponent(`
-  const parent = process.ppid
-  setInterval(() => {
-    try {
-      process.kill(parent, 0)
-      // An orphan gets another parent, except on Windows.
-      if (process.ppid === parent) return
-    } catch {}
-    process.kill(process.pid, 'SIGTERM')
-  }, 500).unref()
+  process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'))
+  process.channel?.unref()
 `)}`
 
-/** Starts wrangler in the project's directory with piped output. It ends when this process ends. */
+/**
+ * Starts wrangler in the project's directory with piped output. It ends when this process ends. `wrangler dev` sends a
+ * message when it serves.
+ */
 export function spawnWrangler(args: string[]): ChildProcess {
   const script = `${PROJECT_ROOT}node_modules/wrangler/bin/wrangler.js`
   return spawn(process.execPath, ['--import', END_WITH_PARENT, script, ...args], {
     cwd: PROJECT_ROOT,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: {
-      ...process.env,
-      WRANGLER_SEND_METRICS: 'false',
-      WRANGLER_HIDE_BANNER: 'true',
-      NO_COLOR: '1',
-      FORCE_COLOR: '0',
-    },
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    env: { ...process.env, WRANGLER_SEND_METRICS: 'false', WRANGLER_HIDE_BANNER: 'true', FORCE_COLOR: '0' },
   })
 }
 
@@ -64,19 +55,18 @@ export function collectOutput(child: ChildProcess): { stdout: string; stderr: st
  */
 export async function runWrangler(args: string[]): Promise<string> {
   const child = spawnWrangler(args)
-  const { promise, resolve, reject } = Promise.withResolvers<number | null>()
-  child.once('error', reject).once('close', resolve)
   const output = collectOutput(child)
-  if ((await promise) === 0) return output.stdout
+  const [code] = await once(child, 'close')
+  if (code === 0) return output.stdout
   const lines = `${output.stdout}\n${output.stderr}`.trim().split('\n')
   const message = lines.find((line) => line.includes('[ERROR]')) ?? lines.at(-1) ?? ''
   throw new CommandError(`wrangler ${args.slice(0, 3).join(' ')}: ${message.replace(/^.*\[ERROR\]\s*/, '')}`)
 }
 
-const parameter = z.nullable(z.union([z.string(), z.number()]))
+type Parameter = string | number | null
 
 /** SQL with its parameters in the order of the question marks. */
-export const statement = z.object({ sql: z.string(), params: z.array(parameter) })
+export const statement = z.object({ sql: z.string(), params: z.array(z.nullable(z.union([z.string(), z.number()]))) })
 export type Statement = z.output<typeof statement>
 
 /** A connection to a database. */
@@ -138,13 +128,13 @@ export function bindTextOnly(statement: Statement): { sql: string; params: strin
   return { sql, params: statement.params.filter((value) => typeof value === 'string') }
 }
 
-function fillIn({ sql, params }: Statement, render: (value: z.output<typeof parameter>) => string): string {
+function fillIn({ sql, params }: Statement, render: (value: Parameter) => string): string {
   const [first = '', ...rest] = sql.split('?')
   if (rest.length !== params.length) throw new Error('A statement must have as many parameters as question marks.')
   return rest.reduce((text, part, index) => text + render(params[index] ?? null) + part, first)
 }
 
-function renderParameter(value: z.output<typeof parameter>): string {
+function renderParameter(value: Parameter): string {
   if (value === null) return 'NULL'
   if (typeof value === 'string') {
     if (PLAIN.test(value) && !KEYWORD.test(value)) return `'${value}'`
