@@ -14,7 +14,7 @@ import {
   runCommand,
   TEXT,
 } from './command.ts'
-import { type CommandDatabase, type Orm, PLACE_USAGE, type Place, readPlace, withDatabase } from './database.ts'
+import { type CommandDatabase, type Orm, openDatabase, PLACE_USAGE, type Place, readPlace } from './database.ts'
 import { accountingId } from './seed-integrations.ts'
 import { readDevRecord } from './start-dev.ts'
 
@@ -59,12 +59,12 @@ async function list(args: string[]): Promise<void> {
     state && sql`CASE state WHEN 'sent' THEN 'pending' ELSE state END = ${state}`,
     companyId ? eq(accountingOutbox.company_id, companyId) : undefined,
   )
+  await using database = await openDatabase(place)
+  const { orm } = database
   const oldestFirst = asc(accountingOutbox.id)
-  const { events, total, blocked } = await withDatabase(place, async ({ orm }) => ({
-    events: await orm.select().from(accountingOutbox).where(isListed).orderBy(oldestFirst).limit(LIST_LIMIT),
-    total: await orm.$count(accountingOutbox, isListed),
-    blocked: await listBlockedCompanies(orm, companyId, now),
-  }))
+  const events = await orm.select().from(accountingOutbox).where(isListed).orderBy(oldestFirst).limit(LIST_LIMIT)
+  const total = await orm.$count(accountingOutbox, isListed)
+  const blocked = await listBlockedCompanies(orm, companyId, now)
   const rows = events.map(({ id, company_id, order_id, operation, state, attempts, next_attempt_at, last_error }) => {
     const company = blocked.find((each) => each.company_id === company_id)
     const at = Math.max(next_attempt_at, company?.paused_until ?? 0)
@@ -112,20 +112,17 @@ async function retry(args: string[]): Promise<void> {
   if (dead === (word !== undefined) || (word !== undefined && companyId)) {
     throw new CommandError(`Usage: ${USAGE.retry}`)
   }
-  if (word === undefined) {
-    const isDead = sql`state = 'dead' AND company_id = ${companyId ?? sql`company_id`}`
-    const count = await withDatabase(place, (database) => retryEvents(database, isDead))
+  const id = word === undefined ? null : readValue(idText, word, 'ID')
+  await using database = await openDatabase(place)
+  if (id === null) {
+    const count = await retryEvents(database, sql`state = 'dead' AND company_id = ${companyId ?? sql`company_id`}`)
     if (count === 0) return print('No dead events.')
     return print(`${count} dead ${count === 1 ? 'event is' : 'events are'} sent again ${await deliver(place)}`)
   }
-  const id = readValue(idText, word, 'ID')
-  const event = await withDatabase(place, async (database) => {
-    const [row] = await database.orm.select().from(accountingOutbox).where(eq(accountingOutbox.id, id))
-    if (!row) throw new CommandError(`There is no event ${id}.`)
-    if (row.state === 'done') throw new CommandError(`Event ${id} is done: delivered, or covered by a later one.`)
-    await retryEvents(database, sql`id = ${id} AND state <> 'done'`)
-    return row
-  })
+  const [event] = await database.orm.select().from(accountingOutbox).where(eq(accountingOutbox.id, id))
+  if (!event) throw new CommandError(`There is no event ${id}.`)
+  if (event.state === 'done') throw new CommandError(`Event ${id} is done: delivered, or covered by a later one.`)
+  await retryEvents(database, sql`id = ${id} AND state <> 'done'`)
   print(`Event ${id} (order ${event.order_id} of company ${event.company_id}) is sent again ${await deliver(place)}`)
 }
 
@@ -135,19 +132,18 @@ async function linkCustomer(args: string[]): Promise<void> {
   const [client = '', customer = ''] = positionals
   const clientId = readValue(idText, client, 'CLIENT_ID')
   const accounting_customer_id = readValue(accountingId, customer, 'CUSTOMER_ID')
-  const { linked, count } = await withDatabase(place, async (database) => {
-    const { orm, write } = database
-    const companyId = await findCompany(orm, given)
-    const isClient = and(eq(clients.company_id, companyId), eq(clients.id, clientId))
-    const [row] = await orm.select({ name: clients.company_name }).from(clients).where(isClient)
-    if (!row) throw new CommandError(`Company ${companyId} has no client ${clientId}.`)
-    const link = { accounting_customer_id, accounting_customer_linked: true }
-    await write([orm.update(clients).set(link).where(isClient)])
-    const ofClient = sql`SELECT id FROM orders WHERE company_id = ${companyId} AND client_id = ${clientId}`
-    const isGivenUp = sql`company_id = ${companyId} AND order_id IN (${ofClient}) AND state IN ('parked', 'dead')`
-    const name = `Client ${clientId} (${toLine(row.name)}) of company ${companyId}`
-    return { linked: `${name} is linked to customer ${customer}.`, count: await retryEvents(database, isGivenUp) }
-  })
+  await using database = await openDatabase(place)
+  const { orm, write } = database
+  const companyId = await findCompany(orm, given)
+  const isClient = and(eq(clients.company_id, companyId), eq(clients.id, clientId))
+  const [row] = await orm.select({ name: clients.company_name }).from(clients).where(isClient)
+  if (!row) throw new CommandError(`Company ${companyId} has no client ${clientId}.`)
+  const link = { accounting_customer_id, accounting_customer_linked: true }
+  await write([orm.update(clients).set(link).where(isClient)])
+  const ofClient = sql`SELECT id FROM orders WHERE company_id = ${companyId} AND client_id = ${clientId}`
+  const isGivenUp = sql`company_id = ${companyId} AND order_id IN (${ofClient}) AND state IN ('parked', 'dead')`
+  const count = await retryEvents(database, isGivenUp)
+  const linked = `Client ${clientId} (${toLine(row.name)}) of company ${companyId} is linked to customer ${customer}.`
   if (count === 0) return print(linked)
   print(`${linked} ${count} ${count === 1 ? 'event is' : 'events are'} sent again ${await deliver(place)}`)
 }

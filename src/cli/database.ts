@@ -32,7 +32,7 @@ export interface Query {
 
 export type Orm = SqliteRemoteDatabase
 
-export interface CommandDatabase {
+export interface CommandDatabase extends AsyncDisposable {
   /** Runs reads, and builds the queries for `write`. */
   orm: Orm
   /** Runs queries as one transaction. They must be idempotent: they may run twice. */
@@ -51,17 +51,7 @@ export function readPlace({ state, remote }: { state?: string | undefined; remot
   return remote ? 'remote' : { state: readState(state) }
 }
 
-/** Runs work on a database whose schema is brought up to date first. */
-export async function withDatabase<T>(place: Place, work: (database: CommandDatabase) => Promise<T>): Promise<T> {
-  const database = await openDatabase(place)
-  try {
-    return await work(database)
-  } finally {
-    await database.close()
-  }
-}
-
-/** Opens a database and brings its schema up to date. */
+/** Opens a database, to be closed by `await using` or `close`, and brings its schema up to date. */
 export async function openDatabase(place: Place): Promise<CommandDatabase> {
   const transport = await openTransport(place)
   try {
@@ -87,6 +77,7 @@ export function wrapTransport({ query, write, close }: Transport): CommandDataba
     }),
     write: (queries) => write(queries.map((each) => statement.parse(each.toSQL()))),
     close,
+    [Symbol.asyncDispose]: close,
   }
 }
 

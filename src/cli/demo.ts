@@ -37,7 +37,7 @@ async function sync(client: ApiClient, legacyThreadId: string): Promise<string> 
     legacyThreadId,
     accountEmail: SHOP.email,
     thread: THREAD,
-    loadAttachment: (_, { mail_attachment_id: id }) => FILES.find((file) => file.id === id)?.bytes ?? new Uint8Array(),
+    loadAttachment: (_, { mail_attachment_id: id = '' }) => FILES[id]?.bytes ?? new Uint8Array(),
     onProgress: printProgress,
     verify: true,
   })
@@ -45,8 +45,7 @@ async function sync(client: ApiClient, legacyThreadId: string): Promise<string> 
   const { orderId, emailThread, attachments, missingKeys } = result
   const missing = missingKeys?.join(', ') || 'none'
   print(`  thread stored: ${emailThread.message_count} messages; order ${orderId}; missing keys: ${missing}`)
-  const failed = attachments.find(({ status }) => status === 'failed')
-  if (failed?.status === 'failed') throw failed.error
+  for (const attachment of attachments) if (attachment.status === 'failed') throw attachment.error
   return orderId
 }
 
@@ -70,19 +69,13 @@ const SIZES = 'size,quantity\nS,6\nM,14\nL,20\nXL,8\n'
 const DESIGN = Uint8Array.from({ length: 3 * 1_048_576 }, (_, index) => (Math.imul(index, 2_654_435_761) >>> 24) & 0xff)
 
 /** Text, images, a larger file, special characters, and two files of one name. */
-const FILES = [
-  { message: 'm1', id: 'a1', name: 'logo front (final).png', type: 'image/png', bytes: Buffer.from(LOGO, 'base64') },
-  {
-    message: 'm1',
-    id: 'a2',
-    name: 'tamanhos & cores +1.csv',
-    type: 'text/csv; charset=utf-8',
-    bytes: Buffer.from(SIZES),
-  },
-  { message: 'm1', id: 'a3', name: 'image001.png', type: 'image/png', bytes: Buffer.from(SIGNATURE_IMAGE, 'base64') },
-  { message: 'm3', id: 'b1', name: 'bordado 50% maior.dst', type: 'application/octet-stream', bytes: DESIGN },
-  { message: 'm3', id: 'b2', name: 'image001.png', type: 'image/png', bytes: Buffer.from(LOGO, 'base64') },
-]
+const FILES: Record<string, { name: string; type: string; bytes: Uint8Array }> = {
+  a1: { name: 'logo front (final).png', type: 'image/png', bytes: Buffer.from(LOGO, 'base64') },
+  a2: { name: 'tamanhos & cores +1.csv', type: 'text/csv; charset=utf-8', bytes: Buffer.from(SIZES) },
+  a3: { name: 'image001.png', type: 'image/png', bytes: Buffer.from(SIGNATURE_IMAGE, 'base64') },
+  b1: { name: 'bordado 50% maior.dst', type: 'application/octet-stream', bytes: DESIGN },
+  b2: { name: 'image001.png', type: 'image/png', bytes: Buffer.from(LOGO, 'base64') },
+}
 
 /** The thread as it was read from a mailbox. */
 const THREAD = {
@@ -91,28 +84,21 @@ const THREAD = {
   participants: [CUSTOMER, SHOP],
   labels: ['INBOX'],
   messages: [
-    message('m1', '2026-03-02T09:30:00Z', CUSTOMER, SUBJECT, 'Please see what is attached.'),
-    message('m2', '2026-03-02T15:05:00Z', SHOP, `Re: ${SUBJECT}`, 'Thank you. One question on the sleeves…'),
-    message('m3', '2026-03-03T08:12:00Z', CUSTOMER, `Re: ${SUBJECT}`, 'Please see what is attached.'),
+    message('m1', '2026-03-02T09:30:00Z', CUSTOMER, 'Please see what is attached.', /^a/),
+    message('m2', '2026-03-02T15:05:00Z', SHOP, 'Thank you. One question on the sleeves…'),
+    message('m3', '2026-03-03T08:12:00Z', CUSTOMER, 'Please see what is attached.', /^b/),
   ],
 }
 
-function message(id: string, sentAt: string, from: typeof SHOP, subject: string, text: string) {
-  return {
-    id,
-    sent_at: sentAt,
-    from,
-    to: [from === SHOP ? CUSTOMER : SHOP],
-    subject,
-    body_plain: text,
-    is_from_us: from === SHOP,
-    attachments: FILES.filter((file) => file.message === id).map((file) => ({
-      filename: file.name,
-      mime_type: file.type,
-      size_bytes: file.bytes.length,
-      mail_attachment_id: file.id,
-    })),
-  }
+function message(id: string, sent_at: string, from: typeof SHOP, body_plain: string, files = /^$/) {
+  const is_from_us = from === SHOP
+  const subject = id === 'm1' ? SUBJECT : `Re: ${SUBJECT}`
+  const attachments = Object.entries(FILES)
+    .filter(([file]) => files.test(file))
+    .map(([mail_attachment_id, file]) => {
+      return { filename: file.name, mime_type: file.type, size_bytes: file.bytes.length, mail_attachment_id }
+    })
+  return { id, sent_at, from, to: [is_from_us ? CUSTOMER : SHOP], subject, body_plain, is_from_us, attachments }
 }
 
 /*

@@ -61,6 +61,7 @@ async function serve(port: number, state: string, { company, token }: Sample, st
 
   curl -H 'Authorization: Bearer ${token}' '${url}/api/v1/clients?per_page=3'
 `)
+    process.send?.({ url, token })
     runSchedule(url)
   })
   const ended = once(wrangler, 'close')

@@ -6,7 +6,7 @@ import { isoDate } from '../http/contract.ts'
 import { CREDENTIALS as ACCOUNTING, startAccounting } from '../simulators/accounting.ts'
 import { ENDPOINT_PATH, CREDENTIALS as SUPPLIER_A, startSupplierA } from '../simulators/supplier-a.ts'
 import { CREDENTIALS as SUPPLIER_B, startSupplierB } from '../simulators/supplier-b.ts'
-import { loadRows, type Place, withDatabase } from './database.ts'
+import { loadRows, openDatabase, type Place } from './database.ts'
 import { loadSeed, TABLES } from './seed.ts'
 import { checkSeed, type SeedFile } from './seed-file.ts'
 import {
@@ -65,23 +65,22 @@ export type Sample = Awaited<ReturnType<typeof prepareSample>>
  * Loads the sample company into a database without companies, and creates a token for the first company. The sample
  * company gets the integrations.
  */
-export function prepareSample(place: Place, integrations: IntegrationsFile) {
-  return withDatabase(place, async (database) => {
-    const { orm, write } = database
-    const now = Date.now()
-    const file = readSampleCompany(now)
-    const key = readCredentialsKey(place)
-    const { id, name, suspended } = companies
-    const [stored] = await orm.select({ id, name }).from(companies).orderBy(asc(suspended), asc(id)).limit(1)
-    if (!stored) await loadSeed(database, file, 'The sample company', key, now)
-    const company = stored ?? file.company
-    if (company.id === file.company.id && company.name === file.company.name) {
-      const rows = await listIntegrationRows(orm, company.id, integrations, key, now)
-      await write(loadRows(TABLES.integrations, rows, now))
-    }
-    const isOld = and(eq(apiTokens.name, TOKEN_NAME), lt(apiTokens.created_at, now - TOKEN_RETENTION_MS))
-    await write([orm.delete(apiTokens).where(isOld)])
-    const newToken = { companyId: company.id, name: TOKEN_NAME, permissions: [...PERMISSIONS], expiresAt: null }
-    return { company, token: await createToken(database, newToken, now) }
-  })
+export async function prepareSample(place: Place, integrations: IntegrationsFile) {
+  await using database = await openDatabase(place)
+  const { orm, write } = database
+  const now = Date.now()
+  const file = readSampleCompany(now)
+  const key = readCredentialsKey(place)
+  const { id, name, suspended } = companies
+  const [stored] = await orm.select({ id, name }).from(companies).orderBy(asc(suspended), asc(id)).limit(1)
+  if (!stored) await loadSeed(database, file, 'The sample company', key, now)
+  const company = stored ?? file.company
+  if (company.id === file.company.id && company.name === file.company.name) {
+    const rows = await listIntegrationRows(orm, company.id, integrations, key, now)
+    await write(loadRows(TABLES.integrations, rows, now))
+  }
+  const isOld = and(eq(apiTokens.name, TOKEN_NAME), lt(apiTokens.created_at, now - TOKEN_RETENTION_MS))
+  await write([orm.delete(apiTokens).where(isOld)])
+  const newToken = { companyId: company.id, name: TOKEN_NAME, permissions: [...PERMISSIONS], expiresAt: null }
+  return { company, token: await createToken(database, newToken, now) }
 }

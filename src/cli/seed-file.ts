@@ -42,19 +42,9 @@ const day = orNull(date)
 const position = z.optional(z.int().check(z.minimum(0), z.maximum(1_000_000)))
 const money = decimals(2, -MONEY_MAX, MONEY_MAX)
 
-const dateTime = z.iso.datetime({ offset: true })
 /** Milliseconds since the epoch. */
-const instant = z.pipe(dateTime, z.transform(Date.parse))
-const paidAt = z.union(
-  [
-    date,
-    z.pipe(
-      dateTime,
-      z.transform((value) => isoTime(Date.parse(value))),
-    ),
-  ],
-  'must be a date or a date-time with an offset',
-)
+const instant = z.pipe(z.iso.datetime({ offset: true }), z.transform(Date.parse))
+const paidAt = z.union([date, z.pipe(instant, z.transform(isoTime))], 'must be a date or a date-time with an offset')
 
 const company = z.strictObject({
   id,
@@ -64,16 +54,18 @@ const company = z.strictObject({
   mail_quota_bytes: z._default(z.int().check(z.positive()), DEFAULT_MAIL_QUOTA_BYTES),
 })
 
-const statusFields = { id, title, color: line, workflow_key: line, position, is_default: flag, deleted: flag }
-const orderStatus = z.strictObject(statusFields)
-
-const tax = z.strictObject({
+const orderStatus = z.strictObject({
   id,
-  name: title,
-  rate: decimals(4, 0, 100),
-  tax_code_id: orNull(accountingId),
+  title,
+  color: line,
+  workflow_key: line,
+  position,
+  is_default: flag,
   deleted: flag,
 })
+
+const tax_code_id = orNull(accountingId)
+const tax = z.strictObject({ id, name: title, rate: decimals(4, 0, 100), tax_code_id, deleted: flag })
 
 const client = z.strictObject({
   id,
@@ -175,6 +167,9 @@ const json = z.optional(
     z.refine((value) => depthOf(value) <= JSON_MAX_DEPTH, `must be nested at most ${JSON_MAX_DEPTH} deep`),
   ),
 )
+const jsonObject = json.check(
+  z.refine((value) => typeof (value ?? {}) === 'object' && !Array.isArray(value), 'must be an object or null'),
+)
 const threadId = oneLine(1, 255)
 
 const threadContext = z.strictObject({
@@ -182,12 +177,7 @@ const threadContext = z.strictObject({
   legacy_thread_id: orNull(threadId),
   sender_email: line,
   client_id: line,
-  client_data: json.check(
-    z.refine(
-      (value) => value === undefined || z.nullable(z.looseObject({})).safeParse(value).success,
-      'must be an object or null',
-    ),
-  ),
+  client_data: jsonObject,
   clients_data: json,
   orders_data: json,
   selected_order_id: line,

@@ -1,4 +1,4 @@
-import { and, eq, inArray, ne, type SQL, sql } from 'drizzle-orm'
+import { and, eq, ne, sql } from 'drizzle-orm'
 import * as schema from '../db/schema.ts'
 import { digitsOf, fold, searchText } from '../db/search.ts'
 import { isoDate } from '../http/contract.ts'
@@ -9,11 +9,11 @@ import {
   chunkJson,
   loadRows,
   type Orm,
+  openDatabase,
   PLACE_OPTIONS,
   PLACE_USAGE,
   type Query,
   readPlace,
-  withDatabase,
 } from './database.ts'
 import { describeIssues, readSeedFile, type SeedFile } from './seed-file.ts'
 import { checkStorage, listIntegrationRows, readCredentialsKey } from './seed-integrations.ts'
@@ -191,32 +191,25 @@ export function findDuplicates(rows: Rows): string[] {
 async function findBadReferences(orm: Orm, companyId: number, rows: Rows): Promise<string[]> {
   const issues: string[] = []
   for (const [from, field, to] of REFERENCES) {
-    const { table, noun } = TABLES[to]
-    const references = rows[from].map((row) => ({ id: row.id, target: Reflect.get(row, field) ?? null }))
     const known = new Set<unknown>([null, ...rows[to].map(({ id }) => id)])
-    for (const chunk of chunkJson(new Set(references.map(({ target }) => target)).difference(known))) {
-      const isListed = and(eq(table.company_id, companyId), inArray(table.id, listOf(chunk)))
-      for (const { id } of await orm.select({ id: table.id }).from(table).where(isListed)) known.add(id)
-    }
-    for (const { id, target } of references.filter((each) => !known.has(each.target))) {
-      const source = `\`${field}\` of ${TABLES[from].noun} ${id}`
-      issues.push(`${source}: there is no ${noun} ${target}, in the file or in the database`)
+    const pairs = rows[from].map((row) => [row.id, Reflect.get(row, field)]).filter(([, target]) => !known.has(target))
+    const exists = sql`SELECT 1 FROM ${TABLES[to].table} WHERE company_id = ${companyId} AND id = value ->> 1`
+    for (const chunk of chunkJson(pairs)) {
+      const missing = sql`SELECT value ->> 0, value ->> 1 FROM json_each(${chunk}) WHERE NOT EXISTS (${exists})`
+      for (const [id, target] of await orm.values(missing)) {
+        const source = `\`${field}\` of ${TABLES[from].noun} ${id}`
+        issues.push(`${source}: there is no ${TABLES[to].noun} ${target}, in the file or in the database`)
+      }
     }
   }
-  const orderOf = new Map(rows.invoices.map((invoice) => [invoice.id, invoice.project_id]))
-  for (const chunk of chunkJson(orderOf.keys())) {
-    const { company_id, id, project_id } = invoices
-    const isListed = and(eq(company_id, companyId), inArray(id, listOf(chunk)))
-    for (const invoice of await orm.select({ id, project_id }).from(invoices).where(isListed)) {
-      if (orderOf.get(invoice.id) === invoice.project_id) continue
-      issues.push(`invoice ${invoice.id} belongs to order ${invoice.project_id} in the database`)
+  for (const chunk of chunkJson(rows.invoices.map(({ id, project_id }) => [id, project_id]))) {
+    const moved = sql`SELECT invoices.id, project_id FROM json_each(${chunk}) JOIN invoices
+      ON company_id = ${companyId} AND invoices.id = value ->> 0 AND project_id <> value ->> 1`
+    for (const [id, order] of await orm.values(moved)) {
+      issues.push(`invoice ${id} belongs to order ${order} in the database`)
     }
   }
   return issues
-}
-
-function listOf(chunk: string): SQL {
-  return sql`(SELECT value FROM json_each(${chunk}))`
 }
 
 /** Saves the company, and makes room for the file's default status. */
@@ -270,5 +263,6 @@ async function main(args: string[]): Promise<void> {
   if (values.check) {
     print(`storage: ${storage?.enabled ? `${storage.bucket} can be listed` : 'the file has none that is enabled'}.`)
   }
-  print(await withDatabase(place, (database) => loadSeed(database, file, name, key, Date.now())))
+  await using database = await openDatabase(place)
+  print(await loadSeed(database, file, name, key, Date.now()))
 }

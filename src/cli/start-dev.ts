@@ -11,8 +11,6 @@ import * as z from 'zod/mini'
 import { collectOutput } from './wrangler.ts'
 
 const DEV = fileURLToPath(new URL('./dev.ts', import.meta.url))
-/** The whole announcement, which ends with an example. */
-const ANNOUNCEMENT = /Address\s+(http:\S+?)\/api\/v1[\s\S]*Token\s+([0-9a-f]{64})[\s\S]*curl .*\n/
 const READY_MS = 120_000
 const STOP_MS = 15_000
 
@@ -74,19 +72,13 @@ export async function startDev(options: { state?: string; port?: number; detache
     if (options.state === undefined) await rm(state, { recursive: true, force: true })
     return code
   }
-  const announced = new Promise<RegExpExecArray>((resolve) => {
-    child.stdout?.on('data', () => {
-      const match = ANNOUNCEMENT.exec(output.stdout)
-      if (match) resolve(match)
-    })
-  })
-  const outcome = await Promise.race([announced, ended, sleep(READY_MS, undefined, { ref: false })])
+  const outcome = await Promise.race([once(child, 'message'), ended, sleep(READY_MS, 'late', { ref: false })])
   if (!Array.isArray(outcome)) {
     await stop()
-    const problem = outcome === undefined ? 'is not ready after two minutes' : 'has ended'
+    const problem = outcome === 'late' ? 'is not ready after two minutes' : 'has ended'
     throw new Error(`The dev server ${problem}: ${`${output.stdout}${output.stderr}`.trim()}`)
   }
-  const [, url = '', token = ''] = outcome
+  const { url, token } = z.object({ url: z.string(), token: z.string() }).parse(outcome[0])
   return { url, token, state, pid: child.pid ?? 0, output, ended, stop }
 }
 

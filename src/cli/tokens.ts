@@ -6,7 +6,7 @@ import { hashToken } from '../auth/tokens.ts'
 import { apiTokens, companies } from '../db/schema.ts'
 import { idText, isoTime, trimmed } from '../http/contract.ts'
 import { CommandError, formatTable, print, readCommandLine, readValue, runAction, runCommand, TEXT } from './command.ts'
-import { type CommandDatabase, PLACE_OPTIONS, PLACE_USAGE, readPlace, withDatabase } from './database.ts'
+import { type CommandDatabase, openDatabase, PLACE_OPTIONS, PLACE_USAGE, readPlace } from './database.ts'
 
 const PREFIX = 'npm run tokens --'
 const USAGE = {
@@ -44,7 +44,8 @@ async function create(args: string[]): Promise<void> {
     permissions: readPermissions(permissions),
     expiresAt: expires === undefined ? null : readValue(expiry, expires, '--expires'),
   }
-  print(await withDatabase(readPlace(values), (database) => createToken(database, newToken, Date.now())))
+  await using database = await openDatabase(readPlace(values))
+  print(await createToken(database, newToken, Date.now()))
 }
 
 function readPermissions(text = PERMISSIONS.join()): string[] {
@@ -59,9 +60,8 @@ async function list(args: string[]): Promise<void> {
   const { values } = readCommandLine(args, USAGE.list, { ...PLACE_OPTIONS, company: TEXT })
   const { company } = values
   const isShown = company === undefined ? undefined : eq(apiTokens.company_id, readValue(idText, company, '--company'))
-  const tokens = await withDatabase(readPlace(values), ({ orm }) =>
-    orm.select().from(apiTokens).where(isShown).orderBy(asc(apiTokens.id)),
-  )
+  await using database = await openDatabase(readPlace(values))
+  const tokens = await database.orm.select().from(apiTokens).where(isShown).orderBy(asc(apiTokens.id))
   const rows = tokens.map(({ id, company_id, name, permissions, created_at, last_used_at, expires_at, revoked_at }) => {
     const isExpired = expires_at !== null && expires_at <= Date.now()
     const validity = isExpired ? 'expired' : 'active'
@@ -86,15 +86,15 @@ function formatTime(ms: number | null): string {
 async function revoke(args: string[]): Promise<void> {
   const { values, positionals } = readCommandLine(args, USAGE.revoke, PLACE_OPTIONS, { min: 1, max: 1 })
   const id = readValue(idText, positionals[0] ?? '', 'ID')
-  await withDatabase(readPlace(values), async ({ orm, write }) => {
-    const [token] = await orm.select().from(apiTokens).where(eq(apiTokens.id, id))
-    if (!token) throw new CommandError(`There is no token ${id}.`)
-    const { name, revoked_at } = token
-    if (revoked_at !== null) return print(`Token ${id} (${name}) was revoked at ${isoTime(revoked_at)} already.`)
-    const isActive = and(eq(apiTokens.id, id), isNull(apiTokens.revoked_at))
-    await write([orm.update(apiTokens).set({ revoked_at: Date.now() }).where(isActive)])
-    print(`Revoked token ${id} (${name}).`)
-  })
+  await using database = await openDatabase(readPlace(values))
+  const { orm, write } = database
+  const [token] = await orm.select().from(apiTokens).where(eq(apiTokens.id, id))
+  if (!token) throw new CommandError(`There is no token ${id}.`)
+  const { name, revoked_at } = token
+  if (revoked_at !== null) return print(`Token ${id} (${name}) was revoked at ${isoTime(revoked_at)} already.`)
+  const isActive = and(eq(apiTokens.id, id), isNull(apiTokens.revoked_at))
+  await write([orm.update(apiTokens).set({ revoked_at: Date.now() }).where(isActive)])
+  print(`Revoked token ${id} (${name}).`)
 }
 
 /**
