@@ -2,19 +2,16 @@ import { existsSync } from 'node:fs'
 import { and, asc, eq, type SQL, sql } from 'drizzle-orm'
 import { accountingConnections, accountingOutbox, clients, companies, integrations } from '../db/schema.ts'
 import { idText, isoTime } from '../http/contract.ts'
+import { CommandError, FLAG, formatTable, print, readCommandLine, readValue, runActions, TEXT } from './command.ts'
 import {
-  CommandError,
-  FLAG,
-  formatTable,
-  print,
-  readCommandLine,
-  readValue,
-  resolvePath,
-  runAction,
-  runCommand,
-  TEXT,
-} from './command.ts'
-import { type CommandDatabase, type Orm, openDatabase, PLACE_USAGE, type Place, readPlace } from './database.ts'
+  type CommandDatabase,
+  type Orm,
+  openDatabase,
+  PLACE_USAGE,
+  type Place,
+  readPlace,
+  readState,
+} from './database.ts'
 import { accountingId } from './seed-integrations.ts'
 import { readDevRecord } from './start-dev.ts'
 
@@ -44,11 +41,8 @@ const OPTIONS = { state: { type: 'string', multiple: true }, remote: FLAG, compa
 const HEADINGS = ['ID', 'COMPANY', 'ORDER', 'CHANGE', 'STATE', 'TRIES', 'NEXT TRY', 'LAST ERROR']
 const LIST_LIMIT = 500
 
-await runCommand(async (args) => {
-  if (args.includes('--help')) return print(HELP)
-  const usage = `${PREFIX} list | retry ID | retry --dead | link-customer CLIENT_ID CUSTOMER_ID`
-  await runAction(args, usage, { list, retry, 'link-customer': linkCustomer })
-})
+const ACTIONS = `${PREFIX} list | retry ID | retry --dead | link-customer CLIENT_ID CUSTOMER_ID`
+await runActions(ACTIONS, HELP, { list, retry, 'link-customer': linkCustomer })
 
 /** Prints the undelivered events, oldest first, at most 500, and which companies are stopped or paused. */
 async function list(args: string[]): Promise<void> {
@@ -201,7 +195,7 @@ function readAction(action: keyof typeof USAGE, args: string[], count?: { min: n
     throw new CommandError(`Option '--state ${state}' is only one of list. Usage: ${usage}`)
   }
   if (dead && action !== 'retry') throw new CommandError(`Option '--dead' is only one of retry. Usage: ${usage}`)
-  if (directory !== undefined && !existsSync(resolvePath(directory))) {
+  if (directory !== undefined && !existsSync(readState(directory))) {
     throw new CommandError(`--state '${directory}' is none of ${STATES.join(', ')}, and no directory.`)
   }
   const companyId = company === undefined ? undefined : readValue(idText, company, '--company')

@@ -47,22 +47,6 @@ export function readCommandLine<const Options extends ParseArgsOptionsConfig>(
   }
 }
 
-/**
- * Runs the action that a command line names, with the other arguments.
- *
- * @throws CommandError when it names none
- */
-export async function runAction(
-  args: string[],
-  usage: string,
-  actions: Record<string, (args: string[]) => Promise<void>>,
-): Promise<void> {
-  const index = args.findIndex((arg) => Object.hasOwn(actions, arg))
-  const action = actions[args[index] ?? '']
-  if (!action) throw new CommandError(`${args[0] === undefined ? '' : `Unknown action '${args[0]}'. `}Usage: ${usage}`)
-  await action(args.toSpliced(index, 1))
-}
-
 /** @throws CommandError when the text of an option or argument does not fit the schema */
 export function readValue<T>(schema: z.ZodMiniType<T>, text: string, name: string): T {
   const { success, data, error } = schema.safeParse(text)
@@ -103,4 +87,15 @@ export async function runCommand(main: (args: string[]) => Promise<void>): Promi
     const message = error instanceof CommandError ? error.message : `Failed: ${databaseMessage(error)}`
     process.stderr.write(`${message.trim().replaceAll(/\s*\n\s*/g, ' ')}\n`)
   }
+}
+
+/** Runs the action of a command that the command line names, with the other arguments. */
+export function runActions(usage: string, help: string, actions: Record<string, (args: string[]) => Promise<void>>) {
+  return runCommand(async (args) => {
+    if (args.includes('--help')) return print(help)
+    const name = args.find((arg) => Object.hasOwn(actions, arg)) ?? ''
+    const problem = args[0] === undefined ? '' : `Unknown action '${args[0]}'. `
+    if (!actions[name]) throw new CommandError(`${problem}Usage: ${usage}`)
+    await actions[name](args.toSpliced(args.indexOf(name), 1))
+  })
 }

@@ -108,20 +108,15 @@ function message(id: string, sent_at: string, from: typeof SHOP, body_plain: str
 await runCommand(async (args) => {
   const { values } = readCommandLine(args, USAGE, { url: TEXT, token: TEXT, thread: TEXT })
   const { url, token, thread = findSampleThread() } = values
-  if ((url === undefined) !== (token === undefined)) throw new CommandError(`--url and --token go together. ${USAGE}`)
-  if (url !== undefined && !URL.canParse(url)) throw new CommandError(`--url must be an address, not '${url}'.`)
-  if (token !== undefined && !/^[0-9a-f]{64}$/i.test(token)) {
-    throw new CommandError('--token must be 64 hexadecimal characters.')
+  if (url === undefined && token === undefined) {
+    print('Starting a server with a sample company…')
+    const dev = await startDev().catch((error: Error) => {
+      throw new CommandError(error.message)
+    })
+    return runDemo(createClient({ baseUrl: dev.url, token: dev.token }), thread).finally(dev.stop)
   }
-  if (url !== undefined && token !== undefined) return runDemo(createClient({ baseUrl: url, token }), thread)
-
-  print('Starting a server with a sample company…')
-  const dev = await startDev().catch((error: Error) => {
-    throw new CommandError(error.message)
-  })
-  try {
-    await runDemo(createClient({ baseUrl: dev.url, token: dev.token }), thread)
-  } finally {
-    await dev.stop()
-  }
+  if (url === undefined || token === undefined) throw new CommandError(`--url and --token go together. ${USAGE}`)
+  if (!URL.canParse(url)) throw new CommandError(`--url must be an address, not '${url}'.`)
+  if (!/^[0-9a-f]{64}$/i.test(token)) throw new CommandError('--token must be 64 hexadecimal characters.')
+  await runDemo(createClient({ baseUrl: url, token }), thread)
 })

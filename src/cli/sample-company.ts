@@ -9,12 +9,7 @@ import { CREDENTIALS as SUPPLIER_B, startSupplierB } from '../simulators/supplie
 import { loadRows, openDatabase, type Place } from './database.ts'
 import { loadSeed, TABLES } from './seed.ts'
 import { checkSeed, type SeedFile } from './seed-file.ts'
-import {
-  type IntegrationsFile,
-  integrationsFile,
-  listIntegrationRows,
-  readCredentialsKey,
-} from './seed-integrations.ts'
+import { integrationsFile, listIntegrationRows, readCredentialsKey } from './seed-integrations.ts'
 import { createToken } from './tokens.ts'
 
 const DAY_MS = 86_400_000
@@ -53,9 +48,7 @@ export async function startSimulators() {
       supplier_b: { base_url: supplierB.url, credentials: SUPPLIER_B },
       accounting_sync: { base_url: accounting.url, credentials: ACCOUNTING },
     }),
-    close: async () => {
-      await Promise.all([supplierA.close(), supplierB.close(), accounting.close()])
-    },
+    close: async () => void (await Promise.all([supplierA.close(), supplierB.close(), accounting.close()])),
   }
 }
 
@@ -65,7 +58,7 @@ export type Sample = Awaited<ReturnType<typeof prepareSample>>
  * Loads the sample company into a database without companies, and creates a token for the first company. The sample
  * company gets the integrations.
  */
-export async function prepareSample(place: Place, integrations: IntegrationsFile) {
+export async function prepareSample(place: Place, integrations: SeedFile['integrations']) {
   await using database = await openDatabase(place)
   const { orm, write } = database
   const now = Date.now()

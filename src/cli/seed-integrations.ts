@@ -117,35 +117,22 @@ export function readCredentialsKey(place: Place): string {
 /** The rows of integrations. Credentials that are stored already keep their encrypted form. */
 export async function listIntegrationRows(
   orm: Orm,
-  company_id: number,
+  companyId: number,
   file: IntegrationsFile,
   key: string,
   now: number,
-): Promise<(typeof integrations.$inferInsert)[]> {
-  const stored = await orm.select().from(integrations).where(eq(integrations.company_id, company_id))
-  const rows: (typeof integrations.$inferInsert)[] = []
-  for (const [kind, given] of Object.entries(file)) {
-    if (!given) continue
-    const { enabled, credentials, base_url, ...settings } = given
-    const before = stored.find((row) => row.kind === kind)?.credentials
-    const isStored = before !== undefined && (await isEncryptionOf(credentials, before, key, company_id, kind))
-    rows.push({
-      company_id,
-      kind,
-      enabled,
-      base_url,
-      settings: JSON.stringify(settings),
-      credentials: isStored ? before : await encryptCredentials(key, company_id, kind, credentials),
-      updated_at: now,
-    })
-  }
-  return rows
-}
-
-/** Whether a stored value holds the credentials, encrypted with the first key. */
-async function isEncryptionOf(credentials: object, stored: string, key: string, companyId: number, kind: string) {
-  const decrypted = await decryptCredentials(key, companyId, kind, stored).catch(() => null)
-  return isDeepStrictEqual(decrypted, credentials) && usesFirstKey(key, stored)
+) {
+  const stored = await orm.select().from(integrations).where(eq(integrations.company_id, companyId))
+  const given = Object.entries(file).flatMap(([kind, integration]) => (integration ? [{ kind, ...integration }] : []))
+  const rows = given.map(async ({ kind, enabled, base_url, credentials, ...rest }) => {
+    const before = stored.find((row) => row.kind === kind)?.credentials ?? ''
+    const decrypted = await decryptCredentials(key, companyId, kind, before).catch(() => null)
+    const isStored = isDeepStrictEqual(decrypted, credentials) && (await usesFirstKey(key, before))
+    const encrypted = isStored ? before : await encryptCredentials(key, companyId, kind, credentials)
+    const settings = JSON.stringify(rest)
+    return { company_id: companyId, kind, enabled, base_url, settings, credentials: encrypted, updated_at: now }
+  })
+  return Promise.all(rows)
 }
 
 /** What the error codes of storages mean for the seed file (S3 API reference, "Error responses"), and our own. */

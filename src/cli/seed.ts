@@ -1,4 +1,4 @@
-import { and, eq, ne, sql } from 'drizzle-orm'
+import { and, eq, ne, or, sql } from 'drizzle-orm'
 import * as schema from '../db/schema.ts'
 import { digitsOf, fold, searchText } from '../db/search.ts'
 import { isoDate } from '../http/contract.ts'
@@ -216,25 +216,22 @@ async function findBadReferences(orm: Orm, companyId: number, rows: Rows): Promi
 function saveCompany(orm: Orm, { company, order_statuses }: SeedFile, now: number): Query[] {
   const { id, name, accounting_sync_enabled, suspended, mail_quota_bytes } = company
   const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${id}), (SELECT max(slot) + 1 FROM companies), 0)`
-  const differs = sql`(name, accounting_sync_enabled, suspended, mail_quota_bytes) <> (${name}, ${Number(accounting_sync_enabled)}, ${Number(suspended)}, ${mail_quota_bytes})`
   const row = { ...company, slot, created_at: now, updated_at: now }
-  const isChanged = and(eq(companies.id, id), differs)
-  const isDefault = and(eq(orderStatuses.company_id, id), eq(orderStatuses.is_default, true))
-  const chosen = order_statuses.find((status) => status.is_default)
+  const differs = or(
+    ne(companies.name, name),
+    ne(companies.accounting_sync_enabled, accounting_sync_enabled),
+    ne(companies.suspended, suspended),
+    ne(companies.mail_quota_bytes, mail_quota_bytes),
+  )
+  const chosen = order_statuses.find((status) => status.is_default)?.id
+  const isOtherDefault = sql`company_id = ${id} AND is_default AND id <> ${chosen ?? sql`id`}`
   return [
     orm.insert(companies).values(row).onConflictDoNothing(),
     orm
       .update(companies)
       .set({ ...company, updated_at: now })
-      .where(isChanged),
-    ...(chosen
-      ? [
-          orm
-            .update(orderStatuses)
-            .set({ is_default: false })
-            .where(and(isDefault, ne(orderStatuses.id, chosen.id))),
-        ]
-      : []),
+      .where(and(eq(companies.id, id), differs)),
+    orm.update(orderStatuses).set({ is_default: false }).where(isOtherDefault),
   ]
 }
 

@@ -5,7 +5,7 @@ import { isPermission, PERMISSIONS } from '../auth/permissions.ts'
 import { hashToken } from '../auth/tokens.ts'
 import { apiTokens, companies } from '../db/schema.ts'
 import { idText, isoTime, trimmed } from '../http/contract.ts'
-import { CommandError, formatTable, print, readCommandLine, readValue, runAction, runCommand, TEXT } from './command.ts'
+import { CommandError, formatTable, print, readCommandLine, readValue, runActions, TEXT } from './command.ts'
 import { type CommandDatabase, openDatabase, PLACE_OPTIONS, PLACE_USAGE, readPlace } from './database.ts'
 
 const PREFIX = 'npm run tokens --'
@@ -27,7 +27,7 @@ const expiryTime = z.union(
 const expiry = expiryTime.check(z.refine((end) => end > Date.now(), 'must be in the future'))
 
 if (import.meta.main) {
-  await runCommand((args) => runAction(args, `${PREFIX} create | list | revoke ID`, { create, list, revoke }))
+  await runActions(`${PREFIX} create | list | revoke ID`, Object.values(USAGE).join('\n'), { create, list, revoke })
 }
 
 async function create(args: string[]): Promise<void> {

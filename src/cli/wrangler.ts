@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtempDisposable, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -94,15 +94,11 @@ export function openWranglerTransport(location: string[]): Transport {
       return first?.results.map((row) => Object.values(row)) ?? []
     },
     async write(statements) {
-      const directory = await mkdtemp(join(tmpdir(), 'crm-sql-'))
-      try {
-        const file = join(directory, 'statements.sql')
-        const sql = statements.map((statement) => `${renderStatement(statement)};\n`).join('')
-        await writeFile(file, sql, { mode: 0o600 })
-        await execute('--file', file)
-      } finally {
-        await rm(directory, { recursive: true, force: true })
-      }
+      await using directory = await mkdtempDisposable(join(tmpdir(), 'crm-sql-'))
+      const file = join(directory.path, 'statements.sql')
+      const sql = statements.map((statement) => `${renderStatement(statement)};\n`).join('')
+      await writeFile(file, sql, { mode: 0o600 })
+      await execute('--file', file)
     },
     close: async () => {},
   }
