@@ -40,6 +40,8 @@ A running 'dev' on the data sends the events at once, a deployed service within 
 const OPTIONS = { state: { type: 'string', multiple: true }, remote: FLAG, company: TEXT, dead: FLAG } as const
 const HEADINGS = ['ID', 'COMPANY', 'ORDER', 'CHANGE', 'STATE', 'TRIES', 'NEXT TRY', 'LAST ERROR']
 const LIST_LIMIT = 500
+const toLine = (text: string) => text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
+const formatTime = (ms: number) => `${isoTime(ms).slice(0, 19)}Z`
 
 const ACTIONS = `${PREFIX} list | retry ID | retry --dead | link-customer CLIENT_ID CUSTOMER_ID`
 await runActions(ACTIONS, HELP, { list, retry, 'link-customer': linkCustomer })
@@ -64,8 +66,8 @@ async function list(args: string[]): Promise<void> {
     const at = Math.max(next_attempt_at, company?.paused_until ?? 0)
     const due = at <= now ? 'now' : formatTime(at)
     const next = company?.isStopped ? 'stopped' : due
-    const isGivenUp = state === 'parked' || state === 'dead'
-    const progress = isGivenUp ? [state, attempts, '-'] : ['pending', attempts, next]
+    const isDue = state === 'pending' || state === 'sent'
+    const progress = isDue ? ['pending', attempts, next] : [state, attempts, '-']
     return [id, company_id, order_id, operation, ...progress, toLine(last_error ?? '-')]
   })
   print(rows.length === 0 ? 'No events.' : formatTable(HEADINGS, rows))
@@ -91,21 +93,11 @@ function listBlockedCompanies(orm: Orm, companyId: number | undefined, now: numb
     .orderBy(asc(company_id))
 }
 
-function toLine(text: string): string {
-  return text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
-}
-
-function formatTime(ms: number): string {
-  return `${isoTime(ms).slice(0, 19)}Z`
-}
-
 /** Sends one undelivered event, or all dead ones, again. */
 async function retry(args: string[]): Promise<void> {
   const { place, companyId, dead, positionals } = readAction('retry', args, { min: 0, max: 1 })
   const [word] = positionals
-  if (dead === (word !== undefined) || (word !== undefined && companyId)) {
-    throw new CommandError(`Usage: ${USAGE.retry}`)
-  }
+  if (dead === (word !== undefined) || (word && companyId)) throw new CommandError(`Usage: ${USAGE.retry}`)
   const id = word === undefined ? null : readValue(idText, word, 'ID')
   await using database = await openDatabase(place)
   if (id === null) {

@@ -86,13 +86,10 @@ export function wrapTransport({ query, write, close }: Transport): CommandDataba
  * Null when there is none or it does not respond.
  */
 export async function connectToDev(dev: DevRecord | null): Promise<Transport | null> {
-  const transport = dev && openRuntimeTransport(dev.url, async () => {})
-  return (
-    transport?.query({ sql: 'SELECT 1', params: [] }).then(
-      () => transport,
-      () => null,
-    ) ?? null
-  )
+  if (!dev) return null
+  const transport = openRuntimeTransport(dev.url, async () => {})
+  const probe = transport.query({ sql: 'SELECT 1', params: [] }).then(() => transport)
+  return probe.catch(() => null)
 }
 
 /** The database in the files of a state directory, through a runtime of this process. */

@@ -54,15 +54,7 @@ const company = z.strictObject({
   mail_quota_bytes: z._default(z.int().check(z.positive()), DEFAULT_MAIL_QUOTA_BYTES),
 })
 
-const orderStatus = z.strictObject({
-  id,
-  title,
-  color: line,
-  workflow_key: line,
-  position,
-  is_default: flag,
-  deleted: flag,
-})
+const status = z.strictObject({ id, title, color: line, workflow_key: line, position, is_default: flag, deleted: flag })
 
 const tax_code_id = orNull(accountingId)
 const tax = z.strictObject({ id, name: title, rate: decimals(4, 0, 100), tax_code_id, deleted: flag })
@@ -190,7 +182,7 @@ const threadContext = z.strictObject({
 /** A seed file: the data of one company. */
 const seedFile = z.strictObject({
   company,
-  order_statuses: listOf(orderStatus),
+  order_statuses: listOf(status),
   taxes: listOf(tax),
   clients: listOf(client),
   orders: listOf(order),
@@ -221,13 +213,12 @@ export async function readSeedFile(path: string, name: string): Promise<SeedFile
 export function checkSeed(value: unknown, name: string): SeedFile {
   const parsed = seedFile.safeParse(value)
   if (parsed.success) return parsed.data
-  throw new CommandError(describeIssues(name, parsed.error.issues.map(describeIssue)))
-}
-
-function describeIssue(issue: z.core.$ZodIssue): string {
-  const isUnknown = issue.code === 'unrecognized_keys'
-  const path = z.core.toDotPath([...issue.path, ...(isUnknown ? issue.keys.slice(0, 1) : [])] as (string | number)[])
-  return `${path === '' ? 'the file' : `\`${path}\``} ${isUnknown ? 'is not a known field' : issue.message}`
+  const issues = parsed.error.issues.map((issue) => {
+    const isUnknown = issue.code === 'unrecognized_keys'
+    const path = z.core.toDotPath([...issue.path, ...(isUnknown ? issue.keys.slice(0, 1) : [])] as (string | number)[])
+    return `${path === '' ? 'the file' : `\`${path}\``} ${isUnknown ? 'is not a known field' : issue.message}`
+  })
+  throw new CommandError(describeIssues(name, issues))
 }
 
 export function describeIssues(name: string, [first, ...others]: string[]): string {

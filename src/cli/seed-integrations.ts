@@ -98,7 +98,7 @@ export const integrationsFile = z.strictObject({
   storage: z.optional(storage),
 })
 
-export type IntegrationsFile = z.output<typeof integrationsFile>
+type IntegrationsFile = z.output<typeof integrationsFile>
 
 /**
  * The key with which the Worker of a place decrypts credentials. Locally it is what `wrangler dev` reads from `.dev.vars`,
@@ -157,11 +157,8 @@ const PROBLEMS: Record<StorageProblem, string> & Record<string, string> = {
  *
  * @throws CommandError with the problem
  */
-export async function checkStorage(
-  { base_url, bucket, region, addressing, credentials }: z.output<typeof storage>,
-  companyId: number,
-  now: number,
-): Promise<void> {
+export async function checkStorage(given: z.output<typeof storage>, companyId: number, now: number): Promise<void> {
+  const { base_url, bucket, region, addressing, credentials } = given
   const { access_key_id: accessKeyId = '', secret_access_key: secretAccessKey = '' } = credentials
   const target = { endpoint: base_url, region, addressing, name: bucket, accessKeyId, secretAccessKey }
   try {

@@ -64,13 +64,8 @@ const CONFLICTS = {
  * @returns a summary of one line
  * @throws CommandError when the file contradicts itself or the database, which is then unchanged
  */
-export async function loadSeed(
-  { orm, write }: CommandDatabase,
-  file: SeedFile,
-  name: string,
-  key: string,
-  now: number,
-): Promise<string> {
+export async function loadSeed(db: CommandDatabase, file: SeedFile, name: string, key: string, now: number) {
+  const { orm, write } = db
   const { company, integrations } = file
   const isCompany = eq(companies.id, company.id)
   const [stored] = await orm.select({ number: companies.last_invoice_number }).from(companies).where(isCompany)
@@ -97,9 +92,7 @@ export async function loadSeed(
 /** The rows of a file. An invoice without a number gets the next one after the company's and the file's highest. */
 export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: number): Rows {
   const company_id = file.company.id
-  const numbers = file.orders.map(({ invoice }) =>
-    /^\d{1,15}$/.test(invoice?.number ?? '') ? Number(invoice?.number) : 0,
-  )
+  const numbers = file.orders.flatMap(({ invoice }) => invoice?.number?.match(/^\d{1,15}$/) ?? []).map(Number)
   let lastNumber = numbers.reduce((highest, number) => Math.max(highest, number), lastInvoiceNumber)
   const orders = file.orders.map((order) => {
     const created_at = order.created_at ?? (order.created_date === undefined ? now : Date.parse(order.created_date))
@@ -155,8 +148,8 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
     }
     return { ...context, ...data, company_id, fetched_at, updated_at }
   })
-  const ofOrders = { orders, invoices, items, payments, artworks }
-  return { order_statuses, taxes, clients, ...ofOrders, catalog_items, thread_contexts, integrations: [] }
+  const listed = { order_statuses, taxes, clients, catalog_items, thread_contexts, integrations: [] }
+  return { ...listed, orders, invoices, items, payments, artworks }
 }
 
 /** The elements with their positions, by default those in the list, from 1. */

@@ -17,6 +17,7 @@ const USAGE = {
 const HEADINGS = ['ID', 'COMPANY', 'NAME', 'STATE', 'CREATED', 'LAST USED', 'EXPIRES', 'PERMISSIONS']
 const TOKEN_BYTES = 32
 const DAY_MS = 86_400_000
+const formatTime = (ms: number | null) => (ms === null ? '-' : `${isoTime(ms).slice(0, 16)}Z`)
 
 /** A date lasts until its end in UTC. */
 const endOfDay = (date: string) => Date.parse(date) + DAY_MS
@@ -77,10 +78,6 @@ async function list(args: string[]): Promise<void> {
     ]
   })
   print(formatTable(HEADINGS, rows))
-}
-
-function formatTime(ms: number | null): string {
-  return ms === null ? '-' : `${isoTime(ms).slice(0, 16)}Z`
 }
 
 async function revoke(args: string[]): Promise<void> {
