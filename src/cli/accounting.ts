@@ -3,15 +3,7 @@ import { and, asc, eq, type SQL, sql } from 'drizzle-orm'
 import { accountingConnections, accountingOutbox, clients, companies, integrations } from '../db/schema.ts'
 import { idText, isoTime } from '../http/contract.ts'
 import { CommandError, FLAG, formatTable, print, readCommandLine, readValue, runActions, TEXT } from './command.ts'
-import {
-  type CommandDatabase,
-  type Orm,
-  openDatabase,
-  PLACE_USAGE,
-  type Place,
-  readPlace,
-  readState,
-} from './database.ts'
+import { type CommandDatabase, openDatabase, PLACE, type Place, readPlace, readState } from './database.ts'
 import { accountingId } from './seed-integrations.ts'
 import { readDevRecord } from './start-dev.ts'
 
@@ -19,9 +11,9 @@ import { readDevRecord } from './start-dev.ts'
 const STATES = ['pending', 'parked', 'dead'] as const
 const PREFIX = 'npm run accounting --'
 const USAGE = {
-  list: `${PREFIX} list [--state ${STATES.join('|')}] [--company ID] ${PLACE_USAGE}`,
-  retry: `${PREFIX} retry ID | --dead [--company ID] ${PLACE_USAGE}`,
-  'link-customer': `${PREFIX} link-customer CLIENT_ID CUSTOMER_ID [--company ID] ${PLACE_USAGE}`,
+  list: `${PREFIX} list [--state ${STATES.join('|')}] [--company ID] ${PLACE.usage}`,
+  retry: `${PREFIX} retry ID | --dead [--company ID] ${PLACE.usage}`,
+  'link-customer': `${PREFIX} link-customer CLIENT_ID CUSTOMER_ID [--company ID] ${PLACE.usage}`,
 }
 const HELP = `${Object.values(USAGE).join('\n')}
 
@@ -50,17 +42,26 @@ await runActions(ACTIONS, HELP, { list, retry, 'link-customer': linkCustomer })
 async function list(args: string[]): Promise<void> {
   const { place, state, companyId } = readAction('list', args)
   const now = Date.now()
-  const isListed = and(
-    sql`state <> 'done'`,
-    state && sql`CASE state WHEN 'sent' THEN 'pending' ELSE state END = ${state}`,
-    companyId ? eq(accountingOutbox.company_id, companyId) : undefined,
-  )
+  const isOfCompany = eq(accountingOutbox.company_id, companyId ?? accountingOutbox.company_id)
+  const isInState = state && sql`iif(state = 'sent', 'pending', state) = ${state}`
+  const isListed = and(sql`state <> 'done'`, isInState, isOfCompany)
   await using database = await openDatabase(place)
   const { orm } = database
   const oldestFirst = asc(accountingOutbox.id)
   const events = await orm.select().from(accountingOutbox).where(isListed).orderBy(oldestFirst).limit(LIST_LIMIT)
   const total = await orm.$count(accountingOutbox, isListed)
-  const blocked = await listBlockedCompanies(orm, companyId, now)
+  // Companies whose accounting system is not called now: stopped until its integration is changed, or paused.
+  const { company_id, paused_until, reason, stopped_for } = accountingConnections
+  const isStopped = sql<number>`coalesce(${stopped_for} = ${integrations.updated_at}, 0)`
+  const isIntegration = and(eq(integrations.company_id, company_id), eq(integrations.kind, 'accounting_sync'))
+  const isBlocked = sql`(${isStopped} OR ${paused_until} > ${now}) AND ${company_id} = ${companyId ?? company_id}`
+  const blocked = await orm
+    .select({ company_id, isStopped, paused_until, reason })
+    .from(accountingConnections)
+    .innerJoin(integrations, isIntegration)
+    .where(isBlocked)
+    .orderBy(asc(company_id))
+
   const rows = events.map(({ id, company_id, order_id, operation, state, attempts, next_attempt_at, last_error }) => {
     const company = blocked.find((each) => each.company_id === company_id)
     const at = Math.max(next_attempt_at, company?.paused_until ?? 0)
@@ -78,19 +79,6 @@ async function list(args: string[]): Promise<void> {
       : `paused until ${formatTime(paused_until)}`
     print(`Company ${company_id} is ${status}: ${toLine(reason ?? 'unknown reason')}`)
   }
-}
-
-/** Companies whose accounting system is not called now: stopped until its integration is changed, or paused. */
-function listBlockedCompanies(orm: Orm, companyId: number | undefined, now: number) {
-  const { company_id, paused_until, reason, stopped_for } = accountingConnections
-  const isStopped = sql<number>`coalesce(${stopped_for} = ${integrations.updated_at}, 0)`
-  const isIntegration = and(eq(integrations.company_id, company_id), eq(integrations.kind, 'accounting_sync'))
-  return orm
-    .select({ company_id, isStopped, paused_until, reason })
-    .from(accountingConnections)
-    .innerJoin(integrations, isIntegration)
-    .where(and(sql`(${isStopped} OR ${paused_until} > ${now})`, companyId ? eq(company_id, companyId) : undefined))
-    .orderBy(asc(company_id))
 }
 
 /** Sends one undelivered event, or all dead ones, again. */
@@ -120,7 +108,11 @@ async function linkCustomer(args: string[]): Promise<void> {
   const accounting_customer_id = readValue(accountingId, customer, 'CUSTOMER_ID')
   await using database = await openDatabase(place)
   const { orm, write } = database
-  const companyId = await findCompany(orm, given)
+  const isMeant = eq(companies.id, given ?? companies.id)
+  const [company, another] = await orm.select({ id: companies.id }).from(companies).where(isMeant).limit(2)
+  if (!company) throw new CommandError(`There is no company${given ? ` ${given}` : ''}.`)
+  if (another) throw new CommandError('There are several companies: say which one with --company ID.')
+  const companyId = company.id
   const isClient = and(eq(clients.company_id, companyId), eq(clients.id, clientId))
   const [row] = await orm.select({ name: clients.company_name }).from(clients).where(isClient)
   if (!row) throw new CommandError(`Company ${companyId} has no client ${clientId}.`)
@@ -132,15 +124,6 @@ async function linkCustomer(args: string[]): Promise<void> {
   const linked = `Client ${clientId} (${toLine(row.name)}) of company ${companyId} is linked to customer ${customer}.`
   if (count === 0) return print(linked)
   print(`${linked} ${count} ${count === 1 ? 'event is' : 'events are'} sent again ${await deliver(place)}`)
-}
-
-/** The given company, else the only one. @throws CommandError when there is no such company */
-async function findCompany(orm: Orm, companyId: number | undefined): Promise<number> {
-  const isMeant = companyId ? eq(companies.id, companyId) : undefined
-  const [company, another] = await orm.select({ id: companies.id }).from(companies).where(isMeant).limit(2)
-  if (!company) throw new CommandError(`There is no company${companyId ? ` ${companyId}` : ''}.`)
-  if (another) throw new CommandError('There are several companies: say which one with --company ID.')
-  return company.id
 }
 
 /**

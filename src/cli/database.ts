@@ -22,13 +22,11 @@ import {
 /** The database that a command works on: the one in a local state directory, or the deployed one. */
 export type Place = { state: string } | 'remote'
 
-export const PLACE_OPTIONS = { state: TEXT, remote: FLAG }
-export const PLACE_USAGE = '[--state DIR] [--remote]'
+/** How a command line names it. */
+export const PLACE = { options: { state: TEXT, remote: FLAG }, usage: '[--state DIR] [--remote]' }
 
 /** A statement as Drizzle builds it. */
-export interface Query {
-  toSQL: () => { sql: string; params: unknown[] }
-}
+export type Query = { toSQL: () => { sql: string; params: unknown[] } }
 
 export type Orm = SqliteRemoteDatabase
 
@@ -53,19 +51,12 @@ export function readPlace({ state, remote }: { state?: string | undefined; remot
 
 /** Opens a database, to be closed by `await using` or `close`, and brings its schema up to date. */
 export async function openDatabase(place: Place): Promise<CommandDatabase> {
-  const transport = await openTransport(place)
-  try {
-    await applyMigrations(transport, place)
-  } catch (error) {
+  const transport = place === 'remote' ? openWranglerTransport(['--remote']) : await openLocalTransport(place.state)
+  await applyMigrations(transport, place).catch(async (error: unknown) => {
     await transport.close()
     throw error
-  }
+  })
   return wrapTransport(transport)
-}
-
-async function openTransport(place: Place): Promise<Transport> {
-  if (place === 'remote') return openWranglerTransport(['--remote'])
-  return (await connectToDev(readDevRecord(place.state))) ?? openLocalTransport(place.state)
 }
 
 /** Drizzle over a transport. */
@@ -92,8 +83,10 @@ export async function connectToDev(dev: DevRecord | null): Promise<Transport | n
   return probe.catch(() => null)
 }
 
-/** The database in the files of a state directory, through a runtime of this process. */
+/** The database in the files of a state directory, through a running `dev` or a runtime of this process. */
 async function openLocalTransport(state: string): Promise<Transport> {
+  const dev = await connectToDev(readDevRecord(state))
+  if (dev) return dev
   try {
     mkdirSync(join(state, 'v3/d1'), { recursive: true })
   } catch {
@@ -124,13 +117,12 @@ const runtimeResponse = z.object({
   result: z.nullable(z.array(z.object({ results: z.object({ rows: z.array(z.array(z.unknown())) }) }))),
 })
 
-/**
- * Another process has locked the file (which workerd hides behind an internal error while it opens the file), or
- * `wrangler dev` has just reloaded changed sources.
- */
+/** The file is locked (while workerd opens it, that is an internal error), or `wrangler dev` has just reloaded. */
 const TRANSIENT =
   /SQLITE_BUSY|database is locked|internal error; reference|session commit token|restarted mid-request|other side closed|ECONNRESET/
 const RETRY_FOR_MS = 15_000
+/** How long another command may take to bring the same database up to date. */
+const OTHER_COMMAND_MS = 10_000
 const RETRY_PAUSE_MS = 50
 
 /** The database of a local runtime, through the API of its explorer. */
@@ -165,9 +157,6 @@ function openRuntimeTransport(url: string, close: () => Promise<void>): Transpor
     close,
   }
 }
-
-/** How long another command may take to bring the same database up to date. */
-const OTHER_COMMAND_MS = 10_000
 
 async function applyMigrations(transport: Transport, place: Place): Promise<void> {
   if (!(await lacksMigrations(transport))) return

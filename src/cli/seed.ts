@@ -4,17 +4,7 @@ import { digitsOf, fold, searchText } from '../db/search.ts'
 import { isoDate } from '../http/contract.ts'
 import { toHundredths } from '../orders/totals.ts'
 import { CommandError, FLAG, print, readCommandLine, resolvePath, runCommand } from './command.ts'
-import {
-  type CommandDatabase,
-  chunkJson,
-  loadRows,
-  type Orm,
-  openDatabase,
-  PLACE_OPTIONS,
-  PLACE_USAGE,
-  type Query,
-  readPlace,
-} from './database.ts'
+import { type CommandDatabase, chunkJson, loadRows, openDatabase, PLACE, readPlace } from './database.ts'
 import { describeIssues, readSeedFile, type SeedFile } from './seed-file.ts'
 import { checkStorage, listIntegrationRows, readCredentialsKey } from './seed-integrations.ts'
 
@@ -72,11 +62,11 @@ export async function loadSeed(db: CommandDatabase, file: SeedFile, name: string
   const rows = deriveRows(file, stored?.number ?? 1000, now)
   rows.integrations = await listIntegrationRows(orm, company.id, integrations, key, now)
   const duplicates = findDuplicates(rows)
-  const issues = duplicates.length > 0 ? duplicates : await findBadReferences(orm, company.id, rows)
+  const issues = duplicates.length > 0 ? duplicates : await findBadReferences(db, company.id, rows)
   if (issues.length > 0) throw new CommandError(describeIssues(name, issues))
 
   const tables = NAMES.flatMap((each) => loadRows(TABLES[each], rows[each], now))
-  await write([...saveCompany(orm, file, now), ...tables]).catch((error: unknown) => {
+  await write([...saveCompany(db, file, now), ...tables]).catch((error: unknown) => {
     const message = error instanceof Error ? error.message : ''
     const [, conflict] = Object.entries(CONFLICTS).find(([constraint]) => message.includes(constraint)) ?? []
     throw conflict === undefined ? error : new CommandError(`${name}: ${conflict}.`)
@@ -181,7 +171,7 @@ export function findDuplicates(rows: Rows): string[] {
 }
 
 /** References to rows that neither the file nor the database has, and invoices of another order in the database. */
-async function findBadReferences(orm: Orm, companyId: number, rows: Rows): Promise<string[]> {
+async function findBadReferences({ orm }: CommandDatabase, companyId: number, rows: Rows): Promise<string[]> {
   const issues: string[] = []
   for (const [from, field, to] of REFERENCES) {
     const known = new Set<unknown>([null, ...rows[to].map(({ id }) => id)])
@@ -206,7 +196,7 @@ async function findBadReferences(orm: Orm, companyId: number, rows: Rows): Promi
 }
 
 /** Saves the company, and makes room for the file's default status. */
-function saveCompany(orm: Orm, { company, order_statuses }: SeedFile, now: number): Query[] {
+function saveCompany({ orm }: CommandDatabase, { company, order_statuses }: SeedFile, now: number) {
   const { id, name, accounting_sync_enabled, suspended, mail_quota_bytes } = company
   const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${id}), (SELECT max(slot) + 1 FROM companies), 0)`
   const row = { ...company, slot, created_at: now, updated_at: now }
@@ -228,7 +218,7 @@ function saveCompany(orm: Orm, { company, order_statuses }: SeedFile, now: numbe
   ]
 }
 
-const USAGE = `npm run seed -- FILE.json [--check] ${PLACE_USAGE}`
+const USAGE = `npm run seed -- FILE.json [--check] ${PLACE.usage}`
 const HELP = `${USAGE}
 
 Loads one company's data. The same file twice changes nothing.
@@ -240,7 +230,7 @@ Loads one company's data. The same file twice changes nothing.
 if (import.meta.main) await runCommand(main)
 
 async function main(args: string[]): Promise<void> {
-  const options = { ...PLACE_OPTIONS, check: FLAG, help: FLAG }
+  const options = { ...PLACE.options, check: FLAG, help: FLAG }
   const { positionals, values } = readCommandLine(args, USAGE, options, { min: 0, max: 1 })
   if (values.help) return print(HELP)
   const [name] = positionals

@@ -6,13 +6,13 @@ import { hashToken } from '../auth/tokens.ts'
 import { apiTokens, companies } from '../db/schema.ts'
 import { idText, isoTime, trimmed } from '../http/contract.ts'
 import { CommandError, formatTable, print, readCommandLine, readValue, runActions, TEXT } from './command.ts'
-import { type CommandDatabase, openDatabase, PLACE_OPTIONS, PLACE_USAGE, readPlace } from './database.ts'
+import { type CommandDatabase, openDatabase, PLACE, readPlace } from './database.ts'
 
 const PREFIX = 'npm run tokens --'
 const USAGE = {
-  create: `${PREFIX} create --company ID --name NAME [--permissions a,b] [--expires DATE] ${PLACE_USAGE}`,
-  list: `${PREFIX} list [--company ID] ${PLACE_USAGE}`,
-  revoke: `${PREFIX} revoke ID ${PLACE_USAGE}`,
+  create: `${PREFIX} create --company ID --name NAME [--permissions a,b] [--expires DATE] ${PLACE.usage}`,
+  list: `${PREFIX} list [--company ID] ${PLACE.usage}`,
+  revoke: `${PREFIX} revoke ID ${PLACE.usage}`,
 }
 const HEADINGS = ['ID', 'COMPANY', 'NAME', 'STATE', 'CREATED', 'LAST USED', 'EXPIRES', 'PERMISSIONS']
 const TOKEN_BYTES = 32
@@ -32,7 +32,7 @@ if (import.meta.main) {
 }
 
 async function create(args: string[]): Promise<void> {
-  const options = { ...PLACE_OPTIONS, company: TEXT, name: TEXT, permissions: TEXT, expires: TEXT }
+  const options = { ...PLACE.options, company: TEXT, name: TEXT, permissions: TEXT, expires: TEXT }
   const { values } = readCommandLine(args, USAGE.create, options)
   const { company, name, permissions, expires } = values
   if (company === undefined || name === undefined) {
@@ -58,7 +58,7 @@ function readPermissions(text = PERMISSIONS.join()): string[] {
 
 /** Prints a table of tokens, without the tokens themselves and their hashes. */
 async function list(args: string[]): Promise<void> {
-  const { values } = readCommandLine(args, USAGE.list, { ...PLACE_OPTIONS, company: TEXT })
+  const { values } = readCommandLine(args, USAGE.list, { ...PLACE.options, company: TEXT })
   const { company } = values
   const isShown = company === undefined ? undefined : eq(apiTokens.company_id, readValue(idText, company, '--company'))
   await using database = await openDatabase(readPlace(values))
@@ -81,7 +81,7 @@ async function list(args: string[]): Promise<void> {
 }
 
 async function revoke(args: string[]): Promise<void> {
-  const { values, positionals } = readCommandLine(args, USAGE.revoke, PLACE_OPTIONS, { min: 1, max: 1 })
+  const { values, positionals } = readCommandLine(args, USAGE.revoke, PLACE.options, { min: 1, max: 1 })
   const id = readValue(idText, positionals[0] ?? '', 'ID')
   await using database = await openDatabase(readPlace(values))
   const { orm, write } = database
