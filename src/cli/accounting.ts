@@ -116,8 +116,7 @@ async function linkCustomer(args: string[]): Promise<void> {
   const isClient = and(eq(clients.company_id, companyId), eq(clients.id, clientId))
   const [row] = await orm.select({ name: clients.company_name }).from(clients).where(isClient)
   if (!row) throw new CommandError(`Company ${companyId} has no client ${clientId}.`)
-  const link = { accounting_customer_id, accounting_customer_linked: true }
-  await write([orm.update(clients).set(link).where(isClient)])
+  await write([orm.update(clients).set({ accounting_customer_id, accounting_customer_linked: true }).where(isClient)])
   const ofClient = sql`SELECT id FROM orders WHERE company_id = ${companyId} AND client_id = ${clientId}`
   const isGivenUp = sql`company_id = ${companyId} AND order_id IN (${ofClient}) AND state IN ('parked', 'dead')`
   const count = await retryEvents(database, isGivenUp)

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getTableColumns, getTableName } from 'drizzle-orm'
@@ -8,16 +8,7 @@ import * as z from 'zod/mini'
 import { databaseMessage } from '../db/client.ts'
 import { CommandError, FLAG, resolvePath, TEXT } from './command.ts'
 import { type DevRecord, readDevRecord } from './start-dev.ts'
-import {
-  bindTextOnly,
-  openWranglerTransport,
-  PROJECT_ROOT,
-  readDatabaseId,
-  runWrangler,
-  type Statement,
-  statement,
-  type Transport,
-} from './wrangler.ts'
+import { bindTexts, openWranglerTransport, PROJECT_ROOT, runWrangler, statement, type Transport } from './wrangler.ts'
 
 /** The database that a command works on: the one in a local state directory, or the deployed one. */
 export type Place = { state: string } | 'remote'
@@ -83,6 +74,13 @@ export async function connectToDev(dev: DevRecord | null): Promise<Transport | n
   return probe.catch(() => null)
 }
 
+/** The id of the database in `wrangler.toml`, which names its local files. */
+function readDatabaseId(): string {
+  const [, id] = /^database_id\s*=\s*"([^"]+)"/m.exec(readFileSync(`${PROJECT_ROOT}wrangler.toml`, 'utf8')) ?? []
+  if (id === undefined) throw new CommandError('wrangler.toml has no database_id.')
+  return id
+}
+
 /** The database in the files of a state directory, through a running `dev` or a runtime of this process. */
 async function openLocalTransport(state: string): Promise<Transport> {
   const dev = await connectToDev(readDevRecord(state))
@@ -130,7 +128,7 @@ function openRuntimeTransport(url: string, close: () => Promise<void>): Transpor
   const address = new URL(`/cdn-cgi/local/explorer/api/d1/database/${readDatabaseId()}/raw`, url)
   const headers = { 'content-type': 'application/json' }
 
-  async function post(content: Statement | { batch: Statement[] }) {
+  async function post(content: object) {
     const body = JSON.stringify(content)
     for (const deadline = Date.now() + RETRY_FOR_MS; ; ) {
       try {
@@ -152,8 +150,8 @@ function openRuntimeTransport(url: string, close: () => Promise<void>): Transpor
   }
 
   return {
-    query: async (statement) => (await post(bindTextOnly(statement)))[0]?.results.rows ?? [],
-    write: async (batch) => void (await post({ batch: batch.map(bindTextOnly) })),
+    query: async (statement) => (await post(bindTexts(statement)))[0]?.results.rows ?? [],
+    write: async (batch) => void (await post({ batch: batch.map(bindTexts) })),
     close,
   }
 }

@@ -9,14 +9,12 @@ const USAGE = 'npm run demo [-- --url URL --token TOKEN [--thread LEGACY_THREAD_
 function findSampleThread(): string {
   const { thread_contexts } = readSampleCompany(Date.now())
   const context = thread_contexts.find(({ orders_data }) => Array.isArray(orders_data) && orders_data.length === 1)
-  if (!context?.legacy_thread_id) throw new CommandError('The sample company has no thread with one order.')
-  return context.legacy_thread_id
+  return context?.legacy_thread_id ?? ''
 }
 
 async function runDemo(client: ApiClient, legacyThreadId: string): Promise<void> {
   try {
-    print(`Thread ${legacyThreadId}: "${THREAD.subject}", ${THREAD.messages.length} messages`)
-    print('\nFirst run')
+    print(`Thread ${legacyThreadId}: "${THREAD.subject}", ${THREAD.messages.length} messages\n\nFirst run`)
     const orderId = await sync(client, legacyThreadId)
     print('\nSecond run, as after a crash: stored files are not uploaded again')
     await sync(client, legacyThreadId)
@@ -68,13 +66,13 @@ const SIZES = 'size,quantity\nS,6\nM,14\nL,20\nXL,8\n'
 /** Bytes that do not compress well. */
 const DESIGN = Uint8Array.from({ length: 3 * 1_048_576 }, (_, index) => (Math.imul(index, 2_654_435_761) >>> 24) & 0xff)
 
-/** Text, images, a larger file, special characters, and two files of one name. */
+/** Text, images, a larger file, special characters, and two files of one name; their ids begin with the message's. */
 const FILES: Record<string, { name: string; type: string; bytes: Uint8Array }> = {
-  a1: { name: 'logo front (final).png', type: 'image/png', bytes: Buffer.from(LOGO, 'base64') },
-  a2: { name: 'tamanhos & cores +1.csv', type: 'text/csv; charset=utf-8', bytes: Buffer.from(SIZES) },
-  a3: { name: 'image001.png', type: 'image/png', bytes: Buffer.from(SIGNATURE_IMAGE, 'base64') },
-  b1: { name: 'bordado 50% maior.dst', type: 'application/octet-stream', bytes: DESIGN },
-  b2: { name: 'image001.png', type: 'image/png', bytes: Buffer.from(LOGO, 'base64') },
+  m1a: { name: 'logo front (final).png', type: 'image/png', bytes: Buffer.from(LOGO, 'base64') },
+  m1b: { name: 'tamanhos & cores +1.csv', type: 'text/csv; charset=utf-8', bytes: Buffer.from(SIZES) },
+  m1c: { name: 'image001.png', type: 'image/png', bytes: Buffer.from(SIGNATURE_IMAGE, 'base64') },
+  m3a: { name: 'bordado 50% maior.dst', type: 'application/octet-stream', bytes: DESIGN },
+  m3b: { name: 'image001.png', type: 'image/png', bytes: Buffer.from(LOGO, 'base64') },
 }
 
 /** The thread as it was read from a mailbox. */
@@ -84,17 +82,17 @@ const THREAD = {
   participants: [CUSTOMER, SHOP],
   labels: ['INBOX'],
   messages: [
-    message('m1', '2026-03-02T09:30:00Z', CUSTOMER, 'Please see what is attached.', /^a/),
+    message('m1', '2026-03-02T09:30:00Z', CUSTOMER, 'Please see what is attached.'),
     message('m2', '2026-03-02T15:05:00Z', SHOP, 'Thank you. One question on the sleeves…'),
-    message('m3', '2026-03-03T08:12:00Z', CUSTOMER, 'Please see what is attached.', /^b/),
+    message('m3', '2026-03-03T08:12:00Z', CUSTOMER, 'Please see what is attached.'),
   ],
 }
 
-function message(id: string, sent_at: string, from: typeof SHOP, body_plain: string, files = /^$/) {
+function message(id: string, sent_at: string, from: typeof SHOP, body_plain: string) {
   const is_from_us = from === SHOP
   const subject = id === 'm1' ? SUBJECT : `Re: ${SUBJECT}`
   const attachments = Object.entries(FILES)
-    .filter(([file]) => files.test(file))
+    .filter(([file]) => file.startsWith(id))
     .map(([mail_attachment_id, file]) => {
       return { filename: file.name, mime_type: file.type, size_bytes: file.bytes.length, mail_attachment_id }
     })
@@ -110,9 +108,7 @@ await runCommand(async (args) => {
   const { url, token, thread = findSampleThread() } = values
   if (url === undefined && token === undefined) {
     print('Starting a server with a sample company…')
-    const dev = await startDev().catch((error: Error) => {
-      throw new CommandError(error.message)
-    })
+    const dev = await startDev()
     return runDemo(createClient({ baseUrl: dev.url, token: dev.token }), thread).finally(dev.stop)
   }
   if (url === undefined || token === undefined) throw new CommandError(`--url and --token go together. ${USAGE}`)

@@ -9,7 +9,6 @@ import { devRecordFile, findFreePort, isRunning, readDevRecord } from './start-d
 import { spawnWrangler } from './wrangler.ts'
 
 const USAGE = 'npm run dev [-- --port N] [--state DIR]'
-const HOST = '127.0.0.1'
 const STOP_MS = 5_000
 const PARENT_CHECK_MS = 500
 /** More often than deployed, so that waits are short in development. */
@@ -45,8 +44,8 @@ await runCommand(async (args) => {
 
 /** Runs `wrangler dev` until a stop is requested. If it ends before, the command fails. */
 async function serve(port: number, state: string, { company, token }: Sample, stop: AbortSignal): Promise<void> {
-  const url = `http://${HOST}:${port}`
-  const address = ['--ip', HOST, '--port', String(port), '--inspector-port', '0']
+  const url = `http://127.0.0.1:${port}`
+  const address = ['--ip', '127.0.0.1', '--port', String(port), '--inspector-port', '0']
   const output = ['--log-level', 'error', '--show-interactive-dev-session=false']
   const wrangler = spawnWrangler(['dev', ...address, '--persist-to', state, ...output])
   // Standard output is for this command's own messages.

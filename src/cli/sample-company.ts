@@ -35,11 +35,7 @@ export function readSampleCompany(now: number): SeedFile {
 
 export type Simulators = Awaited<ReturnType<typeof startSimulators>>
 
-/**
- * Starts simulators of the suppliers and the accounting system on free ports of this machine.
- *
- * @returns the integrations of a company that uses them
- */
+/** Starts simulators of the suppliers and the accounting system, with the integrations of a company that uses them. */
 export async function startSimulators() {
   const [supplierA, supplierB, accounting] = await Promise.all([startSupplierA(), startSupplierB(), startAccounting()])
   return {

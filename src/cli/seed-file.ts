@@ -9,12 +9,9 @@ import { accountingId, integrationsFile } from './seed-integrations.ts'
 /** Leaves room for the ids that the API assigns, which are above the highest one of a seed. */
 const ID_MAX = 2 ** 48
 const MONEY_MAX = 999_999_999.99
-const QUANTITY_MAX = 1_000_000
 const JSON_MAX_BYTES = 500_000
 /** SQLite reads no deeper JSON. */
 const JSON_MAX_DEPTH = 500
-/** Of stored email threads. */
-const DEFAULT_MAIL_QUOTA_BYTES = 2_147_483_648
 
 /** A field that is null when it is left out. */
 function orNull<T extends z.ZodMiniType>(schema: T) {
@@ -51,7 +48,7 @@ const company = z.strictObject({
   name: title,
   accounting_sync_enabled: flag,
   suspended: flag,
-  mail_quota_bytes: z._default(z.int().check(z.positive()), DEFAULT_MAIL_QUOTA_BYTES),
+  mail_quota_bytes: z._default(z.int().check(z.positive()), 2_147_483_648),
 })
 
 const status = z.strictObject({ id, title, color: line, workflow_key: line, position, is_default: flag, deleted: flag })
@@ -80,7 +77,7 @@ const item = z.strictObject({
   id,
   title,
   description: prose,
-  quantity: decimals(4, 0, QUANTITY_MAX),
+  quantity: decimals(4, 0, 1_000_000),
   unit_price: money,
   taxable: z._default(z.boolean(), true),
   supplier: line,

@@ -30,7 +30,6 @@ export const TABLES = {
 
 type Name = keyof typeof TABLES
 type Rows = { [N in Name]: (typeof TABLES)[N]['table']['$inferInsert'][] }
-
 const NAMES = Object.keys(TABLES) as Name[]
 
 const REFERENCES = [
@@ -47,11 +46,10 @@ const CONFLICTS = {
 }
 
 /**
- * Loads one company in one transaction.
+ * Loads one company in one transaction, and returns a summary of one line.
  *
  * @param name of the file, for errors
  * @param key the deployment's `CREDENTIALS_KEY`; needed only for integrations
- * @returns a summary of one line
  * @throws CommandError when the file contradicts itself or the database, which is then unchanged
  */
 export async function loadSeed(db: CommandDatabase, file: SeedFile, name: string, key: string, now: number) {
@@ -105,8 +103,8 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
   const payments = invoices.flatMap(({ id: invoice_id, payments }) =>
     payments.map((payment) => ({ ...payment, company_id, invoice_id, amount_cents: toHundredths(payment.amount) })),
   )
-  const artworks = orders.flatMap(({ id: project_id, artworks }) =>
-    artworks.map((artwork) => ({ ...artwork, company_id, project_id })),
+  const artworks = orders.flatMap((order) =>
+    order.artworks.map((each) => ({ ...each, company_id, project_id: order.id })),
   )
   const order_statuses = numbered(file.order_statuses).map((status) => ({ ...status, company_id }))
   const taxes = file.taxes.map((tax) => ({ ...tax, company_id, accounting_tax_code_id: tax.tax_code_id }))
@@ -127,17 +125,17 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
     const search_text = searchText([item.title])
     return { ...item, company_id, price_cents: orNull(toHundredths, item.price), search_text }
   })
-  const thread_contexts = file.thread_contexts.map((context) => {
-    const { fetched_at = now, updated_at = now } = context
-    const data = {
-      client_data: orNull(JSON.stringify, context.client_data),
-      clients_data: orNull(JSON.stringify, context.clients_data),
-      orders_data: orNull(JSON.stringify, context.orders_data),
-      participant_emails: orNull(JSON.stringify, context.participant_emails),
-      participants_data: orNull(JSON.stringify, context.participants_data),
-    }
-    return { ...context, ...data, company_id, fetched_at, updated_at }
-  })
+  const thread_contexts = file.thread_contexts.map((context) => ({
+    ...context,
+    company_id,
+    client_data: orNull(JSON.stringify, context.client_data),
+    clients_data: orNull(JSON.stringify, context.clients_data),
+    orders_data: orNull(JSON.stringify, context.orders_data),
+    participant_emails: orNull(JSON.stringify, context.participant_emails),
+    participants_data: orNull(JSON.stringify, context.participants_data),
+    fetched_at: context.fetched_at ?? now,
+    updated_at: context.updated_at ?? now,
+  }))
   const listed = { order_statuses, taxes, clients, catalog_items, thread_contexts, integrations: [] }
   return { ...listed, orders, invoices, items, payments, artworks }
 }
@@ -154,11 +152,8 @@ function orNull<T, U>(convert: (value: T) => U, value: T | null | undefined): U 
 /** Keys and invoice numbers that occur twice, and a second default status. */
 export function findDuplicates(rows: Rows): string[] {
   const issues: string[] = []
-  const keys: [Name, field: string][] = [
-    ...NAMES.map((name): [Name, string] => [name, TABLES[name].key]),
-    ['invoices', 'number'],
-  ]
-  for (const [name, field] of keys) {
+  const keys = NAMES.map((name) => ({ name, field: TABLES[name].key as string }))
+  for (const { name, field } of [...keys, { name: 'invoices' as const, field: 'number' }]) {
     const seen = new Set<unknown>()
     for (const value of rows[name].map((row) => Reflect.get(row, field))) {
       if (seen.has(value)) issues.push(`\`${name}\` must not contain ${field} ${value} twice`)
@@ -230,11 +225,10 @@ Loads one company's data. The same file twice changes nothing.
 if (import.meta.main) await runCommand(main)
 
 async function main(args: string[]): Promise<void> {
-  const options = { ...PLACE.options, check: FLAG, help: FLAG }
-  const { positionals, values } = readCommandLine(args, USAGE, options, { min: 0, max: 1 })
-  if (values.help) return print(HELP)
-  const [name] = positionals
-  if (name === undefined) throw new CommandError(`Usage: ${USAGE}`)
+  if (args.includes('--help')) return print(HELP)
+  const options = { ...PLACE.options, check: FLAG }
+  const { positionals, values } = readCommandLine(args, USAGE, options, { min: 1, max: 1 })
+  const [name = ''] = positionals
   const place = readPlace(values)
   const file = await readSeedFile(resolvePath(name), name)
   const { storage } = file.integrations

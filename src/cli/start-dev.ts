@@ -6,11 +6,10 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import * as z from 'zod/mini'
+import { CommandError } from './command.ts'
 import { collectOutput } from './wrangler.ts'
 
-const DEV = fileURLToPath(new URL('./dev.ts', import.meta.url))
 const READY_MS = 120_000
 const STOP_MS = 15_000
 
@@ -47,21 +46,19 @@ export type RunningDev = Awaited<ReturnType<typeof startDev>>
 /**
  * Starts `npm run dev` and waits until it serves. It ends when this process ends, in whatever way.
  *
- * @param options.state the state directory; by default a temporary one, removed when the server is stopped
- * @param options.port by default a free one
- * @param options.detached starts the server in a process group of its own
+ * @param options by default a free port and a temporary state directory, removed when the server is stopped; `detached`
+ *   starts the server in a process group of its own
  * @returns the URL before `/api/v1`, a token of the sample company with every permission, and the process: its output so
  *   far, its exit code (null after a signal) once it has `ended`, and `stop`, which kills it after 15 s
- * @throws Error with its output, when it ends or is not ready within two minutes
+ * @throws CommandError with its output, when it ends or is not ready within two minutes
  */
 export async function startDev(options: { state?: string; port?: number; detached?: boolean } = {}) {
   const state = options.state ?? (await mkdtemp(join(tmpdir(), 'crm-api-')))
   const port = options.port ?? (await findFreePort())
-  const child = spawn(process.execPath, [DEV, '--port', String(port), '--state', state], {
-    detached: options.detached ?? false,
-    // `dev` ends when the channel is closed.
-    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-  })
+  const args = [join(import.meta.dirname, 'dev.ts'), '--port', String(port), '--state', state]
+  const { detached = false } = options
+  // `dev` ends when the channel is closed.
+  const child = spawn(process.execPath, args, { detached, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] })
   const output = collectOutput(child)
   const ended = once(child, 'close').then(([code]): number | null => code)
   const stop = async (signal: 'SIGTERM' | 'SIGINT' = 'SIGTERM') => {
@@ -76,7 +73,7 @@ export async function startDev(options: { state?: string; port?: number; detache
   if (!Array.isArray(outcome)) {
     await stop()
     const problem = outcome === 'late' ? 'is not ready after two minutes' : 'has ended'
-    throw new Error(`The dev server ${problem}: ${`${output.stdout}${output.stderr}`.trim()}`)
+    throw new CommandError(`The dev server ${problem}: ${`${output.stdout}${output.stderr}`.trim()}`)
   }
   const { url, token } = z.object({ url: z.string(), token: z.string() }).parse(outcome[0])
   return { url, token, state, pid: child.pid ?? 0, output, ended, stop }

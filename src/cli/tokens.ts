@@ -35,10 +35,8 @@ async function create(args: string[]): Promise<void> {
   const options = { ...PLACE.options, company: TEXT, name: TEXT, permissions: TEXT, expires: TEXT }
   const { values } = readCommandLine(args, USAGE.create, options)
   const { company, name, permissions, expires } = values
-  if (company === undefined || name === undefined) {
-    const missing = company === undefined ? 'company' : 'name'
-    throw new CommandError(`Option '--${missing}' is required. Usage: ${USAGE.create}`)
-  }
+  if (company === undefined) throw new CommandError(`Option '--company' is required. Usage: ${USAGE.create}`)
+  if (name === undefined) throw new CommandError(`Option '--name' is required. Usage: ${USAGE.create}`)
   const newToken = {
     companyId: readValue(idText, company, '--company'),
     name: readValue(trimmed(255), name, '--name'),

@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { mkdtempDisposable, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,13 +9,6 @@ import { CommandError } from './command.ts'
 
 /** With a slash at its end. */
 export const PROJECT_ROOT = fileURLToPath(new URL('../../', import.meta.url))
-
-/** The id of the database in `wrangler.toml`, which names its local files. */
-export function readDatabaseId(): string {
-  const [, id] = /^database_id\s*=\s*"([^"]+)"/m.exec(readFileSync(`${PROJECT_ROOT}wrangler.toml`, 'utf8')) ?? []
-  if (id === undefined) throw new CommandError('wrangler.toml has no database_id.')
-  return id
-}
 
 /** Preloaded into wrangler's processes, so that they end when their parent has ended, in whatever way. */
 const END_WITH_PARENT = `data:text/javascript,${encodeURIComponent(`
@@ -119,7 +111,7 @@ export function renderStatement(statement: Statement): string {
 }
 
 /** A statement with its numbers and nulls in its SQL, for an interface that binds only text. */
-export function bindTextOnly(statement: Statement): { sql: string; params: string[] } {
+export function bindTexts(statement: Statement): { sql: string; params: string[] } {
   const sql = fillIn(statement, (value) => (typeof value === 'string' ? '?' : renderParameter(value)))
   return { sql, params: statement.params.filter((value) => typeof value === 'string') }
 }
