@@ -226,17 +226,15 @@ if (import.meta.main) await runCommand(main)
 
 async function main(args: string[]): Promise<void> {
   if (args.includes('--help')) return print(HELP)
-  const options = { ...PLACE.options, check: FLAG }
-  const { positionals, values } = readCommandLine(args, USAGE, options, { min: 1, max: 1 })
+  const { positionals, values } = readCommandLine(args, USAGE, { ...PLACE.options, check: FLAG }, { min: 1, max: 1 })
   const [name = ''] = positionals
   const place = readPlace(values)
   const file = await readSeedFile(resolvePath(name), name)
   const { storage } = file.integrations
   const key = Object.values(file.integrations).some(Boolean) ? readCredentialsKey(place) : ''
   if (values.check && storage?.enabled) await checkStorage(storage, file.company.id, Date.now())
-  if (values.check) {
-    print(`storage: ${storage?.enabled ? `${storage.bucket} can be listed` : 'the file has none that is enabled'}.`)
-  }
+  const status = storage?.enabled ? `${storage.bucket} can be listed` : 'the file has none that is enabled'
+  if (values.check) print(`storage: ${status}.`)
   await using database = await openDatabase(place)
   print(await loadSeed(database, file, name, key, Date.now()))
 }
