@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
+import type * as z from 'zod/mini'
 import { databaseMessage } from '../db/client.ts'
-import { parseId } from '../http/contract.ts'
 
 /** The types of the Workers runtime that shared modules name. All of its types would clash with those of Node. */
 declare global {
@@ -28,50 +28,30 @@ export function readCommandLine<const Options extends ParseArgsOptionsConfig>(
   args: string[],
   usage: string,
   options: Options,
-  { min, max }: { min: number; max: number } = { min: 0, max: 0 },
+  { min, max } = { min: 0, max: 0 },
 ) {
-  const parsed = parse()
-  for (const [name, value] of Object.entries(parsed.values)) {
-    if ([value].flat().some((text) => typeof text === 'string' && text.trim() === '')) {
-      throw new CommandError(`Option '--${name}' requires a value. Usage: ${usage}`)
+  try {
+    const parsed = parseArgs({ args, options, allowPositionals: true })
+    for (const [name, value] of Object.entries(parsed.values)) {
+      const isBlank = [value].flat().some((text) => typeof text === 'string' && text.trim() === '')
+      if (isBlank) throw new Error(`Option '--${name}' requires a value`)
     }
-  }
-  const { length, [max]: surplus } = parsed.positionals
-  if (surplus !== undefined) throw new CommandError(`Unexpected argument '${surplus}'. Usage: ${usage}`)
-  if (length < min) throw new CommandError(`Usage: ${usage}`)
-  return parsed
-
-  function parse() {
-    try {
-      return parseArgs({ args, options, allowPositionals: true })
-    } catch (error) {
-      const message = error instanceof Error ? error.message : String(error)
-      throw new CommandError(`${message.split(/\.\s|\n/)[0]?.replace(/\.$/, '')}. Usage: ${usage}`)
-    }
+    const { length, [max]: surplus } = parsed.positionals
+    if (surplus !== undefined) throw new Error(`Unexpected argument '${surplus}'`)
+    if (length < min) throw new Error('Missing argument')
+    return parsed
+  } catch (error) {
+    // Node explains an unknown or ambiguous option in further sentences.
+    const [message] = error instanceof Error ? error.message.split(/\.?(?: To specify|\n)/) : []
+    throw new CommandError(`${message}. Usage: ${usage}`)
   }
 }
 
-/**
- * Runs the action that a command line names, with the other arguments.
- *
- * @throws CommandError when it names none
- */
-export async function runAction(
-  args: string[],
-  usage: string,
-  actions: Record<string, (args: string[]) => Promise<void>>,
-): Promise<void> {
-  const index = args.findIndex((arg) => Object.hasOwn(actions, arg))
-  const action = actions[args[index] ?? '']
-  if (!action) throw new CommandError(`${args[0] === undefined ? '' : `Unknown action '${args[0]}'. `}Usage: ${usage}`)
-  await action(args.toSpliced(index, 1))
-}
-
-/** @throws CommandError when the text of an option or argument is no id */
-export function readId(text: string, name: string): number {
-  const id = parseId(text)
-  if (id === null) throw new CommandError(`${name} must be a positive whole number, not '${text}'.`)
-  return id
+/** @throws CommandError when the text of an option or argument does not fit the schema */
+export function readValue<T>(schema: z.ZodMiniType<T>, text: string, name: string): T {
+  const { success, data, error } = schema.safeParse(text)
+  if (success) return data
+  throw new CommandError(`${name} ${error.issues[0]?.message}, not '${text}'.`)
 }
 
 /** Resolves a path against the directory in which `npm run` was called. */
@@ -83,17 +63,18 @@ export function print(text: string): void {
   process.stdout.write(`${text}\n`)
 }
 
-/** A number with its noun, such as `2 statuses`. */
-export function countOf(count: number, noun: string): string {
-  if (count === 1) return `1 ${noun}`
-  return `${count} ${noun}${/[sx]$/.test(noun) ? 'es' : 's'}`
-}
-
-/** Lines of aligned columns. The first row holds the headings. */
-export function formatTable(rows: string[][]): string {
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
-  const lines = rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  '))
-  return lines.map((line) => line.trimEnd()).join('\n')
+/** Lines of aligned columns under their headings. */
+export function formatTable(headings: string[], rows: (string | number)[][]): string {
+  const lines = [headings, ...rows].map((row) => row.map(String))
+  const widths = headings.map((_, column) => Math.max(...lines.map((cells) => cells[column]?.length ?? 0)))
+  return lines
+    .map((cells) =>
+      cells
+        .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n')
 }
 
 /** Runs a command. A failure becomes one line on standard error and exit code 1. */
@@ -104,7 +85,17 @@ export async function runCommand(main: (args: string[]) => Promise<void>): Promi
     process.exitCode = 1
     // Only the database's message: that of Drizzle would contain the bound values.
     const message = error instanceof CommandError ? error.message : `Failed: ${databaseMessage(error)}`
-    const lines = message.split('\n').map((line) => line.trim())
-    process.stderr.write(`${lines.filter(Boolean).join(' ')}\n`)
+    process.stderr.write(`${message.trim().replaceAll(/\s*\n\s*/g, ' ')}\n`)
   }
+}
+
+/** Runs the action of a command that the command line names, with the other arguments. */
+export function runActions(usage: string, help: string, actions: Record<string, (args: string[]) => Promise<void>>) {
+  return runCommand(async (args) => {
+    if (args.includes('--help')) return print(help)
+    const name = args.find((arg) => Object.hasOwn(actions, arg)) ?? ''
+    const problem = args[0] === undefined ? '' : `Unknown action '${args[0]}'. `
+    if (!actions[name]) throw new CommandError(`${problem}Usage: ${usage}`)
+    await actions[name](args.toSpliced(args.indexOf(name), 1))
+  })
 }

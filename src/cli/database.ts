@@ -1,37 +1,27 @@
-import { mkdirSync, readdirSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { SQLiteTable } from 'drizzle-orm/sqlite-core'
 import { drizzle, type SqliteRemoteDatabase } from 'drizzle-orm/sqlite-proxy'
 import * as z from 'zod/mini'
+import { databaseMessage } from '../db/client.ts'
 import { CommandError, FLAG, resolvePath, TEXT } from './command.ts'
-import { readDevRecord } from './start-dev.ts'
-import {
-  bindTextOnly,
-  openWranglerTransport,
-  PROJECT_ROOT,
-  readDatabaseId,
-  runWrangler,
-  type Statement,
-  statement,
-  type Transport,
-} from './wrangler.ts'
+import { type DevRecord, readDevRecord } from './start-dev.ts'
+import { bindTexts, openWranglerTransport, PROJECT_ROOT, runWrangler, statement, type Transport } from './wrangler.ts'
 
 /** The database that a command works on: the one in a local state directory, or the deployed one. */
 export type Place = { state: string } | 'remote'
 
-export const PLACE_OPTIONS = { state: TEXT, remote: FLAG }
-export const PLACE_USAGE = '[--state DIR] [--remote]'
+/** How a command line names it. */
+export const PLACE = { options: { state: TEXT, remote: FLAG }, usage: '[--state DIR] [--remote]' }
 
 /** A statement as Drizzle builds it. */
-export interface Query {
-  toSQL: () => { sql: string; params: unknown[] }
-}
+export type Query = { toSQL: () => { sql: string; params: unknown[] } }
 
 export type Orm = SqliteRemoteDatabase
 
-export interface CommandDatabase {
+export interface CommandDatabase extends AsyncDisposable {
   /** Runs reads, and builds the queries for `write`. */
   orm: Orm
   /** Runs queries as one transaction. They must be idempotent: they may run twice. */
@@ -39,72 +29,62 @@ export interface CommandDatabase {
   close: () => Promise<void>
 }
 
+/** The state directory of `--state`, by default that of this folder. */
+export function readState(directory?: string): string {
+  return directory === undefined ? `${PROJECT_ROOT}.wrangler/state` : resolvePath(directory)
+}
+
 /** @throws CommandError when `--remote` and `--state` are both given */
 export function readPlace({ state, remote }: { state?: string | undefined; remote?: boolean | undefined }): Place {
   if (remote && state !== undefined) throw new CommandError("Options '--remote' and '--state' cannot be used together.")
-  if (remote) return 'remote'
-  return { state: state === undefined ? `${PROJECT_ROOT}.wrangler/state` : resolvePath(state) }
+  return remote ? 'remote' : { state: readState(state) }
 }
 
-/** Runs work on a database whose schema is brought up to date first. */
-export async function withDatabase<T>(place: Place, work: (database: CommandDatabase) => Promise<T>): Promise<T> {
-  const database = await openDatabase(place)
-  try {
-    return await work(database)
-  } finally {
-    await database.close()
-  }
-}
-
-/** Opens a database and brings its schema up to date. */
+/** Opens a database, to be closed by `await using` or `close`, and brings its schema up to date. */
 export async function openDatabase(place: Place): Promise<CommandDatabase> {
-  const transport = await openTransport(place)
-  try {
-    await applyMigrations(transport, place)
-  } catch (error) {
+  const transport = place === 'remote' ? openWranglerTransport(['--remote']) : await openLocalTransport(place.state)
+  await applyMigrations(transport, place).catch(async (error: unknown) => {
     await transport.close()
     throw error
-  }
+  })
   return wrapTransport(transport)
 }
 
 /** Drizzle over a transport. */
-export function wrapTransport(transport: Transport): CommandDatabase {
+export function wrapTransport({ query, write, close }: Transport): CommandDatabase {
   return {
     orm: drizzle(async (sql, params, method) => {
-      const rows = await transport.query({ sql, params })
+      const rows = await query({ sql, params })
       return { rows: method === 'get' ? (rows[0] ?? []) : rows }
     }),
-    async write(queries) {
-      const statements = queries.map((query) => statement.parse(query.toSQL()))
-      if (statements.length > 0) await transport.write(statements)
-    },
-    close: transport.close,
+    write: (queries) => write(queries.map((each) => statement.parse(each.toSQL()))),
+    close,
+    [Symbol.asyncDispose]: close,
   }
-}
-
-async function openTransport(place: Place): Promise<Transport> {
-  if (place === 'remote') return openWranglerTransport(['--remote'])
-  const record = readDevRecord(place.state)
-  return (record && (await connectToDev(record.url))) ?? openLocalTransport(place.state)
 }
 
 /**
  * The database of a running `dev`. While it runs, only its process touches the files, so that no side meets a lock.
- * Null when it does not respond.
+ * Null when there is none or it does not respond.
  */
-export async function connectToDev(url: string): Promise<Transport | null> {
-  const transport = openRuntimeTransport(url, async () => {})
-  try {
-    await transport.query({ sql: 'SELECT 1', params: [] })
-    return transport
-  } catch {
-    return null
-  }
+export async function connectToDev(dev: DevRecord | null): Promise<Transport | null> {
+  if (!dev) return null
+  const transport = openRuntimeTransport(dev.url, async () => {})
+  const probe = transport.query({ sql: 'SELECT 1', params: [] }).then(() => transport)
+  return probe.catch(() => null)
 }
 
-/** The database in the files of a state directory, through a runtime of this process. */
+/** The id of the database in `wrangler.toml`, which names its local files. */
+function readDatabaseId(): string {
+  const [, id] = /^database_id\s*=\s*"([^"]+)"/m.exec(readFileSync(`${PROJECT_ROOT}wrangler.toml`, 'utf8')) ?? []
+  if (id === undefined) throw new CommandError('wrangler.toml has no database_id.')
+  return id
+}
+
+/** The database in the files of a state directory, through a running `dev` or a runtime of this process. */
 async function openLocalTransport(state: string): Promise<Transport> {
+  const dev = await connectToDev(readDevRecord(state))
+  if (dev) return dev
   try {
     mkdirSync(join(state, 'v3/d1'), { recursive: true })
   } catch {
@@ -112,27 +92,20 @@ async function openLocalTransport(state: string): Promise<Transport> {
   }
   // It takes a third of a second to load.
   const { Miniflare } = await import('miniflare')
+  const modules = { 'worker.mjs': { type: 'esm' as const, contents: 'export default {}' } }
+  const config = {
+    name: 'cli',
+    compatibilityDate: '2026-10-20',
+    manifest: { mainModule: 'worker.mjs', modulesRoot: PROJECT_ROOT, modules },
+    env: { DB: { type: 'd1' as const, id: readDatabaseId() } },
+  }
   const runtime = new Miniflare({
     resourcePersistencePath: join(state, 'v3'),
     unsafeLocalExplorer: true,
     handleStructuredLogs: () => {},
     cf: false,
     telemetry: { enabled: false },
-    workers: [
-      {
-        config: {
-          name: 'cli',
-          compatibilityDate: '2026-10-20',
-          manifest: {
-            mainModule: 'worker.mjs',
-            modulesRoot: PROJECT_ROOT,
-            modules: { 'worker.mjs': { type: 'esm', contents: 'export default {}' } },
-          },
-          env: { DB: { type: 'd1', id: readDatabaseId() } },
-        },
-        dev: { rootPath: PROJECT_ROOT },
-      },
-    ],
+    workers: [{ config, dev: { rootPath: PROJECT_ROOT } }],
   })
   return openRuntimeTransport((await runtime.ready).href, () => runtime.dispose())
 }
@@ -142,56 +115,47 @@ const runtimeResponse = z.object({
   result: z.nullable(z.array(z.object({ results: z.object({ rows: z.array(z.array(z.unknown())) }) }))),
 })
 
+/** The file is locked (while workerd opens it, that is an internal error), or `wrangler dev` has just reloaded. */
+const TRANSIENT =
+  /SQLITE_BUSY|database is locked|internal error; reference|session commit token|restarted mid-request|other side closed|ECONNRESET/
+const RETRY_FOR_MS = 15_000
+/** How long another command may take to bring the same database up to date. */
+const OTHER_COMMAND_MS = 10_000
+const RETRY_PAUSE_MS = 50
+
 /** The database of a local runtime, through the API of its explorer. */
 function openRuntimeTransport(url: string, close: () => Promise<void>): Transport {
   const address = new URL(`/cdn-cgi/local/explorer/api/d1/database/${readDatabaseId()}/raw`, url)
-  const post = (content: Statement | { batch: Statement[] }) =>
-    retryTransient(async () => {
-      const body = JSON.stringify(content)
-      // After the long work of building a large body, the client must first notice a connection that has been closed.
-      await sleep(0)
-      const response = await fetch(address, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
-      const received = await response.text()
-      // A runtime that reloads responds with plain text.
-      if (!received.startsWith('{')) throw new Error(received.split('\n')[0])
-      const { errors, result } = runtimeResponse.parse(JSON.parse(received))
-      if (!result) throw new Error(errors[0]?.message ?? `HTTP ${response.status}`)
-      return result
-    })
+  const headers = { 'content-type': 'application/json' }
+
+  async function post(content: object) {
+    const body = JSON.stringify(content)
+    for (const deadline = Date.now() + RETRY_FOR_MS; ; ) {
+      try {
+        // After the long work of building a large body, the client must first notice a connection that has been closed.
+        await sleep(0)
+        const response = await fetch(address, { method: 'POST', headers, body })
+        const received = await response.text()
+        // A runtime that reloads responds with plain text.
+        if (!received.startsWith('{')) throw new Error(received.split('\n')[0])
+        const { errors, result } = runtimeResponse.parse(JSON.parse(received))
+        if (!result) throw new Error(errors[0]?.message ?? `HTTP ${response.status}`)
+        return result
+      } catch (error) {
+        const messages = error instanceof Error ? `${error.message} ${databaseMessage(error)}` : ''
+        if (!TRANSIENT.test(messages) || Date.now() > deadline) throw error
+        await sleep(RETRY_PAUSE_MS * (1 + Math.random()))
+      }
+    }
+  }
+
   return {
-    query: async (statement) => (await post(bindTextOnly(statement)))[0]?.results.rows ?? [],
-    write: async (batch) => void (await post({ batch: batch.map(bindTextOnly) })),
+    query: async (statement) => (await post(bindTexts(statement)))[0]?.results.rows ?? [],
+    write: async (batch) => void (await post({ batch: batch.map(bindTexts) })),
     close,
   }
 }
 
-/**
- * Another process has locked the file (which workerd hides behind an internal error while it opens the file), or
- * `wrangler dev` has just reloaded changed sources.
- */
-const TRANSIENT =
-  /SQLITE_BUSY|database is locked|internal error; reference|session commit token|restarted mid-request|other side closed|ECONNRESET/
-const RETRY_FOR_MS = 15_000
-const RETRY_PAUSE_MS = 50
-
-async function retryTransient<T>(attempt: () => Promise<T>): Promise<T> {
-  const deadline = Date.now() + RETRY_FOR_MS
-  for (;;) {
-    try {
-      return await attempt()
-    } catch (error) {
-      const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : ''
-      const isTransient = error instanceof Error && TRANSIENT.test(`${error.message} ${cause}`)
-      if (!isTransient || Date.now() > deadline) throw error
-      await sleep(RETRY_PAUSE_MS * (1 + Math.random()))
-    }
-  }
-}
-
-/** How long another command may take to bring the same database up to date. */
-const OTHER_COMMAND_MS = 10_000
-
-/** Applies the migrations that a database lacks. */
 async function applyMigrations(transport: Transport, place: Place): Promise<void> {
   if (!(await lacksMigrations(transport))) return
   const location = place === 'remote' ? ['--remote'] : ['--local', '--persist-to', place.state]
@@ -255,10 +219,11 @@ export function loadRows(
   const target = getTableName(table)
   const names = columns.map(({ name }) => name)
   const changing = names.filter((name) => name !== 'company_id' && name !== key)
-  const set = changing.map((name) => {
-    if (name !== 'fetched_at') return `${name} = excluded.${name}`
-    return `${name} = iif(excluded.${name} = ${now}, ${target}.${name}, excluded.${name})`
-  })
+  const set = changing.map((name) =>
+    name === 'fetched_at'
+      ? `${name} = iif(excluded.${name} = ${now}, ${target}.${name}, excluded.${name})`
+      : `${name} = excluded.${name}`,
+  )
   const differences = changing.map((name) => {
     const isTime = name === 'fetched_at' || name === 'updated_at'
     return `excluded.${name} ${isTime ? `NOT IN (${now}, ${target}.${name})` : `IS NOT ${target}.${name}`}`

@@ -9,14 +9,12 @@ const USAGE = 'npm run demo [-- --url URL --token TOKEN [--thread LEGACY_THREAD_
 function findSampleThread(): string {
   const { thread_contexts } = readSampleCompany(Date.now())
   const context = thread_contexts.find(({ orders_data }) => Array.isArray(orders_data) && orders_data.length === 1)
-  if (!context?.legacy_thread_id) throw new CommandError('The sample company has no thread with one order.')
-  return context.legacy_thread_id
+  return context?.legacy_thread_id ?? ''
 }
 
 async function runDemo(client: ApiClient, legacyThreadId: string): Promise<void> {
   try {
-    print(`Thread ${legacyThreadId}: "${THREAD.subject}", ${THREAD.messages.length} messages`)
-    print('\nFirst run')
+    print(`Thread ${legacyThreadId}: "${THREAD.subject}", ${THREAD.messages.length} messages\n\nFirst run`)
     const orderId = await sync(client, legacyThreadId)
     print('\nSecond run, as after a crash: stored files are not uploaded again')
     await sync(client, legacyThreadId)
@@ -37,7 +35,7 @@ async function sync(client: ApiClient, legacyThreadId: string): Promise<string> 
     legacyThreadId,
     accountEmail: SHOP.email,
     thread: THREAD,
-    loadAttachment: (_, { mail_attachment_id: id }) => FILES.find((file) => file.id === id)?.bytes ?? new Uint8Array(),
+    loadAttachment: (_, { mail_attachment_id: id = '' }) => FILES[id]?.bytes ?? new Uint8Array(),
     onProgress: printProgress,
     verify: true,
   })
@@ -45,8 +43,7 @@ async function sync(client: ApiClient, legacyThreadId: string): Promise<string> 
   const { orderId, emailThread, attachments, missingKeys } = result
   const missing = missingKeys?.join(', ') || 'none'
   print(`  thread stored: ${emailThread.message_count} messages; order ${orderId}; missing keys: ${missing}`)
-  const failed = attachments.find(({ status }) => status === 'failed')
-  if (failed?.status === 'failed') throw failed.error
+  for (const attachment of attachments) if (attachment.status === 'failed') throw attachment.error
   return orderId
 }
 
@@ -69,20 +66,14 @@ const SIZES = 'size,quantity\nS,6\nM,14\nL,20\nXL,8\n'
 /** Bytes that do not compress well. */
 const DESIGN = Uint8Array.from({ length: 3 * 1_048_576 }, (_, index) => (Math.imul(index, 2_654_435_761) >>> 24) & 0xff)
 
-/** Text, images, a larger file, special characters, and two files of one name. */
-const FILES = [
-  { message: 'm1', id: 'a1', name: 'logo front (final).png', type: 'image/png', bytes: Buffer.from(LOGO, 'base64') },
-  {
-    message: 'm1',
-    id: 'a2',
-    name: 'tamanhos & cores +1.csv',
-    type: 'text/csv; charset=utf-8',
-    bytes: Buffer.from(SIZES),
-  },
-  { message: 'm1', id: 'a3', name: 'image001.png', type: 'image/png', bytes: Buffer.from(SIGNATURE_IMAGE, 'base64') },
-  { message: 'm3', id: 'b1', name: 'bordado 50% maior.dst', type: 'application/octet-stream', bytes: DESIGN },
-  { message: 'm3', id: 'b2', name: 'image001.png', type: 'image/png', bytes: Buffer.from(LOGO, 'base64') },
-]
+/** Text, images, a larger file, special characters, and two files of one name; their ids begin with the message's. */
+const FILES: Record<string, { name: string; type: string; bytes: Uint8Array }> = {
+  m1a: { name: 'logo front (final).png', type: 'image/png', bytes: Buffer.from(LOGO, 'base64') },
+  m1b: { name: 'tamanhos & cores +1.csv', type: 'text/csv; charset=utf-8', bytes: Buffer.from(SIZES) },
+  m1c: { name: 'image001.png', type: 'image/png', bytes: Buffer.from(SIGNATURE_IMAGE, 'base64') },
+  m3a: { name: 'bordado 50% maior.dst', type: 'application/octet-stream', bytes: DESIGN },
+  m3b: { name: 'image001.png', type: 'image/png', bytes: Buffer.from(LOGO, 'base64') },
+}
 
 /** The thread as it was read from a mailbox. */
 const THREAD = {
@@ -91,28 +82,21 @@ const THREAD = {
   participants: [CUSTOMER, SHOP],
   labels: ['INBOX'],
   messages: [
-    message('m1', '2026-03-02T09:30:00Z', CUSTOMER, SUBJECT, 'Please see what is attached.'),
-    message('m2', '2026-03-02T15:05:00Z', SHOP, `Re: ${SUBJECT}`, 'Thank you. One question on the sleeves…'),
-    message('m3', '2026-03-03T08:12:00Z', CUSTOMER, `Re: ${SUBJECT}`, 'Please see what is attached.'),
+    message('m1', '2026-03-02T09:30:00Z', CUSTOMER, 'Please see what is attached.'),
+    message('m2', '2026-03-02T15:05:00Z', SHOP, 'Thank you. One question on the sleeves…'),
+    message('m3', '2026-03-03T08:12:00Z', CUSTOMER, 'Please see what is attached.'),
   ],
 }
 
-function message(id: string, sentAt: string, from: typeof SHOP, subject: string, text: string) {
-  return {
-    id,
-    sent_at: sentAt,
-    from,
-    to: [from === SHOP ? CUSTOMER : SHOP],
-    subject,
-    body_plain: text,
-    is_from_us: from === SHOP,
-    attachments: FILES.filter((file) => file.message === id).map((file) => ({
-      filename: file.name,
-      mime_type: file.type,
-      size_bytes: file.bytes.length,
-      mail_attachment_id: file.id,
-    })),
-  }
+function message(id: string, sent_at: string, from: typeof SHOP, body_plain: string) {
+  const is_from_us = from === SHOP
+  const subject = id === 'm1' ? SUBJECT : `Re: ${SUBJECT}`
+  const attachments = Object.entries(FILES)
+    .filter(([file]) => file.startsWith(id))
+    .map(([mail_attachment_id, file]) => {
+      return { filename: file.name, mime_type: file.type, size_bytes: file.bytes.length, mail_attachment_id }
+    })
+  return { id, sent_at, from, to: [is_from_us ? CUSTOMER : SHOP], subject, body_plain, is_from_us, attachments }
 }
 
 /*
@@ -122,20 +106,13 @@ function message(id: string, sentAt: string, from: typeof SHOP, subject: string,
 await runCommand(async (args) => {
   const { values } = readCommandLine(args, USAGE, { url: TEXT, token: TEXT, thread: TEXT })
   const { url, token, thread = findSampleThread() } = values
-  if ((url === undefined) !== (token === undefined)) throw new CommandError(`--url and --token go together. ${USAGE}`)
-  if (url !== undefined && !URL.canParse(url)) throw new CommandError(`--url must be an address, not '${url}'.`)
-  if (token !== undefined && !/^[0-9a-f]{64}$/i.test(token)) {
-    throw new CommandError('--token must be 64 hexadecimal characters.')
+  if (url === undefined && token === undefined) {
+    print('Starting a server with a sample company…')
+    const dev = await startDev()
+    return runDemo(createClient({ baseUrl: dev.url, token: dev.token }), thread).finally(dev.stop)
   }
-  if (url !== undefined && token !== undefined) return runDemo(createClient({ baseUrl: url, token }), thread)
-
-  print('Starting a server with a sample company…')
-  const dev = await startDev().catch((error: Error) => {
-    throw new CommandError(error.message)
-  })
-  try {
-    await runDemo(createClient({ baseUrl: dev.url, token: dev.token }), thread)
-  } finally {
-    await dev.stop()
-  }
+  if (url === undefined || token === undefined) throw new CommandError(`--url and --token go together. ${USAGE}`)
+  if (!URL.canParse(url)) throw new CommandError(`--url must be an address, not '${url}'.`)
+  if (!/^[0-9a-f]{64}$/i.test(token)) throw new CommandError('--token must be 64 hexadecimal characters.')
+  await runDemo(createClient({ baseUrl: url, token }), thread)
 })

@@ -1,21 +1,16 @@
 import { readFileSync } from 'node:fs'
-import { asc } from 'drizzle-orm'
+import { and, asc, eq, lt } from 'drizzle-orm'
 import { PERMISSIONS } from '../auth/permissions.ts'
-import { companies } from '../db/schema.ts'
+import { apiTokens, companies } from '../db/schema.ts'
 import { isoDate } from '../http/contract.ts'
 import { CREDENTIALS as ACCOUNTING, startAccounting } from '../simulators/accounting.ts'
 import { ENDPOINT_PATH, CREDENTIALS as SUPPLIER_A, startSupplierA } from '../simulators/supplier-a.ts'
 import { CREDENTIALS as SUPPLIER_B, startSupplierB } from '../simulators/supplier-b.ts'
-import { loadRows, type Place, withDatabase } from './database.ts'
+import { loadRows, openDatabase, type Place } from './database.ts'
 import { loadSeed, TABLES } from './seed.ts'
 import { checkSeed, type SeedFile } from './seed-file.ts'
-import {
-  type IntegrationsFile,
-  integrationsFile,
-  listIntegrationRows,
-  readCredentialsKey,
-} from './seed-integrations.ts'
-import { createToken, removeTokens } from './tokens.ts'
+import { integrationsFile, listIntegrationRows, readCredentialsKey } from './seed-integrations.ts'
+import { createToken } from './tokens.ts'
 
 const DAY_MS = 86_400_000
 const DATE_TIME = /(?<=")\d{4}-\d\d-\d\dT[\d:]+Z(?=")/g
@@ -40,11 +35,7 @@ export function readSampleCompany(now: number): SeedFile {
 
 export type Simulators = Awaited<ReturnType<typeof startSimulators>>
 
-/**
- * Starts simulators of the suppliers and the accounting system on free ports of this machine.
- *
- * @returns the integrations of a company that uses them
- */
+/** Starts simulators of the suppliers and the accounting system, with the integrations of a company that uses them. */
 export async function startSimulators() {
   const [supplierA, supplierB, accounting] = await Promise.all([startSupplierA(), startSupplierB(), startAccounting()])
   return {
@@ -53,9 +44,7 @@ export async function startSimulators() {
       supplier_b: { base_url: supplierB.url, credentials: SUPPLIER_B },
       accounting_sync: { base_url: accounting.url, credentials: ACCOUNTING },
     }),
-    close: async () => {
-      await Promise.all([supplierA.close(), supplierB.close(), accounting.close()])
-    },
+    close: async () => void (await Promise.all([supplierA.close(), supplierB.close(), accounting.close()])),
   }
 }
 
@@ -65,22 +54,22 @@ export type Sample = Awaited<ReturnType<typeof prepareSample>>
  * Loads the sample company into a database without companies, and creates a token for the first company. The sample
  * company gets the integrations.
  */
-export function prepareSample(place: Place, integrations: IntegrationsFile) {
-  return withDatabase(place, async (database) => {
-    const now = Date.now()
-    const file = readSampleCompany(now)
-    const key = readCredentialsKey(place)
-    const { id, name, suspended } = companies
-    const first = database.orm.select({ id, name }).from(companies).orderBy(asc(suspended), asc(id)).limit(1)
-    const [stored] = await first
-    if (!stored) await loadSeed(database, file, 'The sample company', key, now)
-    const company = stored ?? file.company
-    if (company.id === file.company.id && company.name === file.company.name) {
-      const rows = await listIntegrationRows(database.orm, company.id, integrations, key, now)
-      await database.write(loadRows(TABLES.integrations, rows, now))
-    }
-    await removeTokens(database, TOKEN_NAME, now - TOKEN_RETENTION_MS)
-    const newToken = { companyId: company.id, name: TOKEN_NAME, permissions: [...PERMISSIONS], expiresAt: null }
-    return { company, token: await createToken(database, newToken, now) }
-  })
+export async function prepareSample(place: Place, integrations: SeedFile['integrations']) {
+  await using database = await openDatabase(place)
+  const { orm, write } = database
+  const now = Date.now()
+  const file = readSampleCompany(now)
+  const key = readCredentialsKey(place)
+  const { id, name, suspended } = companies
+  const [stored] = await orm.select({ id, name }).from(companies).orderBy(asc(suspended), asc(id)).limit(1)
+  if (!stored) await loadSeed(database, file, 'The sample company', key, now)
+  const company = stored ?? file.company
+  if (company.id === file.company.id && company.name === file.company.name) {
+    const rows = await listIntegrationRows(orm, company.id, integrations, key, now)
+    await write(loadRows(TABLES.integrations, rows, now))
+  }
+  const isOld = and(eq(apiTokens.name, TOKEN_NAME), lt(apiTokens.created_at, now - TOKEN_RETENTION_MS))
+  await write([orm.delete(apiTokens).where(isOld)])
+  const newToken = { companyId: company.id, name: TOKEN_NAME, permissions: [...PERMISSIONS], expiresAt: null }
+  return { company, token: await createToken(database, newToken, now) }
 }

@@ -9,12 +9,9 @@ import { accountingId, integrationsFile } from './seed-integrations.ts'
 /** Leaves room for the ids that the API assigns, which are above the highest one of a seed. */
 const ID_MAX = 2 ** 48
 const MONEY_MAX = 999_999_999.99
-const QUANTITY_MAX = 1_000_000
 const JSON_MAX_BYTES = 500_000
 /** SQLite reads no deeper JSON. */
 const JSON_MAX_DEPTH = 500
-/** Of stored email threads. */
-const DEFAULT_MAIL_QUOTA_BYTES = 2_147_483_648
 
 /** A field that is null when it is left out. */
 function orNull<T extends z.ZodMiniType>(schema: T) {
@@ -42,38 +39,22 @@ const day = orNull(date)
 const position = z.optional(z.int().check(z.minimum(0), z.maximum(1_000_000)))
 const money = decimals(2, -MONEY_MAX, MONEY_MAX)
 
-const dateTime = z.iso.datetime({ offset: true })
 /** Milliseconds since the epoch. */
-const instant = z.pipe(dateTime, z.transform(Date.parse))
-const paidAt = z.union(
-  [
-    date,
-    z.pipe(
-      dateTime,
-      z.transform((value) => isoTime(Date.parse(value))),
-    ),
-  ],
-  'must be a date or a date-time with an offset',
-)
+const instant = z.pipe(z.iso.datetime({ offset: true }), z.transform(Date.parse))
+const paidAt = z.union([date, z.pipe(instant, z.transform(isoTime))], 'must be a date or a date-time with an offset')
 
 const company = z.strictObject({
   id,
   name: title,
   accounting_sync_enabled: flag,
   suspended: flag,
-  mail_quota_bytes: z._default(z.int().check(z.positive()), DEFAULT_MAIL_QUOTA_BYTES),
+  mail_quota_bytes: z._default(z.int().check(z.positive()), 2_147_483_648),
 })
 
-const statusFields = { id, title, color: line, workflow_key: line, position, is_default: flag, deleted: flag }
-const orderStatus = z.strictObject(statusFields)
+const status = z.strictObject({ id, title, color: line, workflow_key: line, position, is_default: flag, deleted: flag })
 
-const tax = z.strictObject({
-  id,
-  name: title,
-  rate: decimals(4, 0, 100),
-  tax_code_id: orNull(accountingId),
-  deleted: flag,
-})
+const tax_code_id = orNull(accountingId)
+const tax = z.strictObject({ id, name: title, rate: decimals(4, 0, 100), tax_code_id, deleted: flag })
 
 const client = z.strictObject({
   id,
@@ -96,7 +77,7 @@ const item = z.strictObject({
   id,
   title,
   description: prose,
-  quantity: decimals(4, 0, QUANTITY_MAX),
+  quantity: decimals(4, 0, 1_000_000),
   unit_price: money,
   taxable: z._default(z.boolean(), true),
   supplier: line,
@@ -132,12 +113,18 @@ const invoice = z
     }),
   )
 
+/** Stored as JSON text. */
+const jsonList = z.pipe(
+  listOf(z.json()),
+  z.transform((list) => JSON.stringify(list)),
+)
+
 const artwork = z.strictObject({
   id,
   name: title,
   print_method: line,
-  placements: listOf(z.json()),
-  colors: listOf(z.json()),
+  placements: jsonList,
+  colors: jsonList,
   preview_url: orNull(oneLine(1, 2048)),
   status: line,
 })
@@ -169,6 +156,9 @@ const json = z.optional(
     z.refine((value) => depthOf(value) <= JSON_MAX_DEPTH, `must be nested at most ${JSON_MAX_DEPTH} deep`),
   ),
 )
+const jsonObject = json.check(
+  z.refine((value) => typeof (value ?? {}) === 'object' && !Array.isArray(value), 'must be an object or null'),
+)
 const threadId = oneLine(1, 255)
 
 const threadContext = z.strictObject({
@@ -176,12 +166,7 @@ const threadContext = z.strictObject({
   legacy_thread_id: orNull(threadId),
   sender_email: line,
   client_id: line,
-  client_data: json.check(
-    z.refine(
-      (value) => value === undefined || z.nullable(z.looseObject({})).safeParse(value).success,
-      'must be an object or null',
-    ),
-  ),
+  client_data: jsonObject,
   clients_data: json,
   orders_data: json,
   selected_order_id: line,
@@ -194,7 +179,7 @@ const threadContext = z.strictObject({
 /** A seed file: the data of one company. */
 const seedFile = z.strictObject({
   company,
-  order_statuses: listOf(orderStatus),
+  order_statuses: listOf(status),
   taxes: listOf(tax),
   clients: listOf(client),
   orders: listOf(order),
@@ -225,13 +210,12 @@ export async function readSeedFile(path: string, name: string): Promise<SeedFile
 export function checkSeed(value: unknown, name: string): SeedFile {
   const parsed = seedFile.safeParse(value)
   if (parsed.success) return parsed.data
-  throw new CommandError(describeIssues(name, parsed.error.issues.map(describeIssue)))
-}
-
-function describeIssue(issue: z.core.$ZodIssue): string {
-  const isUnknown = issue.code === 'unrecognized_keys'
-  const path = z.core.toDotPath([...issue.path, ...(isUnknown ? issue.keys.slice(0, 1) : [])] as (string | number)[])
-  return `${path === '' ? 'the file' : `\`${path}\``} ${isUnknown ? 'is not a known field' : issue.message}`
+  const issues = parsed.error.issues.map((issue) => {
+    const isUnknown = issue.code === 'unrecognized_keys'
+    const path = z.core.toDotPath([...issue.path, ...(isUnknown ? issue.keys.slice(0, 1) : [])] as (string | number)[])
+    return `${path === '' ? 'the file' : `\`${path}\``} ${isUnknown ? 'is not a known field' : issue.message}`
+  })
+  throw new CommandError(describeIssues(name, issues))
 }
 
 export function describeIssues(name: string, [first, ...others]: string[]): string {

@@ -2,11 +2,13 @@ import { existsSync, readFileSync } from 'node:fs'
 import { isDeepStrictEqual, parseEnv } from 'node:util'
 import { eq } from 'drizzle-orm'
 import * as z from 'zod/mini'
-import { CredentialsError, decryptCredentials, encryptCredentials, usesFirstKey } from '../auth/credentials.ts'
+import { decryptCredentials, encryptCredentials, usesFirstKey } from '../auth/credentials.ts'
 import { integrations } from '../db/schema.ts'
 import { companyPrefix } from '../files/keys.ts'
 import { listObjects, regionOfHost, StorageError, type StorageProblem } from '../files/s3.ts'
 import { oneLine } from '../http/contract.ts'
+import { type SupplierName, suppliers } from '../products/suppliers/registry.ts'
+import { secret } from '../products/suppliers/supplier.ts'
 import { CommandError } from './command.ts'
 import type { Orm, Place } from './database.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
@@ -16,16 +18,13 @@ const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
 const BUCKET_LABEL = /^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/
 const IP_ADDRESS = /^(\[.*\]|[\d.]+)$/
 
-function isAllowedAddress(value: string): boolean {
-  const url = URL.parse(value)
-  if (url === null || url.username !== '' || url.password !== '' || url.hash !== '') return false
-  return url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.test(url.hostname))
-}
-
 const address = oneLine(1, 2048).check(
-  z.refine(isAllowedAddress, 'must be an https address, or http on a loopback address'),
+  z.refine((value) => {
+    const url = URL.parse(value)
+    if (url === null || url.username !== '' || url.password !== '' || url.hash !== '') return false
+    return url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.test(url.hostname))
+  }, 'must be an https address, or http on a loopback address'),
 )
-const secret = oneLine(1, 8192)
 
 /** The id of a customer, an item or a tax code in the accounting system. */
 export const accountingId = z.string().check(z.regex(/^[\w-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -'))
@@ -42,17 +41,8 @@ function integration<Rest extends z.core.$ZodShape>(credentials: z.ZodMiniType, 
   })
 }
 
-const supplierA = integration(
-  z.strictObject({
-    customer_number: secret,
-    username: secret,
-    password: secret,
-    namespace: z.optional(oneLine(1, 2048)),
-  }),
-  { base_url: address },
-)
-
-const supplierB = integration(z.strictObject({ account_number: secret, api_key: secret }), { base_url: address })
+const supplier = (credentials: z.ZodMiniType) => z.optional(integration(credentials, { base_url: address }))
+const supplierEntries = Object.values(suppliers).map(({ name, credentials }) => [name, supplier(credentials)] as const)
 
 const accountingSync = integration(
   z.strictObject({
@@ -103,13 +93,12 @@ const storage = z.pipe(
 )
 
 export const integrationsFile = z.strictObject({
-  supplier_a: z.optional(supplierA),
-  supplier_b: z.optional(supplierB),
+  ...(Object.fromEntries(supplierEntries) as Record<SupplierName, ReturnType<typeof supplier>>),
   accounting_sync: z.optional(accountingSync),
   storage: z.optional(storage),
 })
 
-export type IntegrationsFile = z.output<typeof integrationsFile>
+type IntegrationsFile = z.output<typeof integrationsFile>
 
 /**
  * The key with which the Worker of a place decrypts credentials. Locally it is what `wrangler dev` reads from `.dev.vars`,
@@ -128,44 +117,26 @@ export function readCredentialsKey(place: Place): string {
 /** The rows of integrations. Credentials that are stored already keep their encrypted form. */
 export async function listIntegrationRows(
   orm: Orm,
-  company_id: number,
+  companyId: number,
   file: IntegrationsFile,
   key: string,
   now: number,
-): Promise<(typeof integrations.$inferInsert)[]> {
-  const stored = await orm.select().from(integrations).where(eq(integrations.company_id, company_id))
-  const rows: (typeof integrations.$inferInsert)[] = []
-  for (const [kind, given] of Object.entries(file)) {
-    if (!given) continue
-    const { enabled, credentials, base_url, ...settings } = given
-    const before = stored.find((row) => row.kind === kind)?.credentials
-    const isStored = before !== undefined && (await isEncryptionOf(credentials, before, key, company_id, kind))
-    rows.push({
-      company_id,
-      kind,
-      enabled,
-      base_url,
-      settings: JSON.stringify(settings),
-      credentials: isStored ? before : await encryptCredentials(key, company_id, kind, credentials),
-      updated_at: now,
-    })
-  }
-  return rows
+) {
+  const stored = await orm.select().from(integrations).where(eq(integrations.company_id, companyId))
+  const given = Object.entries(file).flatMap(([kind, integration]) => (integration ? [{ kind, ...integration }] : []))
+  const rows = given.map(async ({ kind, enabled, base_url, credentials, ...rest }) => {
+    const before = stored.find((row) => row.kind === kind)?.credentials ?? ''
+    const decrypted = await decryptCredentials(key, companyId, kind, before).catch(() => null)
+    const isStored = isDeepStrictEqual(decrypted, credentials) && (await usesFirstKey(key, before))
+    const encrypted = isStored ? before : await encryptCredentials(key, companyId, kind, credentials)
+    const settings = JSON.stringify(rest)
+    return { company_id: companyId, kind, enabled, base_url, settings, credentials: encrypted, updated_at: now }
+  })
+  return Promise.all(rows)
 }
 
-/** Whether a stored value holds the credentials, encrypted with the first key. */
-async function isEncryptionOf(credentials: object, stored: string, key: string, companyId: number, kind: string) {
-  try {
-    if (!(await usesFirstKey(key, stored))) return false
-    return isDeepStrictEqual(await decryptCredentials(key, companyId, kind, stored), credentials)
-  } catch (error) {
-    if (error instanceof CredentialsError) return false
-    throw error
-  }
-}
-
-/** What the error codes of storages mean for the seed file (S3 API reference, "Error responses"). */
-const CODES: Record<string, string> = {
+/** What the error codes of storages mean for the seed file (S3 API reference, "Error responses"), and our own. */
+const PROBLEMS: Record<StorageProblem, string> & Record<string, string> = {
   NoSuchBucket: 'the bucket does not exist',
   InvalidBucketName: 'the name of the bucket is not valid',
   InvalidAccessKeyId: 'the access key id is unknown',
@@ -175,9 +146,6 @@ const CODES: Record<string, string> = {
   PermanentRedirect: 'the bucket is in another region: use the endpoint of that region',
   TemporaryRedirect: 'the bucket is in another region: use the endpoint of that region',
   RequestTimeTooSkewed: 'the clock of this machine differs from that of the storage',
-}
-
-const PROBLEMS: Record<StorageProblem, string> = {
   timeout: 'it did not respond in time',
   network: 'it cannot be reached',
   malformed: 'its response is not a list of objects: is the endpoint the one of its S3 API?',
@@ -189,11 +157,8 @@ const PROBLEMS: Record<StorageProblem, string> = {
  *
  * @throws CommandError with the problem
  */
-export async function checkStorage(
-  { base_url, bucket, region, addressing, credentials }: z.output<typeof storage>,
-  companyId: number,
-  now: number,
-): Promise<void> {
+export async function checkStorage(given: z.output<typeof storage>, companyId: number, now: number): Promise<void> {
+  const { base_url, bucket, region, addressing, credentials } = given
   const { access_key_id: accessKeyId = '', secret_access_key: secretAccessKey = '' } = credentials
   const target = { endpoint: base_url, region, addressing, name: bucket, accessKeyId, secretAccessKey }
   try {
@@ -201,8 +166,7 @@ export async function checkStorage(
   } catch (error) {
     if (!(error instanceof StorageError)) throw error
     const { problem, status, code } = error
-    const what = (code !== null && CODES[code]) || PROBLEMS[problem]
     const shown = code ?? (status !== null && `HTTP ${status}`)
-    throw new CommandError(`storage: ${what}${shown ? ` (${shown})` : ''}.`)
+    throw new CommandError(`storage: ${PROBLEMS[code ?? ''] ?? PROBLEMS[problem]}${shown ? ` (${shown})` : ''}.`)
   }
 }

@@ -1,20 +1,10 @@
-import { and, eq, inArray, ne, type SQL, sql } from 'drizzle-orm'
+import { and, eq, ne, or, sql } from 'drizzle-orm'
 import * as schema from '../db/schema.ts'
 import { digitsOf, fold, searchText } from '../db/search.ts'
 import { isoDate } from '../http/contract.ts'
 import { toHundredths } from '../orders/totals.ts'
-import { CommandError, countOf, FLAG, print, readCommandLine, resolvePath, runCommand } from './command.ts'
-import {
-  type CommandDatabase,
-  chunkJson,
-  loadRows,
-  type Orm,
-  PLACE_OPTIONS,
-  PLACE_USAGE,
-  type Query,
-  readPlace,
-  withDatabase,
-} from './database.ts'
+import { CommandError, FLAG, print, readCommandLine, resolvePath, runCommand } from './command.ts'
+import { type CommandDatabase, chunkJson, loadRows, openDatabase, PLACE, readPlace } from './database.ts'
 import { describeIssues, readSeedFile, type SeedFile } from './seed-file.ts'
 import { checkStorage, listIntegrationRows, readCredentialsKey } from './seed-integrations.ts'
 
@@ -40,13 +30,12 @@ export const TABLES = {
 
 type Name = keyof typeof TABLES
 type Rows = { [N in Name]: (typeof TABLES)[N]['table']['$inferInsert'][] }
-
 const NAMES = Object.keys(TABLES) as Name[]
 
 const REFERENCES = [
-  { from: 'orders', field: 'client_id', to: 'clients' },
-  { from: 'orders', field: 'order_status_id', to: 'order_statuses' },
-  { from: 'invoices', field: 'tax_id', to: 'taxes' },
+  ['orders', 'client_id', 'clients'],
+  ['orders', 'order_status_id', 'order_statuses'],
+  ['invoices', 'tax_id', 'taxes'],
 ] as const
 
 /** Constraints that only the write can check. */
@@ -57,48 +46,42 @@ const CONFLICTS = {
 }
 
 /**
- * Loads one company in one transaction.
+ * Loads one company in one transaction, and returns a summary of one line.
  *
  * @param name of the file, for errors
  * @param key the deployment's `CREDENTIALS_KEY`; needed only for integrations
- * @returns a summary of one line
  * @throws CommandError when the file contradicts itself or the database, which is then unchanged
  */
-export async function loadSeed(
-  { orm, write }: CommandDatabase,
-  file: SeedFile,
-  name: string,
-  key: string,
-  now: number,
-): Promise<string> {
+export async function loadSeed(db: CommandDatabase, file: SeedFile, name: string, key: string, now: number) {
+  const { orm, write } = db
   const { company, integrations } = file
   const isCompany = eq(companies.id, company.id)
   const [stored] = await orm.select({ number: companies.last_invoice_number }).from(companies).where(isCompany)
   const rows = deriveRows(file, stored?.number ?? 1000, now)
   rows.integrations = await listIntegrationRows(orm, company.id, integrations, key, now)
-  const issues = findDuplicates(rows)
-  if (issues.length === 0) issues.push(...(await findBadReferences(orm, company.id, rows)))
+  const duplicates = findDuplicates(rows)
+  const issues = duplicates.length > 0 ? duplicates : await findBadReferences(db, company.id, rows)
   if (issues.length > 0) throw new CommandError(describeIssues(name, issues))
 
   const tables = NAMES.flatMap((each) => loadRows(TABLES[each], rows[each], now))
-  await write([...saveCompany(orm, file, now), ...tables]).catch((error: unknown) => {
+  await write([...saveCompany(db, file, now), ...tables]).catch((error: unknown) => {
     const message = error instanceof Error ? error.message : ''
     const [, conflict] = Object.entries(CONFLICTS).find(([constraint]) => message.includes(constraint)) ?? []
     throw conflict === undefined ? error : new CommandError(`${name}: ${conflict}.`)
   })
-  const counts = NAMES.filter((each) => rows[each].length > 0).map((each) =>
-    countOf(rows[each].length, TABLES[each].noun),
-  )
+  const counts = NAMES.filter((each) => rows[each].length > 0).map((each) => {
+    const [{ length }, { noun }] = [rows[each], TABLES[each]]
+    const plural = /[sx]$/.test(noun) ? `${noun}es` : `${noun}s`
+    return `${length} ${length === 1 ? noun : plural}`
+  })
   return `Loaded company ${company.id} (${company.name})${counts.length > 0 ? `: ${counts.join(', ')}` : ''}.`
 }
 
 /** The rows of a file. An invoice without a number gets the next one after the company's and the file's highest. */
 export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: number): Rows {
   const company_id = file.company.id
-  let lastNumber = lastInvoiceNumber
-  for (const { invoice } of file.orders) {
-    if (/^\d{1,15}$/.test(invoice?.number ?? '')) lastNumber = Math.max(lastNumber, Number(invoice?.number))
-  }
+  const numbers = file.orders.flatMap(({ invoice }) => invoice?.number?.match(/^\d{1,15}$/) ?? []).map(Number)
+  let lastNumber = numbers.reduce((highest, number) => Math.max(highest, number), lastInvoiceNumber)
   const orders = file.orders.map((order) => {
     const created_at = order.created_at ?? (order.created_date === undefined ? now : Date.parse(order.created_date))
     const created_date = order.created_date ?? isoDate(created_at)
@@ -112,72 +95,67 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
     return { ...invoice, company_id, project_id, number, tax_id, discount_hundredths, created_at, updated_at }
   })
   const items = invoices.flatMap(({ id: invoice_id, items }) =>
-    items.map((item, index) => {
+    numbered(items).map((item) => {
       const search_text = searchText([item.title, item.description])
-      const unit_price_cents = toHundredths(item.unit_price)
-      return { ...item, company_id, invoice_id, unit_price_cents, position: item.position ?? index + 1, search_text }
+      return { ...item, company_id, invoice_id, unit_price_cents: toHundredths(item.unit_price), search_text }
     }),
   )
   const payments = invoices.flatMap(({ id: invoice_id, payments }) =>
     payments.map((payment) => ({ ...payment, company_id, invoice_id, amount_cents: toHundredths(payment.amount) })),
   )
-  const artworks = orders.flatMap(({ id: project_id, artworks }) =>
-    artworks.map((artwork) => {
-      const [placements, colors] = [JSON.stringify(artwork.placements), JSON.stringify(artwork.colors)]
-      return { ...artwork, company_id, project_id, placements, colors }
-    }),
+  const artworks = orders.flatMap((order) =>
+    order.artworks.map((each) => ({ ...each, company_id, project_id: order.id })),
   )
-  const order_statuses = file.order_statuses.map((status, index) => {
-    return { ...status, company_id, position: status.position ?? index + 1 }
-  })
+  const order_statuses = numbered(file.order_statuses).map((status) => ({ ...status, company_id }))
   const taxes = file.taxes.map((tax) => ({ ...tax, company_id, accounting_tax_code_id: tax.tax_code_id }))
   const clients = file.clients.map((client) => ({
     ...client,
     company_id,
     company_name_key: fold(client.company_name),
-    first_name_key: foldOrNull(client.first_name),
-    last_name_key: foldOrNull(client.last_name),
-    email_key: foldOrNull(client.email),
-    phone_key: foldOrNull(client.phone),
+    first_name_key: orNull(fold, client.first_name),
+    last_name_key: orNull(fold, client.last_name),
+    email_key: orNull(fold, client.email),
+    phone_key: orNull(fold, client.phone),
     phone_digits: digitsOf(client.phone ?? ''),
     accounting_customer_linked: client.accounting_customer_id !== null,
     created_at: client.created_at ?? now,
     updated_at: client.updated_at ?? client.created_at ?? now,
   }))
   const catalog_items = file.catalog_items.map((item) => {
-    const price_cents = item.price === null ? null : toHundredths(item.price)
-    return { ...item, company_id, price_cents, search_text: searchText([item.title]) }
+    const search_text = searchText([item.title])
+    return { ...item, company_id, price_cents: orNull(toHundredths, item.price), search_text }
   })
   const thread_contexts = file.thread_contexts.map((context) => ({
     ...context,
     company_id,
-    client_data: toJson(context.client_data),
-    clients_data: toJson(context.clients_data),
-    orders_data: toJson(context.orders_data),
-    participant_emails: toJson(context.participant_emails),
-    participants_data: toJson(context.participants_data),
+    client_data: orNull(JSON.stringify, context.client_data),
+    clients_data: orNull(JSON.stringify, context.clients_data),
+    orders_data: orNull(JSON.stringify, context.orders_data),
+    participant_emails: orNull(JSON.stringify, context.participant_emails),
+    participants_data: orNull(JSON.stringify, context.participants_data),
     fetched_at: context.fetched_at ?? now,
     updated_at: context.updated_at ?? now,
   }))
-  const ofOrders = { orders, invoices, items, payments, artworks }
-  return { order_statuses, taxes, clients, ...ofOrders, catalog_items, thread_contexts, integrations: [] }
+  const listed = { order_statuses, taxes, clients, catalog_items, thread_contexts, integrations: [] }
+  return { ...listed, orders, invoices, items, payments, artworks }
 }
 
-function foldOrNull(value: string | null): string | null {
-  return value === null ? null : fold(value)
+/** The elements with their positions, by default those in the list, from 1. */
+function numbered<T extends { position?: number | undefined }>(elements: T[]) {
+  return elements.map((element, index) => ({ ...element, position: element.position ?? index + 1 }))
 }
 
-function toJson(value: unknown): string | null {
-  return value === undefined || value === null ? null : JSON.stringify(value)
+function orNull<T, U>(convert: (value: T) => U, value: T | null | undefined): U | null {
+  return value === null || value === undefined ? null : convert(value)
 }
 
 /** Keys and invoice numbers that occur twice, and a second default status. */
 export function findDuplicates(rows: Rows): string[] {
   const issues: string[] = []
-  const unique = NAMES.map((name) => ({ name, field: TABLES[name].key as string }))
-  for (const { name, field } of [...unique, { name: 'invoices' as const, field: 'number' }]) {
+  const keys = NAMES.map((name) => ({ name, field: TABLES[name].key as string }))
+  for (const { name, field } of [...keys, { name: 'invoices' as const, field: 'number' }]) {
     const seen = new Set<unknown>()
-    for (const { [field]: value } of rows[name] as Record<string, unknown>[]) {
+    for (const value of rows[name].map((row) => Reflect.get(row, field))) {
       if (seen.has(value)) issues.push(`\`${name}\` must not contain ${field} ${value} twice`)
       seen.add(value)
     }
@@ -188,65 +166,54 @@ export function findDuplicates(rows: Rows): string[] {
 }
 
 /** References to rows that neither the file nor the database has, and invoices of another order in the database. */
-async function findBadReferences(orm: Orm, companyId: number, rows: Rows): Promise<string[]> {
+async function findBadReferences({ orm }: CommandDatabase, companyId: number, rows: Rows): Promise<string[]> {
   const issues: string[] = []
-  for (const { from, field, to } of REFERENCES) {
-    const { table, noun } = TABLES[to]
-    const references = rows[from].map((row) => ({ id: row.id, target: Reflect.get(row, field) ?? null }))
+  for (const [from, field, to] of REFERENCES) {
     const known = new Set<unknown>([null, ...rows[to].map(({ id }) => id)])
-    for (const chunk of chunkJson(new Set(references.map(({ target }) => target)).difference(known))) {
-      const isListed = and(eq(table.company_id, companyId), inArray(table.id, listOf(chunk)))
-      for (const { id } of await orm.select({ id: table.id }).from(table).where(isListed)) known.add(id)
-    }
-    for (const { id, target } of references.filter((each) => !known.has(each.target))) {
-      const source = `\`${field}\` of ${TABLES[from].noun} ${id}`
-      issues.push(`${source}: there is no ${noun} ${target}, in the file or in the database`)
+    const pairs = rows[from].map((row) => [row.id, Reflect.get(row, field)]).filter(([, target]) => !known.has(target))
+    const exists = sql`SELECT 1 FROM ${TABLES[to].table} WHERE company_id = ${companyId} AND id = value ->> 1`
+    for (const chunk of chunkJson(pairs)) {
+      const missing = sql`SELECT value ->> 0, value ->> 1 FROM json_each(${chunk}) WHERE NOT EXISTS (${exists})`
+      for (const [id, target] of await orm.values(missing)) {
+        const source = `\`${field}\` of ${TABLES[from].noun} ${id}`
+        issues.push(`${source}: there is no ${TABLES[to].noun} ${target}, in the file or in the database`)
+      }
     }
   }
-  const orderOf = new Map(rows.invoices.map((invoice) => [invoice.id, invoice.project_id]))
-  for (const chunk of chunkJson(orderOf.keys())) {
-    const { company_id, id, project_id } = invoices
-    const isListed = and(eq(company_id, companyId), inArray(id, listOf(chunk)))
-    for (const invoice of await orm.select({ id, project_id }).from(invoices).where(isListed)) {
-      if (orderOf.get(invoice.id) === invoice.project_id) continue
-      issues.push(`invoice ${invoice.id} belongs to order ${invoice.project_id} in the database`)
+  for (const chunk of chunkJson(rows.invoices.map(({ id, project_id }) => [id, project_id]))) {
+    const moved = sql`SELECT invoices.id, project_id FROM json_each(${chunk}) JOIN invoices
+      ON company_id = ${companyId} AND invoices.id = value ->> 0 AND project_id <> value ->> 1`
+    for (const [id, order] of await orm.values(moved)) {
+      issues.push(`invoice ${id} belongs to order ${order} in the database`)
     }
   }
   return issues
 }
 
-function listOf(chunk: string): SQL {
-  return sql`(SELECT value FROM json_each(${chunk}))`
-}
-
 /** Saves the company, and makes room for the file's default status. */
-function saveCompany(orm: Orm, { company, order_statuses }: SeedFile, now: number): Query[] {
+function saveCompany({ orm }: CommandDatabase, { company, order_statuses }: SeedFile, now: number) {
   const { id, name, accounting_sync_enabled, suspended, mail_quota_bytes } = company
   const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${id}), (SELECT max(slot) + 1 FROM companies), 0)`
-  const differs = sql`(name, accounting_sync_enabled, suspended, mail_quota_bytes) <> (${name}, ${Number(accounting_sync_enabled)}, ${Number(suspended)}, ${mail_quota_bytes})`
-  const queries: Query[] = [
-    orm
-      .insert(companies)
-      .values({ ...company, slot, created_at: now, updated_at: now })
-      .onConflictDoNothing(),
+  const row = { ...company, slot, created_at: now, updated_at: now }
+  const differs = or(
+    ne(companies.name, name),
+    ne(companies.accounting_sync_enabled, accounting_sync_enabled),
+    ne(companies.suspended, suspended),
+    ne(companies.mail_quota_bytes, mail_quota_bytes),
+  )
+  const chosen = order_statuses.find((status) => status.is_default)?.id
+  const isOtherDefault = sql`company_id = ${id} AND is_default AND id <> ${chosen ?? sql`id`}`
+  return [
+    orm.insert(companies).values(row).onConflictDoNothing(),
     orm
       .update(companies)
       .set({ ...company, updated_at: now })
       .where(and(eq(companies.id, id), differs)),
+    orm.update(orderStatuses).set({ is_default: false }).where(isOtherDefault),
   ]
-  const chosen = order_statuses.find((status) => status.is_default)
-  if (chosen) {
-    const isOther = and(
-      eq(orderStatuses.company_id, id),
-      ne(orderStatuses.id, chosen.id),
-      eq(orderStatuses.is_default, true),
-    )
-    queries.push(orm.update(orderStatuses).set({ is_default: false }).where(isOther))
-  }
-  return queries
 }
 
-const USAGE = `npm run seed -- FILE.json [--check] ${PLACE_USAGE}`
+const USAGE = `npm run seed -- FILE.json [--check] ${PLACE.usage}`
 const HELP = `${USAGE}
 
 Loads one company's data. The same file twice changes nothing.
@@ -258,20 +225,16 @@ Loads one company's data. The same file twice changes nothing.
 if (import.meta.main) await runCommand(main)
 
 async function main(args: string[]): Promise<void> {
-  const options = { ...PLACE_OPTIONS, check: FLAG, help: FLAG }
-  const { positionals, values } = readCommandLine(args, USAGE, options, { min: 0, max: 1 })
-  if (values.help) return print(HELP)
-  const [name] = positionals
-  if (name === undefined) throw new CommandError(`Usage: ${USAGE}`)
+  if (args.includes('--help')) return print(HELP)
+  const { positionals, values } = readCommandLine(args, USAGE, { ...PLACE.options, check: FLAG }, { min: 1, max: 1 })
+  const [name = ''] = positionals
   const place = readPlace(values)
   const file = await readSeedFile(resolvePath(name), name)
   const { storage } = file.integrations
   const key = Object.values(file.integrations).some(Boolean) ? readCredentialsKey(place) : ''
-  if (values.check && storage?.enabled) {
-    await checkStorage(storage, file.company.id, Date.now())
-    print(`storage: ${storage.bucket} can be listed.`)
-  } else if (values.check) {
-    print('storage: the file has none that is enabled.')
-  }
-  print(await withDatabase(place, (database) => loadSeed(database, file, name, key, Date.now())))
+  if (values.check && storage?.enabled) await checkStorage(storage, file.company.id, Date.now())
+  const status = storage?.enabled ? `${storage.bucket} can be listed` : 'the file has none that is enabled'
+  if (values.check) print(`storage: ${status}.`)
+  await using database = await openDatabase(place)
+  print(await loadSeed(database, file, name, key, Date.now()))
 }

@@ -6,13 +6,10 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import * as z from 'zod/mini'
+import { CommandError } from './command.ts'
 import { collectOutput } from './wrangler.ts'
 
-const DEV = fileURLToPath(new URL('./dev.ts', import.meta.url))
-/** The whole announcement, which ends with an example. */
-const ANNOUNCEMENT = /Address\s+(http:\S+?)\/api\/v1[\s\S]*Token\s+([0-9a-f]{64})[\s\S]*curl .*\n/
 const READY_MS = 120_000
 const STOP_MS = 15_000
 
@@ -44,45 +41,26 @@ export function readDevRecord(state: string): DevRecord | null {
   }
 }
 
-export interface DevOptions {
-  /** The state directory. Default: a temporary one, removed when the server is stopped. */
-  state?: string
-  /** Default: a free port. */
-  port?: number
-  /** Starts the server in a process group of its own. */
-  detached?: boolean
-}
-
-export interface RunningDev {
-  /** The URL before `/api/v1`. */
-  url: string
-  /** A token of the sample company with every permission. */
-  token: string
-  state: string
-  pid: number
-  /** What it has written so far. */
-  output: { stdout: string; stderr: string }
-  /** Its exit code, null after a signal, once it has ended. */
-  ended: Promise<number | null>
-  /** Sends a signal, SIGTERM by default, and waits for the end; after 15 s the process is killed. */
-  stop: (signal?: 'SIGTERM' | 'SIGINT') => Promise<number | null>
-}
+export type RunningDev = Awaited<ReturnType<typeof startDev>>
 
 /**
  * Starts `npm run dev` and waits until it serves. It ends when this process ends, in whatever way.
  *
- * @throws Error with its output, when it ends or is not ready within two minutes
+ * @param options by default a free port and a temporary state directory, removed when the server is stopped; `detached`
+ *   starts the server in a process group of its own
+ * @returns the URL before `/api/v1`, a token of the sample company with every permission, and the process: its output so
+ *   far, its exit code (null after a signal) once it has `ended`, and `stop`, which kills it after 15 s
+ * @throws CommandError with its output, when it ends or is not ready within two minutes
  */
-export async function startDev(options: DevOptions = {}): Promise<RunningDev> {
+export async function startDev(options: { state?: string; port?: number; detached?: boolean } = {}) {
   const state = options.state ?? (await mkdtemp(join(tmpdir(), 'crm-api-')))
   const port = options.port ?? (await findFreePort())
-  const child = spawn(process.execPath, [DEV, '--port', String(port), '--state', state], {
-    detached: options.detached ?? false,
-    // `dev` ends when the channel is closed.
-    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-  })
+  const args = [join(import.meta.dirname, 'dev.ts'), '--port', String(port), '--state', state]
+  const { detached = false } = options
+  // `dev` ends when the channel is closed.
+  const child = spawn(process.execPath, args, { detached, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] })
   const output = collectOutput(child)
-  const ended = new Promise<number | null>((resolve) => child.once('close', resolve).once('error', () => resolve(null)))
+  const ended = once(child, 'close').then(([code]): number | null => code)
   const stop = async (signal: 'SIGTERM' | 'SIGINT' = 'SIGTERM') => {
     child.kill(signal)
     const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
@@ -91,19 +69,13 @@ export async function startDev(options: DevOptions = {}): Promise<RunningDev> {
     if (options.state === undefined) await rm(state, { recursive: true, force: true })
     return code
   }
-  const announced = new Promise<RegExpExecArray>((resolve) => {
-    child.stdout?.on('data', () => {
-      const match = ANNOUNCEMENT.exec(output.stdout)
-      if (match) resolve(match)
-    })
-  })
-  const outcome = await Promise.race([announced, ended, sleep(READY_MS, undefined, { ref: false })])
+  const outcome = await Promise.race([once(child, 'message'), ended, sleep(READY_MS, 'late', { ref: false })])
   if (!Array.isArray(outcome)) {
     await stop()
-    const problem = outcome === undefined ? 'is not ready after two minutes' : 'has ended'
-    throw new Error(`The dev server ${problem}: ${`${output.stdout}${output.stderr}`.trim()}`)
+    const problem = outcome === 'late' ? 'is not ready after two minutes' : 'has ended'
+    throw new CommandError(`The dev server ${problem}: ${`${output.stdout}${output.stderr}`.trim()}`)
   }
-  const [, url = '', token = ''] = outcome
+  const { url, token } = z.object({ url: z.string(), token: z.string() }).parse(outcome[0])
   return { url, token, state, pid: child.pid ?? 0, output, ended, stop }
 }
 
@@ -114,6 +86,5 @@ export async function findFreePort(port = 0): Promise<number> {
   const address = server.address()
   server.close()
   await once(server, 'close')
-  if (typeof address !== 'object' || address === null) throw new Error('The server has no port.')
-  return address.port
+  return typeof address === 'object' && address !== null ? address.port : port
 }

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { once } from 'node:events'
+import { mkdtempDisposable, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -10,39 +10,22 @@ import { CommandError } from './command.ts'
 /** With a slash at its end. */
 export const PROJECT_ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
-/** The id of the database in `wrangler.toml`, which names its local files. */
-export function readDatabaseId(): string {
-  const [, id] = /^database_id\s*=\s*"([^"]+)"/m.exec(readFileSync(`${PROJECT_ROOT}wrangler.toml`, 'utf8')) ?? []
-  if (id === undefined) throw new CommandError('wrangler.toml has no database_id.')
-  return id
-}
-
-/** Preloaded into wrangler so that it ends when its parent has ended, in whatever way. */
+/** Preloaded into wrangler's processes, so that they end when their parent has ended, in whatever way. */
 const END_WITH_PARENT = `data:text/javascript,${encodeURIComponent(`
-  const parent = process.ppid
-  setInterval(() => {
-    try {
-      process.kill(parent, 0)
-      // An orphan gets another parent, except on Windows.
-      if (process.ppid === parent) return
-    } catch {}
-    process.kill(process.pid, 'SIGTERM')
-  }, 500).unref()
+  process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'))
+  process.channel?.unref()
 `)}`
 
-/** Starts wrangler in the project's directory with piped output. It ends when this process ends. */
+/**
+ * Starts wrangler in the project's directory with piped output. It ends when this process ends. `wrangler dev` sends a
+ * message when it serves.
+ */
 export function spawnWrangler(args: string[]): ChildProcess {
   const script = `${PROJECT_ROOT}node_modules/wrangler/bin/wrangler.js`
   return spawn(process.execPath, ['--import', END_WITH_PARENT, script, ...args], {
     cwd: PROJECT_ROOT,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: {
-      ...process.env,
-      WRANGLER_SEND_METRICS: 'false',
-      WRANGLER_HIDE_BANNER: 'true',
-      NO_COLOR: '1',
-      FORCE_COLOR: '0',
-    },
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    env: { ...process.env, WRANGLER_SEND_METRICS: 'false', WRANGLER_HIDE_BANNER: 'true', FORCE_COLOR: '0' },
   })
 }
 
@@ -64,19 +47,18 @@ export function collectOutput(child: ChildProcess): { stdout: string; stderr: st
  */
 export async function runWrangler(args: string[]): Promise<string> {
   const child = spawnWrangler(args)
-  const { promise, resolve, reject } = Promise.withResolvers<number | null>()
-  child.once('error', reject).once('close', resolve)
   const output = collectOutput(child)
-  if ((await promise) === 0) return output.stdout
+  const [code] = await once(child, 'close')
+  if (code === 0) return output.stdout
   const lines = `${output.stdout}\n${output.stderr}`.trim().split('\n')
   const message = lines.find((line) => line.includes('[ERROR]')) ?? lines.at(-1) ?? ''
   throw new CommandError(`wrangler ${args.slice(0, 3).join(' ')}: ${message.replace(/^.*\[ERROR\]\s*/, '')}`)
 }
 
-const parameter = z.nullable(z.union([z.string(), z.number()]))
+type Parameter = string | number | null
 
 /** SQL with its parameters in the order of the question marks. */
-export const statement = z.object({ sql: z.string(), params: z.array(parameter) })
+export const statement = z.object({ sql: z.string(), params: z.array(z.nullable(z.union([z.string(), z.number()]))) })
 export type Statement = z.output<typeof statement>
 
 /** A connection to a database. */
@@ -104,15 +86,11 @@ export function openWranglerTransport(location: string[]): Transport {
       return first?.results.map((row) => Object.values(row)) ?? []
     },
     async write(statements) {
-      const directory = await mkdtemp(join(tmpdir(), 'crm-sql-'))
-      try {
-        const file = join(directory, 'statements.sql')
-        const sql = statements.map((statement) => `${renderStatement(statement)};\n`).join('')
-        await writeFile(file, sql, { mode: 0o600 })
-        await execute('--file', file)
-      } finally {
-        await rm(directory, { recursive: true, force: true })
-      }
+      await using directory = await mkdtempDisposable(join(tmpdir(), 'crm-sql-'))
+      const file = join(directory.path, 'statements.sql')
+      const sql = statements.map((statement) => `${renderStatement(statement)};\n`).join('')
+      await writeFile(file, sql, { mode: 0o600 })
+      await execute('--file', file)
     },
     close: async () => {},
   }
@@ -133,18 +111,18 @@ export function renderStatement(statement: Statement): string {
 }
 
 /** A statement with its numbers and nulls in its SQL, for an interface that binds only text. */
-export function bindTextOnly(statement: Statement): { sql: string; params: string[] } {
+export function bindTexts(statement: Statement): { sql: string; params: string[] } {
   const sql = fillIn(statement, (value) => (typeof value === 'string' ? '?' : renderParameter(value)))
   return { sql, params: statement.params.filter((value) => typeof value === 'string') }
 }
 
-function fillIn({ sql, params }: Statement, render: (value: z.output<typeof parameter>) => string): string {
+function fillIn({ sql, params }: Statement, render: (value: Parameter) => string): string {
   const [first = '', ...rest] = sql.split('?')
   if (rest.length !== params.length) throw new Error('A statement must have as many parameters as question marks.')
   return rest.reduce((text, part, index) => text + render(params[index] ?? null) + part, first)
 }
 
-function renderParameter(value: z.output<typeof parameter>): string {
+function renderParameter(value: Parameter): string {
   if (value === null) return 'NULL'
   if (typeof value === 'string') {
     if (PLAIN.test(value) && !KEYWORD.test(value)) return `'${value}'`

@@ -21,9 +21,9 @@ describe('npm run dev', () => {
     const state = await freshState()
     const port = await findFreePort()
     const dev = await serveState(state, port)
-    expect(dev.output.stdout).toContain(
-      `curl -H 'Authorization: Bearer ${dev.token}' '${dev.url}/api/v1/clients?per_page=3'`,
-    )
+    await expect
+      .poll(() => dev.output.stdout)
+      .toContain(`curl -H 'Authorization: Bearer ${dev.token}' '${dev.url}/api/v1/clients?per_page=3'`)
     const list = await ask(dev, 'GET', '/clients?per_page=3')
     expect(list).toMatchObject({ status: 200, body: { pagination: { total: 60 } } })
 

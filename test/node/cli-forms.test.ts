@@ -5,7 +5,7 @@ import { chunkJson } from '../../src/cli/database.ts'
 import { readSampleCompany } from '../../src/cli/sample-company.ts'
 import { deriveRows, findDuplicates } from '../../src/cli/seed.ts'
 import { checkSeed, type SeedFile } from '../../src/cli/seed-file.ts'
-import { bindTextOnly, renderStatement } from '../../src/cli/wrangler.ts'
+import { bindTexts, renderStatement } from '../../src/cli/wrangler.ts'
 import { smallShop } from './cli-support.ts'
 
 /** The duplicates in a seed file. */
@@ -196,7 +196,7 @@ describe('statements as text', () => {
         const wanted = params.map((value) => (Object.is(value, -0) ? 0 : value))
         const read = (text: string, bound: string[]) => Object.values(database.prepare(text).get(...bound) ?? {})
         expect(read(renderStatement({ sql, params }), [])).toEqual(wanted)
-        const half = bindTextOnly({ sql, params })
+        const half = bindTexts({ sql, params })
         expect(read(half.sql, half.params)).toEqual(wanted)
       }),
     )
