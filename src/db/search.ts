@@ -34,11 +34,6 @@ export function digitsOf(text: string): string {
   return Array.from(text.normalize('NFKC').matchAll(/[0-9]/g), ([digit]) => digit).join('')
 }
 
-/** Whether a search text may be a phone number: digits and the usual punctuation. */
-function looksLikePhone(text: string): boolean {
-  return /^[\d\s()+\-./]+$/.test(text) && /\d/.test(text)
-}
-
 /** An FTS5 phrase: with the trigram tokenizer a phrase is exactly a substring. */
 function phrase(text: string): string {
   return `"${text.replaceAll('"', '""')}"`
@@ -62,7 +57,8 @@ export interface ClientSearch {
 export function clientSearch(q: string): ClientSearch {
   const folded = fold(q)
   if (!isIndexable(folded)) return { folded, match: null }
-  const digits = looksLikePhone(folded) ? digitsOf(folded) : ''
+  const mayBePhone = /^[\d\s()+\-./]+$/.test(folded)
+  const digits = mayBePhone ? digitsOf(folded) : ''
   const inText = `text : ${phrase(folded)}`
   return { folded, match: isIndexable(digits) ? `(${inText}) OR (digits : ${phrase(digits)})` : inText }
 }

@@ -207,10 +207,7 @@ export function isoTime(ms: number): string {
   return new Date(ms).toISOString()
 }
 
-interface Times<T> {
-  created_at: T
-  updated_at: T
-}
+type Times<T> = Record<'created_at' | 'updated_at', T>
 
 /** The row with its times as {@link isoTime}. */
 export function withIsoTimes<T extends Times<number>>(row: T): Omit<T, keyof Times<number>> & Times<string> {

@@ -14,9 +14,6 @@ const POLL_MS = 20
 const LOST_WAITING_MS = 2_000
 const LOST_MS = 60_000
 
-/** For `Retry-After`. */
-const RETRY_AFTER_SECONDS = 10
-
 /**
  * The memory of large bodies in one isolate. A lease grows with its body; when memory is short, requests wait in the
  * order in which they began. One lease at a time may exceed the limit: it can always finish, so leases that wait for more
@@ -131,7 +128,7 @@ export class Lease {
 }
 
 function busy(): ApiError {
-  return new ApiError('unavailable', { headers: { 'Retry-After': String(RETRY_AFTER_SECONDS) } })
+  return new ApiError('unavailable', { headers: { 'Retry-After': '10' } })
 }
 
 /** Frees the memory of these bytes now instead of at the next garbage collection. They are empty from then on. */

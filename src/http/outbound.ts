@@ -96,38 +96,24 @@ function decode(bytes: Uint8Array, contentType: string | null): string {
   }
 }
 
-/** An XML declaration is searched in so many bytes. */
-const DECLARATION_BYTES = 256
-
-/** Byte order marks, and how an XML declaration begins in UTF-16 without one (XML 1.0, appendix F). */
-const MARKS: readonly (readonly [bytes: readonly number[], charset: string])[] = [
-  [[0xef, 0xbb, 0xbf], 'utf-8'],
-  [[0xff, 0xfe], 'utf-16le'],
-  [[0xfe, 0xff], 'utf-16be'],
-]
-const UTF_16_DECLARATIONS: typeof MARKS = [
-  [[0x3c, 0, 0x3f, 0], 'utf-16le'],
-  [[0, 0x3c, 0, 0x3f], 'utf-16be'],
-]
+/** Byte order marks, and how an XML declaration begins in UTF-16 without one (XML 1.0, appendix F), in hex. */
+const MARKS = { efbbbf: 'utf-8', fffe: 'utf-16le', feff: 'utf-16be' }
+const UTF_16_DECLARATIONS = { '3c003f00': 'utf-16le', '003c003f': 'utf-16be' }
 
 /** The charset of a body: its byte order mark, else that of its `Content-Type`, else of its XML declaration, else UTF-8. */
-export function charsetOf(start: Uint8Array, contentType: string | null): string {
+export function charsetOf(body: Uint8Array, contentType: string | null): string {
+  const start = Buffer.from(body.subarray(0, 256))
+  const declaration = /^<\?xml\s[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']/.exec(start.toString('latin1'))
   return (
-    matching(MARKS, start) ??
-    declaredBy(/;\s*charset\s*=\s*"?([^\s";]+)/i, contentType ?? '') ??
-    matching(UTF_16_DECLARATIONS, start) ??
-    declaredBy(
-      /^<\?xml\s[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']/,
-      String.fromCharCode(...start.subarray(0, DECLARATION_BYTES)),
-    ) ??
+    findMark(MARKS, start) ??
+    /;\s*charset\s*=\s*"?([^\s";]+)/i.exec(contentType ?? '')?.[1] ??
+    findMark(UTF_16_DECLARATIONS, start) ??
+    declaration?.[1] ??
     'utf-8'
   )
 }
 
-function matching(marks: typeof MARKS, start: Uint8Array): string | undefined {
-  return marks.find(([bytes]) => bytes.every((byte, index) => start[index] === byte))?.[1]
-}
-
-function declaredBy(pattern: RegExp, text: string): string | undefined {
-  return pattern.exec(text)?.[1]
+function findMark(marks: Record<string, string>, start: Buffer): string | undefined {
+  const hex = start.toString('hex')
+  return Object.entries(marks).find(([mark]) => hex.startsWith(mark))?.[1]
 }
