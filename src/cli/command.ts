@@ -67,14 +67,8 @@ export function print(text: string): void {
 export function formatTable(headings: string[], rows: (string | number)[][]): string {
   const lines = [headings, ...rows].map((row) => row.map(String))
   const widths = headings.map((_, column) => Math.max(...lines.map((cells) => cells[column]?.length ?? 0)))
-  return lines
-    .map((cells) =>
-      cells
-        .map((cell, at) => cell.padEnd(widths[at] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n')
+  const align = (cells: string[]) => cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join('  ')
+  return lines.map((cells) => align(cells).trimEnd()).join('\n')
 }
 
 /** Runs a command. A failure becomes one line on standard error and exit code 1. */

@@ -66,14 +66,8 @@ async function list(args: string[]): Promise<void> {
     const validity = isExpired ? 'expired' : 'active'
     const state = revoked_at === null ? validity : 'revoked'
     const times = [created_at, last_used_at, expires_at].map(formatTime)
-    return [
-      id,
-      company_id,
-      name,
-      state,
-      ...times,
-      permissions.length === PERMISSIONS.length ? 'all' : permissions.join(),
-    ]
+    const allowed = permissions.length === PERMISSIONS.length ? 'all' : permissions.join()
+    return [id, company_id, name, state, ...times, allowed]
   })
   print(formatTable(HEADINGS, rows))
 }
