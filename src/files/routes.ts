@@ -2,7 +2,7 @@ import { isoTime } from '../http/contract.ts'
 import { route } from '../http/endpoint.ts'
 import { unusable } from '../http/errors.ts'
 import * as contract from './contract.ts'
-import { emailFileKey, sourceOf } from './keys.ts'
+import { keyPrefix, sourceOf } from './keys.ts'
 import { listOrderFiles } from './listing.ts'
 import { findStorage } from './queries.ts'
 import { EXPIRES_SECONDS, type StoredFile } from './s3.ts'
@@ -13,7 +13,7 @@ export const routes = [
     const { fileName, contentType = 'application/octet-stream', size, legacyThreadId } = body
     const storage = await openStorage(context, await findStorage(context, orderId))
     if (!storage) throw unusable('storage_not_configured')
-    const key = emailFileKey(context.companyId, orderId, legacyThreadId, fileName)
+    const key = keyPrefix(context.companyId, orderId, legacyThreadId) + fileName
     const uploadUrl = await storage.presignPut(key, contentType, size)
     return { uploadUrl, key, contentType, expiresIn: EXPIRES_SECONDS } as const
   }),

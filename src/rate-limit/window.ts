@@ -7,11 +7,7 @@ export const WINDOW_MS = 60_000
 const PREFETCH_DIVISOR = 30
 
 /** One fixed window from its first request: requests leased, and database time used with the debt of earlier windows. */
-export interface Window {
-  startedAt: number
-  count: number
-  databaseMs: number
-}
+export type Window = { startedAt: number; count: number; databaseMs: number }
 
 /** What an isolate requests of the limiter. */
 export interface Demand {
