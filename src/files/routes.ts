@@ -8,6 +8,14 @@ import { findStorage } from './queries.ts'
 import { EXPIRES_SECONDS, type StoredFile } from './s3.ts'
 import { openStorage } from './storage.ts'
 
+const presentFile = ({ key, sizeBytes, changedAt }: StoredFile) => ({
+  path: key,
+  objectName: key.slice(key.lastIndexOf('/') + 1),
+  length: sizeBytes,
+  lastChanged: isoTime(changedAt),
+  source: sourceOf(key),
+})
+
 export const routes = [
   route(contract.presignUpload, async ({ params: { orderId }, body }, context) => {
     const { fileName, contentType = 'application/octet-stream', size, legacyThreadId } = body
@@ -24,13 +32,3 @@ export const routes = [
     return { files: listing.files.map(presentFile), configured: true, truncated: listing.truncated }
   }),
 ]
-
-function presentFile({ key, sizeBytes, changedAt }: StoredFile) {
-  return {
-    path: key,
-    objectName: key.slice(key.lastIndexOf('/') + 1),
-    length: sizeBytes,
-    lastChanged: isoTime(changedAt),
-    source: sourceOf(key),
-  }
-}

@@ -31,9 +31,7 @@ export interface Lease {
 }
 
 /** The decision on one request; `remaining` includes the permits that the isolate still has. */
-export interface Verdict extends Omit<Lease, 'permits'> {
-  allowed: boolean
-}
+export type Verdict = Omit<Lease, 'permits'> & { allowed: boolean }
 
 /** Counts the database time and leases permits: one to each waiting request, ahead of others only a share of the rest. */
 export function acquire(window: Window | undefined, now: number, demand: Demand): { window: Window; lease: Lease } {

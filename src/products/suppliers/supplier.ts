@@ -25,9 +25,8 @@ export interface Supplier {
 
 export type ProductQuery = Readonly<Record<string, string | undefined>>
 
-/** One read of a supplier, which the cache performs when it has no fresh result. */
+/** One read of a supplier, which the cache performs when it has no fresh result of an equal `name`. */
 export interface Lookup {
-  /** Part of the cache key: equal for equal lookups. */
   name: string
   /** Of a result without items, where it differs. */
   emptyLifetime?: Lifetime
