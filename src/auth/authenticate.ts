@@ -5,7 +5,7 @@ import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError } from '../http/errors.ts'
 import { log } from '../http/log.ts'
 import { limiterOf } from '../rate-limit/local-limiter.ts'
-import { RequestUsage } from '../rate-limit/middleware.ts'
+import { RequestUsage, rateLimited } from '../rate-limit/middleware.ts'
 import type { Demand } from '../rate-limit/window.ts'
 import { blockNetwork, delayLookup, networkOf } from './failed-lookups.ts'
 import { cachedToken, hashToken, loadToken, type Token, touchToken, wasValid } from './tokens.ts'
@@ -46,10 +46,7 @@ async function lookUp(env: Env, hash: string, network: string, now: number, requ
     if (await countFailure(env.AUTH_FAILURES, network, requestId)) throw unauthenticated()
     delayMs = blockNetwork(network, now)
   }
-  throw new ApiError('rate_limited', {
-    message: 'Too many unknown tokens from this network',
-    headers: { 'Retry-After': String(Math.ceil(delayMs / 1000)) },
-  })
+  throw rateLimited(Math.ceil(delayMs / 1000), 'Too many unknown tokens from this network')
 }
 
 /** Whether the network stays within its limit of failures; true where the limiter itself fails. */

@@ -16,19 +16,13 @@ export class CredentialsError extends Error {
 }
 
 /**
- * Encrypts the credentials of one integration of one company (AES-256-GCM, random IV). The company and the kind are
- * authenticated with it: in another row it cannot be decrypted.
+ * Encrypts the credentials of one integration (AES-256-GCM, random IV); in another row they cannot be decrypted.
  *
- * @param keys the deployment's `CREDENTIALS_KEY`: 32 bytes in base64. During a key rotation it is the new key and the
- *   old one, separated by a comma: the first encrypts, all of them decrypt.
+ * @param keys the deployment's `CREDENTIALS_KEY`: 32 bytes in base64, or during a key rotation the new key and the old
+ *   one, separated by a comma: the first encrypts, all of them decrypt
  * @throws CredentialsError when a key is not 32 bytes in base64
  */
-export async function encryptCredentials(
-  keys: string,
-  companyId: number,
-  kind: IntegrationKind,
-  credentials: object,
-): Promise<string> {
+export async function encryptCredentials(keys: string, companyId: number, kind: IntegrationKind, credentials: object) {
   const [key] = await importKeys(keys)
   const iv = crypto.getRandomValues(new Uint8Array(IV_BYTES))
   const text = Buffer.from(JSON.stringify(credentials))
@@ -37,17 +31,8 @@ export async function encryptCredentials(
   return `${VERSION}.${key.fingerprint}.${data}`
 }
 
-/**
- * Decrypts what {@link encryptCredentials} returned for this company and kind.
- *
- * @throws CredentialsError when no key fits, or the value was changed or belongs to another row
- */
-export async function decryptCredentials(
-  keys: string,
-  companyId: number,
-  kind: IntegrationKind,
-  stored: string,
-): Promise<unknown> {
+/** @throws CredentialsError when no key fits, or the stored value was changed or belongs to another row */
+export async function decryptCredentials(keys: string, companyId: number, kind: IntegrationKind, stored: string) {
   const [version, fingerprint, data] = stored.split('.')
   if (version !== VERSION || !data) throw new CredentialsError('The stored credentials have no known format.')
   const key = (await importKeys(keys)).find((each) => each.fingerprint === fingerprint)
@@ -57,7 +42,7 @@ export async function decryptCredentials(
     const bytes = Buffer.from(atob(data), 'latin1')
     const algorithm = aesGcm(bytes.subarray(0, IV_BYTES), companyId, kind)
     const text = await crypto.subtle.decrypt(algorithm, key.secret, bytes.subarray(IV_BYTES))
-    return JSON.parse(new TextDecoder().decode(text))
+    return JSON.parse(new TextDecoder().decode(text)) as unknown
   } catch {
     throw new CredentialsError('The stored credentials cannot be decrypted.')
   }
@@ -83,7 +68,7 @@ async function importKey(text: string) {
   return { secret, fingerprint: hash('sha256', bytes).slice(0, 8) }
 }
 
-/** Company and kind are authenticated with the credentials, which cannot be decrypted for others. */
+/** Company and kind are authenticated with the credentials. */
 function aesGcm(iv: Uint8Array<ArrayBuffer>, companyId: number, kind: IntegrationKind) {
   return { name: 'AES-GCM', iv, additionalData: Buffer.from(`${VERSION}:${companyId}:${kind}`) }
 }

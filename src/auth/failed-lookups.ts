@@ -7,13 +7,7 @@ const BLOCK_MS = 60_000
 const LOOKUP_INTERVAL_MS = 1_000
 
 /** With the next look-ups: of a token not refused before, and of one refused {@link LOOKUP_INTERVAL_MS} ago or earlier. */
-interface Block {
-  until: number
-  nextNewAt: number
-  nextRetryAt: number
-}
-
-const blocks = new LruCache<string, Block>({ maxWeight: 10_000 })
+const blocks = new LruCache<string, { until: number; nextNewAt: number; nextRetryAt: number }>({ maxWeight: 10_000 })
 
 /** When tokens were refused without a look-up, by their hashes. Who tries random tokens has no reason to retry one. */
 const refusedAt = new LruCache<string, number>({ maxWeight: 10_000, ttlMs: BLOCK_MS })

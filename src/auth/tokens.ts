@@ -23,15 +23,8 @@ export interface Token {
   expiresAt: number | null
 }
 
-/** A revoked token is null. */
-interface Entry {
-  token: Token | null
-  staleAt: number
-  lastUsedWrittenAt: number
-}
-
-/** Tokens by hash, expired and revoked ones included. Not unknown ones: each of them may be created at any time. */
-const cache = new LruCache<string, Entry>({ maxWeight: 10_000 })
+/** By hash, expired tokens too; null for a revoked one. Unknown ones are not cached: each may be created at any time. */
+const cache = new LruCache<string, { token: Token | null; staleAt: number; touchedAt: number }>({ maxWeight: 10_000 })
 const encoder = new TextEncoder()
 
 /** SHA-256 as lower-case hex: of bytes, which is faster than of text. */
@@ -74,15 +67,15 @@ export async function loadToken(binding: D1Database, hash: string, now: number):
   }
   const { lastUsedAt, revokedAt, permissions, ...rest } = row
   const token = revokedAt === null ? { ...rest, hash, permissions: new Set(permissions.filter(isPermission)) } : null
-  cache.set(hash, { token, staleAt: now + CACHE_MS, lastUsedWrittenAt: lastUsedAt ?? 0 })
+  cache.set(hash, { token, staleAt: now + CACHE_MS, touchedAt: lastUsedAt ?? 0 })
   return usable(token, now)
 }
 
 /** Writes the last use, unless it was written within a minute. Returns the database time in milliseconds. */
 export async function touchToken(binding: D1Database, token: Token, now: number): Promise<number> {
   const entry = cache.get(token.hash)
-  if (entry && now - entry.lastUsedWrittenAt < LAST_USED_EVERY_MS) return 0
-  if (entry) entry.lastUsedWrittenAt = now
+  if (entry && now - entry.touchedAt < LAST_USED_EVERY_MS) return 0
+  if (entry) entry.touchedAt = now
   const isDue = sql`id = ${token.id} AND (last_used_at IS NULL OR last_used_at <= ${now - LAST_USED_EVERY_MS})`
   const query = drizzle(binding).update(apiTokens).set({ last_used_at: now }).where(isDue)
   return (await runQuery(async () => query, true)).meta.duration

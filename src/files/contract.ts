@@ -4,8 +4,6 @@ import { LEGACY_THREAD_ID, MAX_NAME_BYTES, safeBaseName } from './keys.ts'
 import { EXPIRES_SECONDS } from './s3.ts'
 
 const MAX_FILE_BYTES = 150 * 1024 * 1024
-/** A file's name may include its folders. */
-const MAX_PATH_CHARACTERS = 4_096
 
 /** Type and subtype in their registered form (RFC 6838, section 4.2), and parameters of printable ASCII. */
 const CONTENT_TYPE = /^[A-Za-z0-9][\w!#$&^.+-]{0,126}\/[A-Za-z0-9][\w!#$&^.+-]{0,126}( *;[\x20-\x7e]*)?$/
@@ -20,7 +18,8 @@ export const legacyThreadId = z
   )
 
 const baseName = z.pipe(
-  text(1, MAX_PATH_CHARACTERS),
+  // It may include its folders.
+  text(1, 4_096),
   z.transform((value, context) => {
     const result = safeBaseName(value)
     if ('name' in result) return result.name
@@ -31,12 +30,10 @@ const baseName = z.pipe(
 
 const sizeBytes = z.int().check(z.minimum(0), z.maximum(MAX_FILE_BYTES))
 
+const FILE_NAME = `What follows the last slash or backslash, in Unicode NFC and without control characters, ends the key: at most ${MAX_NAME_BYTES} bytes of UTF-8, not blank, not \`.\` or \`..\`.`
+
 const upload = component('NewFile', 'A file to upload.', {
-  fileName: baseName.check(
-    z.describe(
-      `What follows the last slash or backslash, in Unicode NFC and without control characters, ends the key: at most ${MAX_NAME_BYTES} bytes of UTF-8, not blank, not \`.\` or \`..\`.`,
-    ),
-  ),
+  fileName: baseName.check(z.describe(FILE_NAME)),
   contentType: z
     .optional(z.string().check(z.maxLength(255), z.regex(CONTENT_TYPE, 'must be a media type, such as image/png')))
     .check(z.describe('The upload must carry exactly this `Content-Type`; `application/octet-stream` when left out.')),

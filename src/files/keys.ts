@@ -5,18 +5,12 @@ export const MAX_NAME_BYTES = 255
 export const LEGACY_THREAD_ID = /^(?!\.+$)[A-Za-z0-9_:.=+-]{1,255}$/
 
 /**
- * The last segment of a file's key: what follows the last `/` or `\`, in Unicode NFC, without control characters. All
- * other characters are unchanged, so that two different names never get the same key.
- *
- * @param fileName well-formed Unicode
- * @returns the name, or what is wrong with it
+ * The last segment of a file's key, or what is wrong with it: what follows the last `/` or `\` of well-formed Unicode, in
+ * NFC, without control characters. All others are unchanged, so that two different names never get the same key.
  */
 export function safeBaseName(fileName: string): { name: string } | { problem: string } {
-  const start = Math.max(fileName.lastIndexOf('/'), fileName.lastIndexOf('\\')) + 1
-  const name = fileName
-    .slice(start)
-    .replace(/\p{Cc}/gu, '')
-    .normalize('NFC')
+  const segment = fileName.slice(Math.max(fileName.lastIndexOf('/'), fileName.lastIndexOf('\\')) + 1)
+  const name = segment.replace(/\p{Cc}/gu, '').normalize('NFC')
   if (name.trim() === '' || name === '.' || name === '..') return { problem: 'must end in a file name' }
   if (new TextEncoder().encode(name).length > MAX_NAME_BYTES) {
     return { problem: `must end in a file name of at most ${MAX_NAME_BYTES} bytes of UTF-8` }
@@ -33,11 +27,6 @@ export function companyPrefix(companyId: number): string {
 export function keyPrefix(companyId: number, orderId: number, legacyThreadId?: string): string {
   const order = `${companyPrefix(companyId)}${orderId}/`
   return legacyThreadId === undefined ? order : `${order}email/${legacyThreadId}/`
-}
-
-/** The key of a file that came with a mail thread. */
-export function emailFileKey(companyId: number, orderId: number, legacyThreadId: string, baseName: string): string {
-  return keyPrefix(companyId, orderId, legacyThreadId) + baseName
 }
 
 /** A file whose key contains `/email/` came with a mail thread. */

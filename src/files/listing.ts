@@ -5,7 +5,7 @@ import { unusable } from '../http/errors.ts'
 import { log } from '../http/log.ts'
 import { keyPrefix } from './keys.ts'
 import { findStorage, type StorageRow } from './queries.ts'
-import { type FilePage, StorageError, type StorageProblem, type StoredFile } from './s3.ts'
+import { type FilePage, StorageError, type StorageProblem } from './s3.ts'
 import { type FileStorage, openStorage } from './storage.ts'
 
 /** The storage that a company had last, by its id: a hint for the prefetch. */
@@ -18,17 +18,12 @@ const MAX_PAGES = 40
 /**
  * Lists the files of an order, or of one of its threads; null where no storage is configured. `truncated` when there
  * are more: over 10,000 files or 40 pages, or those that the storage did not list within {@link BUDGET_MS}.listing.
- *
  * The first page is fetched beside the check of the order, from the storage that the company had last; where the check
  * finds another one, the page is discarded and fetched again.
  *
  * @throws ApiError 404 where the company has no such order, 502 when its own storage fails
  */
-export async function listOrderFiles(
-  context: RequestContext,
-  orderId: number,
-  legacyThreadId: string | undefined,
-): Promise<{ files: StoredFile[]; truncated: boolean } | null> {
+export async function listOrderFiles(context: RequestContext, orderId: number, legacyThreadId: string | undefined) {
   const { companyId } = context
   const until = Date.now() + BUDGET_MS.listing
   const prefix = keyPrefix(companyId, orderId, legacyThreadId)

@@ -6,11 +6,7 @@ import { notFound } from '../http/errors.ts'
 /** A company's own storage, its credentials encrypted. */
 export type StorageRow = Pick<typeof integrations.$inferSelect, 'base_url' | 'settings' | 'credentials'>
 
-/**
- * The company's own storage, null where it has none or has disabled it.
- *
- * @throws ApiError 404 where the company has no such order, or has deleted it
- */
+/** The company's own storage, null where it has none or has disabled it. @throws ApiError 404 without such an order */
 export async function findStorage({ db, companyId }: CompanyContext, orderId: number): Promise<StorageRow | null> {
   const { base_url, settings, credentials, company_id, kind, enabled } = integrations
   const isOrder = and(eq(orders.company_id, companyId), eq(orders.id, orderId), sql`${orders.deleted} = 0`)

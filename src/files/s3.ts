@@ -25,17 +25,10 @@ export interface Bucket {
 }
 
 /** An object as the storage lists it; `changedAt` is in milliseconds since the epoch. */
-export interface StoredFile {
-  key: string
-  sizeBytes: number
-  changedAt: number
-}
+export type StoredFile = { key: string; sizeBytes: number; changedAt: number }
 
 /** `cursor` continues the listing; it is null on the last page. */
-export interface FilePage {
-  files: StoredFile[]
-  cursor: string | null
-}
+export type FilePage = { files: StoredFile[]; cursor: string | null }
 
 export type StorageProblem = 'timeout' | 'network' | 'malformed' | 'refused'
 
@@ -120,8 +113,7 @@ async function readPage({ status, readText }: OutboundResponse): Promise<FilePag
 /**
  * Reads a response of `ListObjectsV2` (S3 API reference), whose keys are percent-encoded for `encoding-type=url`.
  *
- * @throws Error when the text is no such response, or lists more than {@link PAGE_SIZE} objects; the message may quote
- *   it, so it must not be shown or logged
+ * @throws Error for another text or more than {@link PAGE_SIZE} objects; its message may quote the text: do not log it
  */
 export function readObjectList(xml: string): FilePage {
   const { fields, contents } = readFields(xml, 'ListBucketResult')

@@ -21,7 +21,6 @@ const Credentials = z.object({ access_key_id: filled, secret_access_key: filled 
 
 /**
  * Opens the company's own storage, or the deployment's where `row` is null; null where there is neither.
- *
  * @throws CredentialsError, $ZodError when the row cannot be read, which is the deployment's fault
  */
 export async function openStorage(
@@ -46,9 +45,7 @@ export function s3Storage(bucket: Bucket, now: number): FileStorage {
 
 /**
  * The deployment's own R2: listed through its binding, uploaded to with account-level S3 keys, since a binding cannot
- * presign. In development uploads go to the host of `requestUrl`, through `relay.ts`.
- *
- * @returns null where the deployment has no such keys
+ * presign; null without such keys. In development uploads go to the host of `requestUrl`, through `relay.ts`.
  */
 export function deploymentStorage(env: Env, requestUrl: string, now: number): FileStorage | null {
   const isRelayed = env.STORAGE_RELAY === 'development'

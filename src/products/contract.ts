@@ -9,13 +9,9 @@ export const SOURCES = ['local', 'supplier_b', 'supplier_a', 'lines'] as const
 
 export type Source = (typeof SOURCES)[number]
 
-const sourceState = z
-  .enum(['ok', 'stale', 'skipped', 'not_configured', 'failed'])
-  .check(
-    z.describe(
-      '`ok`: searched, or fresh from the cache. `stale`: older results, while the supplier fails or is called again. `skipped`: not included, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no response, and nothing in the cache.',
-    ),
-  )
+const SOURCE_STATE =
+  '`ok`: searched, or fresh from the cache. `stale`: older results, while the supplier fails or is called again. `skipped`: not included, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no response, and nothing in the cache.'
+const sourceState = z.enum(['ok', 'stale', 'skipped', 'not_configured', 'failed']).check(z.describe(SOURCE_STATE))
 
 export type SourceState = z.output<typeof sourceState>
 
@@ -69,20 +65,6 @@ const parameter = z.optional(z.pipe(text(0, 100), trimmed)).check(z.meta({ type:
 
 const productSource = z.enum(['supplier_a', 'supplier_b', 'invoice_item'])
 
-const product = z.union([
-  z.strictObject({
-    source: z.literal('supplier_a'),
-    query: z.strictObject({ style: z.string(), color: z.nullable(z.string()), size: z.nullable(z.string()) }),
-    products: z.array(supplierAVariantSchema),
-  }),
-  z.strictObject({
-    source: z.literal('supplier_b'),
-    query: z.strictObject({ sku: z.nullable(z.string()), styleId: z.nullable(z.string()) }),
-    products: z.array(supplierBColorGroupSchema),
-  }),
-  z.strictObject({ source: z.literal('invoice_item'), item: invoiceItem }),
-])
-
 export const readProduct = defineContract({
   method: 'GET',
   path: '/products/{source}',
@@ -101,7 +83,19 @@ export const readProduct = defineContract({
     styleid: parameter.check(z.describe('The same as `styleId`.')),
     id: z.optional(idText).check(z.describe('invoice_item: the id, required.')),
   }),
-  response: product,
+  response: z.union([
+    z.strictObject({
+      source: z.literal('supplier_a'),
+      query: z.strictObject({ style: z.string(), color: z.nullable(z.string()), size: z.nullable(z.string()) }),
+      products: z.array(supplierAVariantSchema),
+    }),
+    z.strictObject({
+      source: z.literal('supplier_b'),
+      query: z.strictObject({ sku: z.nullable(z.string()), styleId: z.nullable(z.string()) }),
+      products: z.array(supplierBColorGroupSchema),
+    }),
+    z.strictObject({ source: z.literal('invoice_item'), item: invoiceItem }),
+  ]),
   errors: ['not_found', 'conflict', 'upstream_failed'],
 })
 

@@ -1,5 +1,5 @@
 import type { RequestContext } from '../context.ts'
-import type { ResponseBody } from '../http/contract.ts'
+import type { Input, ResponseBody } from '../http/contract.ts'
 import { withDeadline } from '../http/deadline.ts'
 import { log } from '../http/log.ts'
 import { presentItem } from '../orders/present.ts'
@@ -17,10 +17,7 @@ const SEARCH_MS = 4_000
  * Searches the database, the cache and the suppliers concurrently. A source that fails, or takes longer than the search,
  * is reported in `sources` and never makes it throw.
  */
-export async function searchProducts(
-  context: RequestContext,
-  query: { q?: string | undefined; include?: Source[] | undefined },
-): Promise<ResponseBody<typeof contract>> {
+export async function searchProducts(context: RequestContext, query: Input<typeof contract>['query']) {
   const deadline = Date.now() + SEARCH_MS
   // Control characters match nothing: a text of nothing else is blank.
   const q = (query.q ?? '').replaceAll(/\p{Cc}/gu, ' ').trim()
@@ -52,7 +49,7 @@ export async function searchProducts(
       ...Object.fromEntries(parts.map(({ name, state }) => [name, state])),
       lines: ownState('lines'),
     },
-  }
+  } as ResponseBody<typeof contract>
 }
 
 /** The first of the supplier's lookups with items; `q` is blank to skip it. All are read beside the database. */

@@ -62,14 +62,12 @@ const AROUND_WORD = /^[^\p{L}\p{N}\p{Sc}%]+|(?<=[\p{L}\p{N}\p{Sc}%])[^\p{L}\p{N}
 /** Upper-case words without punctuation around them; a `#` stays, as a word of its own. */
 function splitWords(text: string): string[] {
   const words = text.replaceAll('#', ' # ').split(/[\s,]+/u)
-  return (
-    words
-      .filter((word) => word.length <= MAX_WORD_LENGTH)
-      .map((word) => (word === '#' ? word : word.replaceAll(AROUND_WORD, '')))
-      .filter((word) => word !== '')
-      // Only ASCII: upper-casing can make ASCII of other letters ("ß" is "SS").
-      .map((word) => (/^[!-~]*$/.test(word) ? word.toUpperCase() : word))
-  )
+  // Upper-casing can make ASCII of other letters ("ß" is "SS"): only ASCII is upper-cased.
+  return words
+    .filter((word) => word.length <= MAX_WORD_LENGTH)
+    .map((word) => (word === '#' ? word : word.replaceAll(AROUND_WORD, '')))
+    .filter((word) => word !== '')
+    .map((word) => (/^[!-~]*$/.test(word) ? word.toUpperCase() : word))
 }
 
 /** Has the form of a style, and is not on the stop list, whole or as a range: "XS-4XL", "2T-5T", "10-12PM". */

@@ -7,8 +7,7 @@ import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log } from '../http/log.ts'
 import type { SourceState } from './contract.ts'
 import type { Integration } from './queries.ts'
-import type { Lifetime, Lookup, Supplier, SupplierErrorReason } from './suppliers/supplier.ts'
-import { rejectedCredentials, SupplierError } from './suppliers/supplier.ts'
+import { type Lifetime, type Lookup, type Supplier, SupplierError } from './suppliers/supplier.ts'
 
 /** Part of every key in KV: raise it when the stored value changes. */
 const CACHE_VERSION = 1
@@ -21,7 +20,7 @@ export const PRODUCTS: Lifetime = { freshMs: 10 * 60_000, maxAgeMs: 24 * 3_600_0
 /** The items of a lookup, and what the response says of them. */
 export type SupplierResult =
   | { state: Exclude<SourceState, 'failed'>; items: unknown[] }
-  | { state: 'failed'; items: []; reason: SupplierErrorReason }
+  | { state: 'failed'; items: []; reason: SupplierError['reason'] }
 
 /** Of a cached result: `account` is the `updated_at` of the integration that fetched it. It is served to no other. */
 const metadataSchema = z.object({ fetchedAt: z.number(), account: z.number() })
@@ -31,12 +30,7 @@ type Entry = z.output<typeof metadataSchema> & { items: unknown[] }
 type Urgency = { deadline: number; isSparing: boolean }
 
 /** A lookup of one company; `id` is unique to both. */
-interface CompanyLookup {
-  context: RequestContext
-  supplier: Supplier
-  lookup: Lookup
-  id: string
-}
+type CompanyLookup = { context: RequestContext; supplier: Supplier; lookup: Lookup; id: string }
 
 /** Written by this isolate within the last minute, as long as KV caches that a key has no value. By characters. */
 const recentEntries = new LruCache<string, Entry & { length: number }>({
@@ -56,9 +50,8 @@ const healths = new LruCache<string, Health>({ maxWeight: 10_000 })
 
 /**
  * Starts to read the cache, which needs nothing of the database. The returned function gives the cached items where they
- * are fresh or stale, stale ones being refreshed after the response; else the supplier's.
- *
- * @returns a function of the company's integration, `unknown` while the database fails: then only the cache is used
+ * are fresh or stale, stale ones being refreshed after the response; else the supplier's. Its integration is `unknown`
+ * while the database fails: then only the cache is used.
  */
 export function startLookup(context: RequestContext, supplier: Supplier, lookup: Lookup) {
   const own = { context, supplier, lookup, id: `${context.companyId}/${supplier.name}/${lookup.name}` }
@@ -95,7 +88,7 @@ function lifetimeOf({ emptyLifetime }: Lookup, items: unknown[]): Lifetime {
   return items.length === 0 && emptyLifetime ? emptyLifetime : PRODUCTS
 }
 
-function failed(reason: SupplierErrorReason): SupplierResult {
+function failed(reason: SupplierError['reason']): SupplierResult {
   return { state: 'failed', items: [], reason }
 }
 
@@ -162,7 +155,7 @@ async function callSupplier(own: CompanyLookup, integration: Integration, accoun
       throw new SupplierError('supplier_unavailable', 'the stored credentials cannot be decrypted')
     })
     const parsed = own.supplier.credentials.safeParse(decrypted)
-    if (!parsed.success) throw rejectedCredentials()
+    if (!parsed.success) throw SupplierError.rejectedCredentials()
     const items = await own.lookup.fetch({ baseUrl, credentials: parsed.data, timeoutMs: CALL_MS, onCallsLeft })
     healths.set(account, recordSuccess(healthOf(account), callsLeft, Date.now()))
     return { state: 'ok', items }
@@ -193,7 +186,7 @@ export const FEW_CALLS = 10
 export const HEALTHY = {
   failuresInRow: 0,
   /** Why the last call failed. */
-  reason: 'supplier_unavailable' as SupplierErrorReason,
+  reason: 'supplier_unavailable' as SupplierError['reason'],
   /** The breaker is open until then, and half-open after it until a call succeeds. */
   openUntil: 0,
   /** No calls before: the supplier said that there were too many. */
@@ -226,13 +219,11 @@ export function recordSuccess(health: Health, callsLeft: number | null, now: num
   return { ...health, failuresInRow: 0, openUntil: 0, throttledUntil, callsLeft, callsLeftUntil: now + CALLS_WINDOW_MS }
 }
 
-type SupplierFailure = Pick<SupplierError, 'reason' | 'retryAfterSeconds'>
-
 /**
  * Too many calls are no fault of the supplier: only the wait that it asked for follows. Rejected credentials open the
  * breaker at once: more of the same calls could lock the account.
  */
-export function recordFailure(health: Health, error: SupplierFailure, now: number): Health {
+export function recordFailure(health: Health, error: Pick<SupplierError, 'reason' | 'retryAfterSeconds'>, now: number) {
   const { reason, retryAfterSeconds } = error
   if (retryAfterSeconds !== null) {
     return { ...health, reason, throttledUntil: now + Math.min(retryAfterSeconds * 1000, MAX_RETRY_AFTER_MS) }

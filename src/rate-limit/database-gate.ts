@@ -27,9 +27,7 @@ export function updateEstimate(estimateMs: number, durationMs: number): number {
 }
 
 /** The place of one batch, in the queue or in flight; `enteredAt` is 0 while it is queued. */
-export interface Pass {
-  enteredAt: number
-}
+export type Pass = { enteredAt: number }
 
 /** Admits a token's batches in their order: a crowd cannot fill the database's queue before the first is charged. */
 export class DatabaseGate {

@@ -95,7 +95,7 @@ export class RequestUsage implements Meter {
     if (this.hasEnded) this.remote.keepAlive(this.limiter.report(this.remote))
   }
 
-  /** Reports the database time. For use when the response is ready; later charges are reported at once. */
+  /** Reports the database time, when the response is ready; later charges are reported at once. */
   end(): void {
     this.hasEnded = true
     this.charge(0)
@@ -136,7 +136,7 @@ function refusalOf(verdict: Verdict, now: number): ApiError {
 }
 
 /** @param seconds after which the same request succeeds */
-function rateLimited(seconds: number, message: string = ERRORS.rate_limited.message): ApiError {
+export function rateLimited(seconds: number, message: string = ERRORS.rate_limited.message): ApiError {
   return new ApiError('rate_limited', { message, headers: { 'Retry-After': String(seconds) } })
 }
 

@@ -7,11 +7,7 @@ export const WINDOW_MS = 60_000
 const PREFETCH_DIVISOR = 30
 
 /** One fixed window from its first request: requests leased, and database time used with the debt of earlier windows. */
-export interface Window {
-  startedAt: number
-  count: number
-  databaseMs: number
-}
+export type Window = { startedAt: number; count: number; databaseMs: number }
 
 /** What an isolate requests of the limiter. */
 export interface Demand {
@@ -35,9 +31,7 @@ export interface Lease {
 }
 
 /** The decision on one request; `remaining` includes the permits that the isolate still has. */
-export interface Verdict extends Omit<Lease, 'permits'> {
-  allowed: boolean
-}
+export type Verdict = Omit<Lease, 'permits'> & { allowed: boolean }
 
 /** Counts the database time and leases permits: one to each waiting request, ahead of others only a share of the rest. */
 export function acquire(window: Window | undefined, now: number, demand: Demand): { window: Window; lease: Lease } {

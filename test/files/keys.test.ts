@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { emailFileKey, encodeKey, keyPrefix, LEGACY_THREAD_ID, safeBaseName, sourceOf } from '../../src/files/keys.ts'
+import { encodeKey, keyPrefix, LEGACY_THREAD_ID, safeBaseName, sourceOf } from '../../src/files/keys.ts'
 
 const wellFormed = fc.string({ unit: 'binary' })
 
@@ -86,9 +86,8 @@ describe('safeBaseName', () => {
 
 describe('keys', () => {
   it('have the documented form', () => {
-    expect(emailFileKey(7, 12, '18c2+f', 'a b.png')).toBe('orders/7/12/email/18c2+f/a b.png')
     expect(keyPrefix(7, 12)).toBe('orders/7/12/')
-    expect(keyPrefix(7, 12, 't')).toBe('orders/7/12/email/t/')
+    expect(keyPrefix(7, 12, '18c2+f')).toBe('orders/7/12/email/18c2+f/')
   })
 
   it('of one order never have the prefix of another', () => {
@@ -96,7 +95,7 @@ describe('keys', () => {
     fc.assert(
       fc.property(id, id, id, id, (company, order, otherCompany, otherOrder) => {
         const isSame = company === otherCompany && order === otherOrder
-        const key = emailFileKey(otherCompany, otherOrder, 't', 'x')
+        const key = `${keyPrefix(otherCompany, otherOrder, 't')}x`
         expect(key.startsWith(keyPrefix(company, order))).toBe(isSame)
       }),
     )
@@ -110,7 +109,7 @@ describe('keys', () => {
         (given, thread) => {
           const result = safeBaseName(given)
           if ('problem' in result) return
-          const key = emailFileKey(1, 2, thread, result.name)
+          const key = keyPrefix(1, 2, thread) + result.name
           const path = `/bucket/${encodeKey(key)}`
           expect(new URL(`https://host${path}?x`).pathname).toBe(path)
           expect(decodeURIComponent(path)).toBe(`/bucket/${key}`)

@@ -4,17 +4,7 @@ import { invalid } from '../../http/errors.ts'
 import { readXml } from '../../http/xml.ts'
 import { findStyleCandidates } from '../style-token.ts'
 import type { Lifetime, ProductQuery, Row, SupplierConnection } from './supplier.ts'
-import {
-  defineFields,
-  fetchItems,
-  field,
-  nonEmptyText,
-  positivePrice,
-  rejectedCredentials,
-  SupplierError,
-  secret,
-  textOrNull,
-} from './supplier.ts'
+import { defineFields, fetchItems, field, nonEmptyText, SupplierError, secret, textOrNull } from './supplier.ts'
 
 const OPERATION = 'getProductInfoByStyleColorSize'
 /** How many of the style numbers in a search text are looked up at most. */
@@ -62,17 +52,16 @@ export const supplierAVariantSchema = component(
 
 export type SupplierAVariant = z.output<typeof supplierAVariantSchema>
 
-const nullableText = z.nullable(nonEmptyText)
-const nullablePrice = z.nullable(positivePrice)
+const { title, brand, piece_price } = variantFields.shape
 
 export const supplierASummarySchema = component('SupplierASummary', 'The style in short.', {
   style: nonEmptyText,
-  title: nullableText,
-  brand: nullableText,
+  title,
+  brand,
   colors: z.array(z.string()).check(z.describe('Display names in catalogue order.')),
   sizes: z.array(z.string()).check(z.describe('Smallest first.')),
-  price_min: nullablePrice.check(z.describe('Lowest regular price of one piece.')),
-  price_max: nullablePrice.check(z.describe('Highest regular price of one piece.')),
+  price_min: piece_price.check(z.describe('Lowest regular price of one piece.')),
+  price_max: piece_price.check(z.describe('Highest regular price of one piece.')),
 })
 
 export const supplierASearchSchema = z.strictObject({
@@ -82,10 +71,8 @@ export const supplierASearchSchema = z.strictObject({
   summary: z.nullable(supplierASummarySchema),
 })
 
-type Summary = z.output<typeof supplierASummarySchema>
-
 /** The style in short, or null without variants. Prices are the regular ones of a single piece. */
-export function summarise(style: string, variants: readonly SupplierAVariant[]): Summary | null {
+export function summarise(style: string, variants: readonly SupplierAVariant[]) {
   if (variants.length === 0) return null
   const bySize = variants.toSorted((a, b) => (a.size_index ?? Infinity) - (b.size_index ?? Infinity) || 0)
   const prices = distinct(variants.map(({ piece_price }) => piece_price)).sort((a, b) => a - b)
@@ -106,8 +93,8 @@ function distinct<Value>(values: readonly (Value | null)[]): Value[] {
 }
 
 /**
- * The variants of one colour, one size or both, compared without case; a blank filter filters nothing. A colour may be
- * given by its display or its catalogue name. The service itself knows only the latter, so the filter runs here.
+ * The variants of a colour and a size, compared without case; a blank filter filters nothing. A colour may be given by its
+ * display or its catalogue name. The service itself knows only the latter, so the filter runs here.
  */
 export function filterVariants(variants: readonly SupplierAVariant[], { color, size }: ProductQuery) {
   const fold = (name: string | null | undefined) => (name ?? '').trim().toLowerCase()
@@ -209,7 +196,7 @@ function rowsOf(status: number, body: string): Row[] {
 
   if (fault === null && (status !== 200 || !texts.has('return'))) throw new Error('no result')
   if (fault === null && !hasFailed) return rows
-  if (/authenticat/i.test(fault ?? message)) throw rejectedCredentials()
+  if (/authenticat/i.test(fault ?? message)) throw SupplierError.rejectedCredentials()
   if (fault === null && /invalid style|not found|no data/i.test(message)) return []
   throw new SupplierError('supplier_unavailable', `an error was reported, HTTP ${status}`)
 }
@@ -219,7 +206,6 @@ const TEXTS = ['Fault', 'Fault/faultstring', 'return', 'return/message', 'return
 
 /**
  * The rows of a response (each `listResponse`, its groups merged, since no name is in two of them) and its {@link TEXTS}.
- *
  * @throws Error when the text is not such XML or has too many rows; the message may quote it, so it must not be logged
  */
 export function readEnvelope(xml: string): { texts: Map<string, string>; rows: Row[] } {

@@ -25,9 +25,8 @@ export interface Supplier {
 
 export type ProductQuery = Readonly<Record<string, string | undefined>>
 
-/** One read of a supplier, which the cache performs when it has no fresh result. */
+/** One read of a supplier, which the cache performs when it has no fresh result of an equal `name`. */
 export interface Lookup {
-  /** Part of the cache key: equal for equal lookups. */
   name: string
   /** Of a result without items, where it differs. */
   emptyLifetime?: Lifetime
@@ -36,10 +35,7 @@ export interface Lookup {
 }
 
 /** How long a result is served as it is, and how long at all. */
-export interface Lifetime {
-  freshMs: number
-  maxAgeMs: number
-}
+export type Lifetime = { freshMs: number; maxAgeMs: number }
 
 /** How a company reaches a supplier. */
 export interface SupplierConnection<Credentials = unknown> {
@@ -51,24 +47,22 @@ export interface SupplierConnection<Credentials = unknown> {
   onCallsLeft(callsLeft: number | null): void
 }
 
-export type SupplierErrorReason = 'supplier_unavailable' | 'supplier_rejected_credentials'
-
 /** The only error of a {@link Lookup}. It has no cause, and its message holds nothing of the supplier's or ours. */
 export class SupplierError extends Error {
   override readonly name = 'SupplierError'
-  readonly reason: SupplierErrorReason
+  readonly reason: 'supplier_unavailable' | 'supplier_rejected_credentials'
   /** How long to wait, where the supplier rejected the call because there were too many. */
   readonly retryAfterSeconds: number | null
 
-  constructor(reason: SupplierErrorReason, message: string, retryAfterSeconds: number | null = null) {
+  constructor(reason: SupplierError['reason'], message: string, retryAfterSeconds: number | null = null) {
     super(message)
     this.reason = reason
     this.retryAfterSeconds = retryAfterSeconds
   }
-}
 
-export function rejectedCredentials(): SupplierError {
-  return new SupplierError('supplier_rejected_credentials', 'the credentials were rejected')
+  static rejectedCredentials(): SupplierError {
+    return new SupplierError('supplier_rejected_credentials', 'the credentials were rejected')
+  }
 }
 
 /**
@@ -87,7 +81,7 @@ export async function fetchItems<Item>(
   let problem = 'the call failed'
   try {
     return await callOutside(request, timeoutMs, async ({ status, headers, readText }) => {
-      if (status === 401) throw rejectedCredentials()
+      if (status === 401) throw SupplierError.rejectedCredentials()
       if (status === 429) {
         const retryAfterSeconds = readCount(headers.get('Retry-After')) ?? RETRY_AFTER_SECONDS
         throw new SupplierError('supplier_unavailable', 'too many calls', retryAfterSeconds)
@@ -131,11 +125,7 @@ function numberOrNull(value: unknown): number | null {
 export type Row = Readonly<Record<string, unknown>>
 
 /** A field of an item: its published schema, the supplier's names of it (the first with a value counts), its reader. */
-interface Field {
-  schema: z.ZodMiniType
-  names: readonly string[]
-  read: (value: unknown) => unknown
-}
+type Field = { schema: z.ZodMiniType; names: readonly string[]; read: (value: unknown) => unknown }
 
 function fieldType<Value>(schema: z.ZodMiniType<Value>, read: (value: unknown) => Value | null) {
   return (names: string | readonly string[], description?: string) => ({
@@ -149,7 +139,6 @@ function fieldType<Value>(schema: z.ZodMiniType<Value>, read: (value: unknown) =
 export const secret = oneLine(1, 8192)
 
 export const nonEmptyText = z.string().check(z.minLength(1))
-export const positivePrice = z.number().check(z.positive())
 
 function countOrNull(value: unknown): number | null {
   const count = numberOrNull(value)
@@ -162,7 +151,7 @@ export const field = {
   number: fieldType(z.number(), numberOrNull),
   count: fieldType(z.number().check(z.minimum(0)), countOrNull),
   /** Suppliers send 0 for a price that they do not have, and nothing is free. */
-  price: fieldType(positivePrice, (value) => countOrNull(value) || null),
+  price: fieldType(z.number().check(z.positive()), (value) => countOrNull(value) || null),
 }
 
 /** The only mapping of an item's fields: gives their schemas, the supplier's names, and the values of a row. */
