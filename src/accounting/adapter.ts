@@ -60,11 +60,7 @@ export class AccountingAdapter {
     this.#session = createOAuthSession(settings.token_url ?? getDefaultTokenUrl(baseUrl), settings, tokens, saveTokens)
   }
 
-  /**
-   * Makes one change. Repeated with the same id and body it is applied once.
-   *
-   * @param requestId 1–50 characters, never used for another body
-   */
+  /** Makes one change, applied once however often it is sent. The request id has 1–50 characters, for this body only. */
   async sendInvoice(change: InvoiceCall, requestId: string): Promise<InvoiceResult> {
     const query = { requestid: checkRequestId(requestId) }
     if (change.operation === 'delete') {
@@ -88,11 +84,8 @@ export class AccountingAdapter {
   }
 
   /**
-   * Finds or creates the customer of that name, or of the first of `listDisplayNames` that belongs to nothing else.
-   *
-   * @param displayName see `toDisplayName`
-   * @param requestId 1–47 characters, a new one for every call
-   * @returns the customer's id
+   * Finds or creates the customer of that name, or of the first of `listDisplayNames` that belongs to nothing else, and
+   * returns its id. `displayName` is one of `toDisplayName`; `requestId` has 1–47 characters, new ones for every call.
    */
   async findOrCreateCustomer(displayName: string, email: string | null, requestId: string): Promise<string> {
     for (const [index, name] of listDisplayNames(displayName).entries()) {
@@ -158,9 +151,7 @@ function quote(value: string): string {
 
 /**
  * The token endpoint unless the integration names another. These two API hosts, production and sandbox, have none and
- * share a documented one.
- *
- * @param baseUrl without a slash at its end
+ * share a documented one. `baseUrl` has no slash at its end.
  */
 export function getDefaultTokenUrl(baseUrl: string): string {
   const isKnown = /^(sandbox-)?quickbooks\.api\.intuit\.com$/.test(new URL(baseUrl).hostname)
@@ -178,10 +169,9 @@ const tokenResponse = z.object({
 })
 
 /**
- * Manages the access token of one company (RFC 6749, section 6). Concurrent calls share one refresh.
- *
- * The refresh token rotates, so the new one is stored before anything else. When storing fails, the new pair stays in
- * memory and is stored at the next call, never renewed again.
+ * Manages the access token of one company (RFC 6749, section 6). Concurrent calls share one refresh. The refresh token
+ * rotates, so the new one is stored before anything else. When that fails, the new pair stays in memory and is stored
+ * at the next call, never renewed again.
  */
 function createOAuthSession(
   url: string,

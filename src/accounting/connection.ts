@@ -31,10 +31,8 @@ export interface Connection extends Pick<z.infer<typeof credentialsSchema>, 'ite
 
 /**
  * Opens the company's connection from its integration and the last stored tokens. Reuse it until the integration is
- * changed: it may hold rotated tokens that are not stored yet.
- *
- * @param keys the deployment's `CREDENTIALS_KEY`
- * @returns null when the credentials cannot be read; the company is then stopped
+ * changed: it may hold rotated tokens that are not stored yet. Returns null, and stops the company, when its
+ * credentials cannot be read with `keys`, the deployment's `CREDENTIALS_KEY`.
  */
 export async function openConnection(
   context: CompanyContext,
@@ -53,8 +51,7 @@ export async function openConnection(
     credentials = parsed.data
     settings = settingsSchema.parse(JSON.parse(integration.settings))
   } catch (error) {
-    const unreadable = 'The settings of the integration cannot be read.'
-    const reason = error instanceof CredentialsError ? error.message : unreadable
+    const reason = error instanceof CredentialsError ? error.message : 'The settings of the integration cannot be read.'
     await saveConnection(context, { stopped_for: version, reason })
     return null
   }

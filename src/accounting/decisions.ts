@@ -119,13 +119,7 @@ export type Decision =
   | { action: 'dead' } // Dead-letter: as `park`, for what cannot succeed as it is.
 
 /** Both counts include this attempt: of this request id, and of those that failed as stale. `random` is from 0 up to 1. */
-export interface Situation {
-  operation: Operation
-  attempts: number
-  staleAttempts: number
-  nowMs: number
-  random: number
-}
+export type Situation = { operation: Operation; attempts: number; staleAttempts: number; nowMs: number; random: number }
 
 /** Decides what the outbox does after a failed call. A refused access token was already renewed within the call. */
 export function decide(failure: FailureClass, situation: Situation): Decision {
@@ -166,10 +160,7 @@ export interface InvoiceIdentity {
   CustomerRef?: { value: string } | undefined
 }
 
-/**
- * Whether a found invoice is the one that we sent before and got no response for. People may use the same number for
- * invoices made by hand, so customer and date must be ours too.
- */
+/** Whether a found invoice is the one we sent before: one made by hand may have its number, not its customer and date. */
 export function isOurInvoice(found: InvoiceIdentity, sent: InvoiceIdentity): boolean {
   return (
     found.DocNumber === sent.DocNumber &&

@@ -29,9 +29,7 @@ const UNSENT = { ...NO_REQUEST, state: 'pending', attempts: 0 } as const
 /**
  * Makes the next call of an order, if one is due, and stores its outcome. The call is stored before it is made, and all
  * that its response changes is stored at once: whatever fails in between, the next step repeats the same call under the
- * same request id.
- *
- * @throws when the database fails
+ * same request id. Throws when the database fails.
  */
 export async function deliverNext(delivery: Delivery, orderId: number): Promise<StepResult> {
   const { events, link, source } = await loadOrder(delivery, orderId, Date.now())
@@ -58,12 +56,8 @@ async function prepareCall(step: Step): Promise<boolean> {
   }
   const { call, ...changes } = built
   step.operation = call.operation === 'void' ? 'delete' : call.operation
-  const event = {
-    state: 'sent',
-    operation: step.operation,
-    request_id: crypto.randomUUID(),
-    request_body: JSON.stringify(call),
-  } as const
+  const request = { request_id: crypto.randomUUID(), request_body: JSON.stringify(call) }
+  const event = { state: 'sent', operation: step.operation, ...request } as const
   await record(step, { ...changes, event })
   step.event = { ...step.event, ...event }
   return true

@@ -14,16 +14,10 @@ export interface InvoiceSource {
   items: Pick<typeof invoiceItems.$inferSelect, 'title' | 'description' | 'quantity' | 'unit_price_cents' | 'taxable'>[]
 }
 
-export interface InvoiceKey {
-  Id: string
-  SyncToken: string
-}
+export type InvoiceKey = { Id: string; SyncToken: string }
 
 /** The amounts are those that the accounting system computed, in currency units; null where its response has none. */
-export interface InvoiceResult extends InvoiceKey {
-  total: number | null
-  tax: number | null
-}
+export type InvoiceResult = InvoiceKey & { total: number | null; tax: number | null }
 
 type InvoiceFields = ReturnType<typeof buildFields>['fields']
 type OwnFields = { DocNumber: string; TxnDate: string; PrivateNote?: string; DueDate?: string }
@@ -39,11 +33,7 @@ export type InvoiceCall =
 type Expected = Pick<Totals, 'total' | 'tax'>
 
 /** Ids at the accounting system: of the item of every line, and of the code of taxes without one of their own. */
-export interface InvoiceReferences {
-  customerId: string
-  itemId: string
-  taxCodeId: string | null
-}
+export type InvoiceReferences = { customerId: string; itemId: string; taxCodeId: string | null }
 
 /** The call that creates the order's invoice. */
 export function buildCreateCall(source: InvoiceSource, references: InvoiceReferences): InvoiceCall {
@@ -67,10 +57,7 @@ export function buildRemoveCall(key: InvoiceKey, mode: 'void' | 'delete'): Invoi
   return { operation: mode, body: { Id: key.Id, SyncToken: key.SyncToken } }
 }
 
-/**
- * Describes how the amounts that the accounting system computed differ from ours; null where they agree within a cent,
- * the most that its own rounding may differ by.
- */
+/** Describes how the amounts computed by the accounting system differ from ours; null where they agree within a cent. */
 export function describeDifference(computed: Pick<InvoiceResult, 'total' | 'tax'>, expected: Expected): string | null {
   const { total, tax } = computed
   const differs = (amount: number, cents: number) => Math.abs(Math.round(amount * 100) - cents) > 1
@@ -82,9 +69,7 @@ export function describeDifference(computed: Pick<InvoiceResult, 'total' | 'tax'
   return `The accounting system says ${tax.toFixed(2)} of tax, the order ${formatCents(expected.tax)}.`
 }
 
-function formatCents(cents: number): string {
-  return fromCents(cents).toFixed(2)
-}
+const formatCents = (cents: number) => fromCents(cents).toFixed(2)
 
 /** The fields that follow the order. A sparse update sends all of them, so that a cleared value is cleared there too. */
 function buildFields(source: InvoiceSource, { customerId, itemId, taxCodeId }: InvoiceReferences) {

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, getTableColumns, isNotNull, type SQL, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { type CompanyContext, orm } from '../db/client.ts'
 import { jsonRow } from '../db/columns.ts'
 import {
@@ -72,12 +72,11 @@ export async function loadOrder(context: CompanyContext, orderId: number, nowMs:
   const { companyId, db } = context
   const isOfOrder = isOf(companyId, orderId)
   const pending = sql`FROM accounting_outbox WHERE ${isOfOrder} AND ${IS_NOT_DONE} AND state = 'pending'`
+  const isCovered = sql`id IN (SELECT id ${pending} AND id > (SELECT min(id) ${pending}) AND operation = 'update'
+    ORDER BY id LIMIT ${COVER_LIMIT})`
+  const invoiceId = sql`(SELECT id FROM invoices WHERE company_id = ${companyId} AND project_id = ${orderId})`
   const [covered, events, [link = null], [core], items] = await db.writeIdempotent([
-    updateEvents(
-      { ...DONE, updated_at: nowMs },
-      sql`id IN (SELECT id ${pending} AND id > (SELECT min(id) ${pending}) AND operation = 'update'
-        ORDER BY id LIMIT ${COVER_LIMIT})`,
-    ).returning({ id: accountingOutbox.id }),
+    updateEvents({ ...DONE, updated_at: nowMs }, isCovered).returning({ id: accountingOutbox.id }),
     orm
       .select()
       .from(accountingOutbox)
@@ -103,10 +102,7 @@ export async function loadOrder(context: CompanyContext, orderId: number, nowMs:
     orm
       .select()
       .from(invoiceItems)
-      .where(
-        sql`company_id = ${companyId} AND deleted = 0
-          AND invoice_id = (SELECT id FROM invoices WHERE company_id = ${companyId} AND project_id = ${orderId})`,
-      )
+      .where(sql`company_id = ${companyId} AND deleted = 0 AND invoice_id = ${invoiceId}`)
       .orderBy(asc(invoiceItems.position), asc(invoiceItems.id)),
   ])
   // One statement covers so many: the rest is covered by the next.
@@ -118,12 +114,8 @@ export async function loadOrder(context: CompanyContext, orderId: number, nowMs:
 
 /** Ends events that another one covers. */
 export async function dropEvents({ companyId, db }: CompanyContext, ids: number[], nowMs: number): Promise<void> {
-  await db.write([
-    updateEvents(
-      { ...DONE, updated_at: nowMs },
-      sql`company_id = ${companyId} AND id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND state <> 'sent'`,
-    ),
-  ])
+  const isGiven = sql`company_id = ${companyId} AND id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`
+  await db.write([updateEvents({ ...DONE, updated_at: nowMs }, sql`${isGiven} AND state <> 'sent'`)])
 }
 
 /** An event that was delivered or covered. */
@@ -149,16 +141,16 @@ export async function recordStep(
 ): Promise<void> {
   const nextAttemptAt = event.next_attempt_at ?? nowMs
   const isOfOrder = isOf(companyId, order_id)
+  const isOther = sql`${isOfOrder} AND ${IS_NOT_DONE} AND state = 'pending' AND id <> ${id}`
+  const isUnchanged = sql`company_id = ${companyId} AND id = ${id} AND request_id IS ${requestId} AND ${IS_OPEN}`
   await db.write([
     // Later events of the order become due with this one: a due event is one that can be delivered.
     updateEvents(
       { next_attempt_at: nextAttemptAt },
-      sql`${isOfOrder} AND ${IS_NOT_DONE} AND state = 'pending' AND id <> ${id} AND next_attempt_at <> ${nextAttemptAt}`,
+      sql`${isOther} AND next_attempt_at
+ <> ${nextAttemptAt}`,
     ),
-    updateEvents(
-      { ...event, updated_at: nowMs },
-      sql`company_id = ${companyId} AND id = ${id} AND request_id IS ${requestId} AND ${IS_OPEN}`,
-    ),
+    updateEvents({ ...event, updated_at: nowMs }, isUnchanged),
     ...(link === null ? [orm.delete(accountingLinks).where(isOfOrder)] : []),
     ...(link ? [upsertLink({ company_id: companyId, order_id }, link)] : []),
     ...(customer ? [setCustomer(companyId, customer)] : []),
@@ -168,9 +160,8 @@ export async function recordStep(
 
 /**
  * Connects the company to another account of an accounting system. Ids of the previous account are dropped, so that
- * every invoice is looked up by its number first, and no call that was meant for that account is repeated.
- *
- * @param previous undefined for the first connection, which leaves customers that were linked by hand before
+ * every invoice is looked up by its number first, and no call that was meant for that account is repeated. Without a
+ * `previous` one, customers that were linked by hand before stay.
  */
 export async function switchRemoteAccount(
   { companyId, db }: CompanyContext,
@@ -180,20 +171,15 @@ export async function switchRemoteAccount(
   const state = { remote_account: remoteAccount, paused_until: 0, stopped_for: null, reason: null }
   const connect = upsertConnection(companyId, state)
   if (!previous) return void (await db.write([connect]))
+  const noLink = { external_id: null, sync_token: null, customer_id: null, synced_at: null }
+  const noCustomer = { accounting_customer_id: null, accounting_customer_linked: false }
+  const unsent = { state: 'pending', request_id: null, request_body: null } as const
+  const isOfCompany = sql`company_id = ${companyId}`
   await db.write([
     connect,
-    orm
-      .update(accountingLinks)
-      .set({ external_id: null, sync_token: null, customer_id: null, synced_at: null })
-      .where(eq(accountingLinks.company_id, companyId)),
-    orm
-      .update(clients)
-      .set({ accounting_customer_id: null, accounting_customer_linked: false })
-      .where(and(eq(clients.company_id, companyId), isNotNull(clients.accounting_customer_id))),
-    updateEvents(
-      { state: 'pending', request_id: null, request_body: null },
-      sql`company_id = ${companyId} AND ${IS_OPEN} AND state = 'sent'`,
-    ),
+    orm.update(accountingLinks).set(noLink).where(isOfCompany),
+    orm.update(clients).set(noCustomer).where(sql`${isOfCompany} AND accounting_customer_id IS NOT NULL`),
+    updateEvents(unsent, sql`${isOfCompany} AND ${IS_OPEN} AND state = 'sent'`),
   ])
 }
 
@@ -203,13 +189,9 @@ export async function saveConnection({ companyId, db }: CompanyContext, set: Par
 }
 
 /** Of an order's events or its link. */
-function isOf(companyId: number, orderId: number): SQL {
-  return sql`company_id = ${companyId} AND order_id = ${orderId}`
-}
+const isOf = (companyId: number, orderId: number) => sql`company_id = ${companyId} AND order_id = ${orderId}`
 
-function updateEvents(set: Partial<OutboxRow>, where: SQL) {
-  return orm.update(accountingOutbox).set(set).where(where)
-}
+const updateEvents = (set: Partial<OutboxRow>, where: SQL) => orm.update(accountingOutbox).set(set).where(where)
 
 /** A customer that was linked by hand stays. */
 function setCustomer(companyId: number, { clientId, customerId }: NonNullable<StepChanges['customer']>) {
@@ -225,8 +207,6 @@ function upsertConnection(company_id: number, set: Partial<ConnectionRow>) {
 
 function upsertLink(key: Pick<LinkRow, 'company_id' | 'order_id'>, set: Partial<LinkRow>) {
   const target = [accountingLinks.company_id, accountingLinks.order_id]
-  return orm
-    .insert(accountingLinks)
-    .values({ ...key, ...set })
-    .onConflictDoUpdate({ target, set })
+  const values = { ...key, ...set }
+  return orm.insert(accountingLinks).values(values).onConflictDoUpdate({ target, set })
 }

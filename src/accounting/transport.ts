@@ -44,11 +44,7 @@ interface AccountingRequest {
   secrets: readonly string[]
 }
 
-/**
- * Makes one call and parses its response.
- *
- * @throws AccountingError unless the response is 2xx, valid by the schema and no fault
- */
+/** Makes one call and parses its response. @throws AccountingError unless it is 2xx, valid by the schema and no fault */
 export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: AccountingRequest): Promise<T> {
   const { endpoint, url, authorization, contentType, secrets, ...content } = request
   const headers = { authorization, accept: 'application/json', ...(contentType && { 'content-type': contentType }) }
@@ -89,11 +85,7 @@ function isNoTokenEndpoint(status: number, body: string): boolean {
 }
 
 /** Codes are without leading zeros, in the order of the response; the message is the first one. */
-interface Fault {
-  codes: string[]
-  message: string
-  oauthError: string | null
-}
+type Fault = { codes: string[]; message: string; oauthError: string | null }
 
 const NO_FAULT: Fault = { codes: [], message: '', oauthError: null }
 
@@ -140,9 +132,7 @@ function readXmlFault(xml: string): Fault | null {
   return { codes: codes.slice(0, MAX_FAULT_ERRORS), message, oauthError: null }
 }
 
-function trimCode(code: string): string {
-  return code.trim().replace(/^0+(?=\d)/, '')
-}
+const trimCode = (code: string) => code.trim().replace(/^0+(?=\d)/, '')
 
 /** Undefined for what is not JSON. */
 function parseJson(body: string): unknown {

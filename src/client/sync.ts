@@ -13,6 +13,8 @@ import type { ApiClient, Attachment, EmailThread, EmailThreadBody, Message } fro
 import { ApiError } from './errors.ts'
 import { type CallOptions, type FileData, sizeOf } from './transport.ts'
 
+type Endpoints = Pick<ApiClient, 'mail' | 'files'>
+
 export interface SyncOptions extends CallOptions {
   legacyThreadId: string
   accountEmail: string
@@ -67,10 +69,7 @@ export type SyncResult =
  * Nothing is written for a skipped thread. An attachment that fails is reported, and the thread is stored without a key
  * for it. Rejects when the context, the listing or the thread fails, or the signal is aborted.
  */
-export async function syncAttachments(
-  client: Pick<ApiClient, 'mail' | 'files'>,
-  options: SyncOptions,
-): Promise<SyncResult> {
+export async function syncAttachments(client: Endpoints, options: SyncOptions): Promise<SyncResult> {
   const { legacyThreadId, accountEmail: account_email, thread, concurrency = 3, signal } = options
   if (!Number.isInteger(concurrency) || concurrency < 1) throw new RangeError('concurrency must be a positive integer')
 
@@ -108,7 +107,7 @@ export async function syncAttachments(
 /** Executes the plans, `concurrency` at once. Settles only when no upload is in progress. */
 async function uploadPlanned(
   plans: Plan[],
-  { files }: Pick<ApiClient, 'files'>,
+  { files }: Endpoints,
   orderId: string,
   { legacyThreadId, loadAttachment, concurrency, onProgress, signal: stopped }: SyncOptions & { concurrency: number },
 ) {

@@ -128,8 +128,7 @@ export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30
 /**
  * Milliseconds to wait before the next attempt, or null for none. A 429 was rejected before any effect, so it is always
  * retried; a lost response, 502, 503 or 504 may follow a completed change, so only an idempotent request is retried.
- *
- * @param random from 0 up to 1: jitter
+ * `random`, from 0 up to 1, is the jitter.
  */
 export function chooseDelayMs(error: ApiError, retries: number, isIdempotent: boolean, random: number): number | null {
   const isLost = [0, 502, 503, 504].includes(error.status)
@@ -145,9 +144,7 @@ export function sizeOf(data: FileData): number {
   return 'byteLength' in data ? data.byteLength : data.size
 }
 
-function isUnshared(bytes: Uint8Array): bytes is Uint8Array<ArrayBuffer> {
-  return bytes.buffer instanceof ArrayBuffer
-}
+const isUnshared = (data: Uint8Array): data is Uint8Array<ArrayBuffer> => data.buffer instanceof ArrayBuffer
 
 /** Throws a TypeError for a segment that a URL cannot contain, encoded or not: empty, `.` or `..`. */
 function toPath(segments: readonly (string | number)[]): string {

@@ -80,10 +80,8 @@ async function readPage(context: RequestContext, query: ReturnType<typeof deepPa
 const client = jsonRow(clientColumns)
 
 /**
- * Selects the total and the clients of a page (one row without a client where it is empty).
- *
- * @param counted the common table expressions up to `counted`, see {@link spanOfPage}
- * @param counts to be cached, as an aggregate of `counted`
+ * Selects the total and the clients of a page (one row without a client where it is empty). `counted` are the common
+ * table expressions up to `counted`, see {@link spanOfPage}; `counts`, an aggregate of it, are to be cached.
  */
 function selectPage({ companyId, limit, offset }: Page, counted: SQL, ids: SQL, counts = sql`NULL`) {
   return orm

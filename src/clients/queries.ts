@@ -82,6 +82,4 @@ function columnValues(fields: ClientFields) {
   }
 }
 
-function foldIfSent(value: string | null | undefined): string | null | undefined {
-  return typeof value === 'string' ? fold(value) : value
-}
+const foldIfSent = (value: string | null | undefined) => (typeof value === 'string' ? fold(value) : value)

@@ -24,10 +24,8 @@ export const accountEmail = z.pipe(email, lowerCase)
 
 const nullableText = z.nullable(z.string())
 const inputTime = z.nullish(z.iso.datetime({ offset: true }))
-const message = z
-  .record(z.string(), z.json())
-  .check(z.meta({ id: 'Message', description: 'A message, as it was sent: any object.' }))
 const participant = z.record(z.string(), z.json())
+const message = participant.check(z.meta({ id: 'Message', description: 'A message, as it was sent: any object.' }))
 
 const emailThread = component('EmailThread', 'A mail thread with all its messages.', {
   participants: z.array(participant),
@@ -77,13 +75,13 @@ const emailThreads = {
   path: '/mail/email-threads/{legacyThreadId}',
   response: z.strictObject({ email_thread: emailThread }),
 } as const
+const read = { method: 'GET', permission: 'mail:read' } as const
 
 export const readThreadContext = defineContract({
   ...shared,
-  method: 'GET',
+  ...read,
   path: '/mail/threads/{legacyThreadId}',
   operationId: 'readThreadContext',
-  permission: 'mail:read',
   response: threadContext,
   errors: ['not_found'],
 })
@@ -95,16 +93,14 @@ export const putEmailThread = defineContract({
   permission: 'mail:write',
   body: newThread,
   hasRawBody: true,
-  /** 25 MiB: at least 20 MiB of messages, with everything around them. */
-  bodyLimitBytes: 26_214_400,
+  bodyLimitBytes: 26_214_400, // 25 MiB: at least 20 MiB of messages, with everything around them.
   errors: [],
 })
 
 export const readEmailThread = defineContract({
   ...emailThreads,
-  method: 'GET',
+  ...read,
   operationId: 'readEmailThread',
-  permission: 'mail:read',
   query: z.strictObject({
     account_email: z
       .pipe(queryEmail(MAX_EMAIL), lowerCase)

@@ -2,28 +2,21 @@ import type { Documentation } from '../http/contract.ts'
 
 const examplePath = { legacyThreadId: '18c2f0a9b7d3e411' }
 
-const exampleThread = {
-  id: '0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11',
-  account_email: 'sales@shop.example',
-  legacy_thread_id: '18c2f0a9b7d3e411',
-  mail_thread_id: 'thread-f:1784215093462262801',
-  subject: 'Shirts for the regatta',
-  snippet: 'Could you quote 48 shirts …',
-  message_count: 1,
-  first_message_at: '2026-03-02T09:30:00.000Z',
-  last_message_at: '2026-03-02T09:30:00.000Z',
-  mail_history_id: '987654',
-  last_synced_at: '2026-03-02T09:31:00.000Z',
-  created_at: '2026-03-02T09:31:00.120Z',
-  updated_at: '2026-03-02T09:31:00.120Z',
-  deleted: false,
-  participants: [{ name: 'Ines Duarte', email: 'ines@harbor-rowing.example' }],
+const sender = { name: 'Ines Duarte', email: 'ines@harbor-rowing.example' }
+const mailbox = { account_email: 'sales@shop.example' }
+const mail_thread_id = 'thread-f:1784215093462262801'
+const preview = { subject: 'Shirts for the regatta', snippet: 'Could you quote 48 shirts …' }
+const mail_history_id = '987654'
+const times = { first_message_at: '2026-03-02T09:30:00.000Z', last_message_at: '2026-03-02T09:30:00.000Z' }
+
+const content = {
+  participants: [sender],
   labels: ['INBOX'],
   messages: [
     {
       id: '18c2f0a9b7d3e411',
       sent_at: '2026-03-02T09:30:00Z',
-      from: { name: 'Ines Duarte', email: 'ines@harbor-rowing.example' },
+      from: sender,
       body_plain: 'Could you quote 48 shirts …',
       is_from_us: false,
       attachments: [
@@ -38,6 +31,22 @@ const exampleThread = {
   ],
 }
 
+const exampleThread = {
+  id: '0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11',
+  ...mailbox,
+  legacy_thread_id: '18c2f0a9b7d3e411',
+  mail_thread_id,
+  ...preview,
+  message_count: 1,
+  ...times,
+  mail_history_id,
+  last_synced_at: '2026-03-02T09:31:00.000Z',
+  created_at: '2026-03-02T09:31:00.120Z',
+  updated_at: '2026-03-02T09:31:00.120Z',
+  deleted: false,
+  ...content,
+}
+
 /** What the published description says of these endpoints, by operation. */
 export const documentation = {
   readThreadContext: {
@@ -45,9 +54,9 @@ export const documentation = {
     description:
       'A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data`, or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay. The shape of that JSON depends on its writer.',
     example: {
-      params: { legacyThreadId: '18c2f0a9b7d3e411' },
+      params: examplePath,
       response: {
-        thread_id: 'thread-f:1784215093462262801',
+        thread_id: mail_thread_id,
         legacy_thread_id: '18c2f0a9b7d3e411',
         sender_email: 'ines@harbor-rowing.example',
         client_id: '42',
@@ -56,7 +65,7 @@ export const documentation = {
         orders_data: [{ id: 87, title: 'Regatta shirts' }],
         selected_order_id: '87',
         participant_emails: ['ines@harbor-rowing.example', 'sales@shop.example'],
-        participants_data: [{ name: 'Ines Duarte', email: 'ines@harbor-rowing.example' }],
+        participants_data: [sender],
         fetched_at: '2026-03-02T09:31:00.000Z',
         updated_at: '2026-03-02T09:31:00.000Z',
       },
@@ -68,18 +77,7 @@ export const documentation = {
       'Creates the thread of this mailbox, or replaces it: nothing is merged, so send every message each time. Mailboxes are separate: the same id with another `account_email` is another thread. What is stored comes back as the same JSON values, whatever its size; a message may be any object. Sending what is stored already is cheap. A soft-deleted thread is restored.',
     example: {
       params: examplePath,
-      body: {
-        account_email: 'sales@shop.example',
-        subject: exampleThread.subject,
-        snippet: exampleThread.snippet,
-        mail_thread_id: exampleThread.mail_thread_id,
-        mail_history_id: exampleThread.mail_history_id,
-        first_message_at: exampleThread.first_message_at,
-        last_message_at: exampleThread.last_message_at,
-        participants: exampleThread.participants,
-        labels: exampleThread.labels,
-        messages: exampleThread.messages,
-      },
+      body: { ...mailbox, ...preview, mail_thread_id, mail_history_id, ...times, ...content },
       response: { email_thread: exampleThread },
     },
   },
@@ -87,10 +85,6 @@ export const documentation = {
     summary: 'Read a whole email thread',
     description:
       'The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The response has an `ETag`, a weak one where it may be compressed; send it back in `If-None-Match`, and an unchanged thread gives 304 without a body.',
-    example: {
-      params: examplePath,
-      query: { account_email: 'sales@shop.example' },
-      response: { email_thread: exampleThread },
-    },
+    example: { params: examplePath, query: mailbox, response: { email_thread: exampleThread } },
   },
 } satisfies Record<string, Documentation>

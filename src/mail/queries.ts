@@ -40,10 +40,7 @@ const threadSegments = prepare((p: Placeholders<Key | 'knownEtags'>) =>
     AND NOT EXISTS (SELECT 1 FROM json_each(${p.knownEtags}) WHERE value IN ('*', ${etag})))`),
 )
 
-/**
- * A thread that is not deleted, and its segments: none when its ETag is among `knownEtags` (`*` is every one). Those of a
- * large thread come without data: see {@link readSegments}.
- */
+/** A live thread and its segments: none when `knownEtags` has its ETag or `*`, without data when they are large. */
 export async function findThread({ companyId, db }: CompanyContext, key: ThreadKey, knownEtags: string[]) {
   const [[row], segments] = await db.read([
     threadRow({ companyId, ...key }),
@@ -66,11 +63,7 @@ const segmentData = prepare((p: OfRevision) =>
     .orderBy(emailThreadSegments.position),
 )
 
-/**
- * Reads the data of consecutive segments of one field.
- *
- * @throws Error when the thread was replaced since its row was read: the response cannot be completed
- */
+/** Reads the data of consecutive segments of one field. @throws Error when the thread was replaced meanwhile */
 export async function readSegments(
   { companyId, db }: CompanyContext,
   { id, revision, content_revision }: ThreadRow,

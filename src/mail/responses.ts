@@ -57,9 +57,7 @@ export async function threadResponse(
 
 /**
  * Streams the text of each part, so that the response is never in memory as a whole: unread segments are read when their
- * turn comes. A failure aborts the stream: the caller never sees a complete body.
- *
- * @param lease held until the response was sent, failed or was canceled
+ * turn comes. A failure aborts the stream: the caller never sees a complete body. The lease is held until the end.
  */
 async function streamParts(context: RequestContext, row: ThreadRow, parts: readonly Part[], lease: Lease) {
   // A request that holds its body has room for the parts of it.

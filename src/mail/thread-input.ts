@@ -57,10 +57,9 @@ export function contentText(content: Record<ArrayField, Member>): Uint8Array[] {
 }
 
 /**
- * Reads the body of a PUT without building its values: arrays and texts stay the bytes that were sent, so that no number
- * or escape in them changes.
+ * Reads the UTF-8 of a PUT without building its values: arrays and texts stay the bytes that were sent, so that no
+ * number or escape in them changes.
  *
- * @param bytes UTF-8
  * @param cached content of an earlier body: an array with the same bytes is taken from there
  * @returns the lower-case email, texts as JSON and times in milliseconds; a field that was left out is absent
  * @throws ApiError 400 with every issue's path

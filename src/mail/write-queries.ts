@@ -58,11 +58,7 @@ const touch = prepare((p: Write) =>
     .returning(),
 )
 
-/**
- * Updates a thread whose content is the one sent, without writing the content.
- *
- * @returns undefined, unless the content is known to be stored and the texts are inline, of the stored size
- */
+/** Updates all but the content; undefined unless that is known to be stored and the texts are inline, of equal size. */
 export async function touchThread(context: RequestContext, key: ThreadKey, input: ThreadInput) {
   const known = knownHashes.get(`${context.companyId}/${key.legacyThreadId}`)?.get(key.accountEmail)
   if (known !== input.content.hash || TEXT_FIELDS.some((field) => isLarge(input.texts[field]))) return undefined
@@ -75,27 +71,16 @@ export async function touchThread(context: RequestContext, key: ThreadKey, input
 const replaceThread = prepareBatch((p: Write) => {
   const columns = sentColumns(p)
   const { revision, content_revision } = emailThreads
+  const key = { company_id: p.companyId, legacy_thread_id: p.legacyThreadId, account_email: p.accountEmail }
+  const created = { ...columns, ...key, id: p.newId, revision: 1, content_revision: 1, created_at: p.now }
   return [
     auditEntry(p, 'email_thread.write', sql`coalesce(${idOf(p)}, ${p.newId})`, sql`NOT ${isStored(p)}`),
     orm.delete(emailThreadSegments).where(
       sql`thread_id = ${idOf(p)} AND (field IN (SELECT value FROM json_each(${p.sentTexts}))
         OR (field = 'content' AND NOT ${isStored(p)}))`,
     ),
-    insertRow(
-      emailThreads,
-      {
-        ...columns,
-        id: p.newId,
-        company_id: p.companyId,
-        legacy_thread_id: p.legacyThreadId,
-        account_email: p.accountEmail,
-        revision: 1,
-        content_revision: 1,
-        created_at: p.now,
-      },
-      // Without a condition, ON CONFLICT would be parsed as part of a join.
-      sql`WHERE true`,
-    )
+    // Without a condition, ON CONFLICT would be parsed as part of a join.
+    insertRow(emailThreads, created, sql`WHERE true`)
       .onConflictDoUpdate({
         target: [company_id, legacy_thread_id, account_email],
         set: {
@@ -120,24 +105,16 @@ const insertSegment = prepare((p: Placeholders<Key | 'field' | 'position' | 'dat
 
 /** Segments that one company may have uploaded at once, about 240 MB outside its quota: the sweep drops aborted ones. */
 const MAX_UPLOADS = 128
-/** For `Retry-After`. */
-const RETRY_AFTER_SECONDS = 60
 
 const upload = prepare((p: Placeholders<'companyId' | 'newId' | 'field' | 'position' | 'data' | 'now'>) => {
-  const { id, field, position } = emailThreadUploads
-  return (
-    insertRow(
-      emailThreadUploads,
-      { ...p, company_id: p.companyId, id: p.newId, created_at: p.now },
-      sql`WHERE (SELECT count(*) FROM email_thread_uploads WHERE company_id = ${p.companyId}) < ${sql.raw(String(MAX_UPLOADS))}`,
-    )
-      // Repeated after a transient failure it may exist already, and must still be returned.
-      .onConflictDoUpdate({
-        target: [emailThreadUploads.company_id, id, field, position],
-        set: { data: sql`excluded.data` },
-      })
-      .returning({ position })
-  )
+  const { company_id, id, field, position } = emailThreadUploads
+  const target = [company_id, id, field, position]
+  const values = { ...p, company_id: p.companyId, id: p.newId, created_at: p.now }
+  const uploads = sql`(SELECT count(*) FROM email_thread_uploads WHERE company_id = ${p.companyId})`
+  // Repeated after a transient failure it may exist already, and must still be returned.
+  return insertRow(emailThreadUploads, values, sql`WHERE ${uploads} < ${sql.raw(String(MAX_UPLOADS))}`)
+    .onConflictDoUpdate({ target, set: { data: sql`excluded.data` } })
+    .returning({ position })
 })
 
 const moveUpload = prepare((p: Placeholders<Key | 'newId'>) =>
@@ -155,11 +132,7 @@ const dropUpload = prepare((p: Placeholders<'companyId' | 'newId'>) =>
   orm.delete(emailThreadUploads).where(sql`company_id = ${p.companyId} AND id = ${p.newId}`),
 )
 
-/**
- * Stores the segments that still have data where the last batch finds them, and drops their data here.
- *
- * @throws ApiError 503 while the company has too many uploads under way
- */
+/** Uploads the segments that still have data, and drops it here. @throws ApiError 503 for too many uploads under way */
 async function uploadSegments({ companyId, now, db }: RequestContext, newId: string, segments: readonly Segment[]) {
   const [first, ...rest] = segments.flatMap(({ field, position, data }) =>
     data === null ? [] : [upload({ companyId, newId, field, position, data, now })],
@@ -167,7 +140,7 @@ async function uploadSegments({ companyId, now, db }: RequestContext, newId: str
   const uploaded = first ? await db.writeIdempotent([first, ...rest]) : []
   if (uploaded.some((rows) => rows.length === 0)) {
     await db.write([dropUpload({ companyId, newId })])
-    throw new ApiError('unavailable', { headers: { 'Retry-After': String(RETRY_AFTER_SECONDS) } })
+    throw new ApiError('unavailable', { headers: { 'Retry-After': '60' } })
   }
   for (const segment of segments) segment.data = null
 }
@@ -237,13 +210,9 @@ export async function writeThread({ db, companyId }: RequestContext, { values, s
   return { row, otherSegments }
 }
 
-function idOf(p: Placeholders<Key>): SQL {
-  return sql`(SELECT id FROM ${emailThreads} WHERE ${isThread(p)})`
-}
-
-function isStored(p: Placeholders<Key | 'content_hash'>): SQL {
-  return sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${isThread(p)} AND content_hash = ${p.content_hash})`
-}
+const idOf = (p: Placeholders<Key>) => sql`(SELECT id FROM ${emailThreads} WHERE ${isThread(p)})`
+const isStored = (p: Placeholders<Key | 'content_hash'>) =>
+  sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${isThread(p)} AND content_hash = ${p.content_hash})`
 
 /** Bytes in the row of the texts that were sent. */
 function storedTextBytes(p: Write): SQL {

@@ -34,14 +34,13 @@ export function documentationOf({ operationId }: Pick<Contract, 'operationId'>):
 }
 
 /**
- * The OpenAPI 3.1 document of an API.
+ * The OpenAPI 3.1 document of an API, with an introduction in Markdown.
  *
- * @param introduction in Markdown
  * @throws Error for an unknown tag, a parameter without a description, and schemas that share an id
  */
 export function describeApi(contracts: readonly Contract[], introduction: string, describe = documentationOf) {
   const schemas = new SchemaWriter()
-  const usedTags = new Set(contracts.map((contract) => contract.tag))
+  const usedTags = new Set(contracts.map(({ tag }) => tag))
   for (const tag of usedTags) if (!tags[tag]) throw new Error(`The tag ${tag} has no description.`)
   const paths: Record<string, JsonObject> = {}
   for (const contract of contracts) {

@@ -10,10 +10,7 @@ const UNNAMED = '__schema'
 const JSON_VALUE = 'JsonValue'
 const JSON_VALUE_DEFINITION = JSON.stringify(Object.values(asObject(convert(z.json(), 'output').$defs)))
 
-/**
- * Converts Zod schemas into JSON Schema (2020-12) as OpenAPI 3.1 uses it. Schemas with a `meta({ id })` are collected in
- * `components` and referenced.
- */
+/** Converts Zod schemas into JSON Schema (2020-12) for OpenAPI 3.1. Those with a `meta({ id })` become `components`. */
 export class SchemaWriter {
   readonly components = new Map<string, JsonObject>()
 

@@ -103,14 +103,10 @@ const artwork = component('Artwork', 'An artwork of an order.', {
   status: z.nullable(z.string()),
 })
 
+const ACCOUNTING_STATUS =
+  '`not_synced`: nothing was ever delivered. `pending`: a delivery or its retry is due. `synced`: every change was delivered. `parked`: a person must look at it. `dead`: the accounting system refused it, or retries ran out. An edit of the order delivers a parked or dead one again.'
 const accounting = component('OrderAccounting', 'The state of an order in the company’s accounting system.', {
-  status: z
-    .enum(['not_synced', 'pending', 'synced', 'parked', 'dead'])
-    .check(
-      z.describe(
-        '`not_synced`: nothing was ever delivered. `pending`: a delivery or its retry is due. `synced`: every change was delivered. `parked`: a person must look at it. `dead`: the accounting system refused it, or retries ran out. An edit of the order delivers a parked or dead one again.',
-      ),
-    ),
+  status: z.enum(['not_synced', 'pending', 'synced', 'parked', 'dead']).check(z.describe(ACCOUNTING_STATUS)),
   last_error: z.nullable(z.string()).check(z.describe('Why the last attempt failed; null when none is outstanding.')),
   synced_at: z.nullable(dateTime).check(z.describe('When the accounting system last accepted a change of this order.')),
 })
@@ -128,9 +124,7 @@ const fullOrder = component('Order', 'An order with everything that belongs to i
 })
 
 /** As written, or off by what binary arithmetic leaves behind (0.1 + 0.2). */
-function hasTwoDecimals(value: number): boolean {
-  return Math.abs(value - Math.round(value * 100) / 100) <= value * 4 * Number.EPSILON
-}
+const hasTwoDecimals = (value: number) => Math.abs(value - Math.round(value * 100) / 100) <= value * 4 * Number.EPSILON
 
 export const discountAmountType = z.pipe(
   z.enum(['percentage', 'fixed_amount', 'fixed', 'amount']),
@@ -187,7 +181,7 @@ const orderChanges = z.strictObject({ title: z.optional(trimmed(255)), client_id
 export type NewOrder = z.output<typeof newOrder>
 export type OrderFields = z.output<typeof orderChanges>
 
-const shared = { tag: 'Orders', errors: [] } as const
+const shared = { tag: 'Orders', path: '/orders', errors: [] } as const
 const read = { ...shared, method: 'GET', permission: 'orders:read' } as const
 const write = { ...shared, permission: 'orders:write' } as const
 const one = {
@@ -199,7 +193,6 @@ const change = { ...write, ...one, response: z.strictObject({ project, invoice: 
 
 export const listOrders = defineContract({
   ...read,
-  path: '/orders',
   operationId: 'listOrders',
   query: z.strictObject({
     ...pageQuery,
@@ -216,7 +209,6 @@ export type OrderList = z.output<typeof listOrders.query>
 export const createOrder = defineContract({
   ...write,
   method: 'POST',
-  path: '/orders',
   operationId: 'createOrder',
   body: newOrder,
   response: fullOrder,

@@ -22,10 +22,7 @@ const firstPage = prepareBatch((p: Page) => [
   selectTotal(p),
 ])
 
-/**
- * The same for a later page, walked from the end of the list that is nearer. When both are far, the months that hold the
- * page are found by their counts first.
- */
+/** The same for a later page: walked from the nearer end or, when both are far, found by the counts of the months. */
 const deepPage = prepareBatch((p: Page) => {
   const isFar = sql`min(${p.offset}, whole.number - ${p.offset}) > ${OFFSET_MAX}`
   const inSpan = sql`SELECT id FROM orders

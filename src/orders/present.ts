@@ -24,11 +24,8 @@ function presentInvoice({ invoice, tax }: Pick<OrderRow, 'invoice' | 'tax'>, lin
 }
 
 export function presentItem({ unit_price_cents, ...item }: RowOf<typeof itemColumns>) {
-  return {
-    ...item,
-    unit_price: fromCents(unit_price_cents),
-    total: fromCents(lineTotal({ quantity: item.quantity, unit_price_cents })),
-  }
+  const total = fromCents(lineTotal({ quantity: item.quantity, unit_price_cents }))
+  return { ...item, unit_price: fromCents(unit_price_cents), total }
 }
 
 /** The response of create and read; undefined when the rows are of no order. */

@@ -82,9 +82,7 @@ export type OrderRow = Results<[ReturnType<typeof orderRows>]>[0][number]
 
 /**
  * What the response to a change needs, as one row: the order, its invoice, and what the totals come from. Lines are JSON
- * of their numbers only, so that tens of thousands fit into a value of D1.
- *
- * @param checks that the change had to pass; without them the order may be deleted
+ * of their numbers only, so that tens of thousands fit into a value of D1. Without `checks` the order may be deleted.
  */
 export function changedRow({ companyId, orderId }: Which, checks?: Record<string, SQL.Aliased<number>>) {
   const isLive = (table: typeof orders | typeof invoices) => checks && sql`${table.deleted} = 0`
