@@ -26,8 +26,8 @@ async function measure(company: TestCompany | undefined, { operation, path, body
   await send(request(token, 'GET', '/clients?per_page=1'), { env: meter.env })
   meter.take()
   const method = contracts.find(({ operationId }) => operationId === operation)?.method ?? ''
-  const answer = await send(request(token, method, path, body), { env: meter.env })
-  expect(answer.status, JSON.stringify(answer.body)).toBeOneOf([...status])
+  const response = await send(request(token, method, path, body), { env: meter.env })
+  expect(response.status, JSON.stringify(response.body)).toBeOneOf([...status])
   return meter.take()
 }
 

@@ -48,9 +48,9 @@ describe('a body that does not end', () => {
   it.each(withBody)('is given up by %s, and nothing is written', async (_, contract) => {
     const before = await rowsOf(shop)
     for (const body of [drip(ONE, 0, 0), drip(ONE, 0, 1), drip(ONE, 1_000, 10_000)]) {
-      const { answer, waitedMs } = await send(contract.method, exampleOf(contract).path, body)
-      expect(answer).toMatchObject({ status: 400, body: { error: { details: { issues: [{ path: '' }] } } } })
-      expect(answer.body.error.message).toContain('in time')
+      const { response, waitedMs } = await send(contract.method, exampleOf(contract).path, body)
+      expect(response).toMatchObject({ status: 400, body: { error: { details: { issues: [{ path: '' }] } } } })
+      expect(response.body.error.message).toContain('in time')
       expect(waitedMs).toBeGreaterThan(BUDGET_MS.body - 1)
       expect(waitedMs).toBeLessThanOrEqual(BUDGET_MS.body + 1)
     }
@@ -66,17 +66,17 @@ describe('a body that does not end', () => {
       ['POST', '/clients'],
       ['PUT', `/mail/email-threads/${THREAD}`],
     ] as const) {
-      const { answer, waitedMs } = await send(method, path, drip(ONE, 0, 1), bytes)
-      expect(answer.status).toBe(400)
-      expect(answer.body.error.message).toContain('in time')
+      const { response, waitedMs } = await send(method, path, drip(ONE, 0, 1), bytes)
+      expect(response.status).toBe(400)
+      expect(response.body.error.message).toContain('in time')
       expect(waitedMs).toBeGreaterThan(BUDGET_MS.body + laterMs - 1)
       expect(waitedMs).toBeLessThanOrEqual(BUDGET_MS.body + laterMs + 1)
     }
   })
 
   it('is refused for its size within 5 s of being over it, which are for what still comes', async () => {
-    const { answer, waitedMs } = await send('POST', '/clients', drip(new Uint8Array(65_536).fill(32), 100, 10_000))
-    expect(answer.status).toBe(413)
+    const { response, waitedMs } = await send('POST', '/clients', drip(new Uint8Array(65_536).fill(32), 100, 10_000))
+    expect(response.status).toBe(413)
     expect(waitedMs).toBeLessThan(7_000)
   })
 
@@ -85,9 +85,9 @@ describe('a body that does not end', () => {
     const bytes = new TextEncoder().encode(text)
     const piece = bytes.subarray(0, Math.ceil(bytes.length / 20))
     // The pieces need not make JSON: what counts is that all of them are read.
-    const { answer, waitedMs } = await send('PUT', `/mail/email-threads/${THREAD}`, drip(piece, 1_000, 20, true))
+    const { response, waitedMs } = await send('PUT', `/mail/email-threads/${THREAD}`, drip(piece, 1_000, 20, true))
     expect(waitedMs).toBe(20_000)
-    expect(answer.body.error.message).not.toContain('in time')
+    expect(response.body.error.message).not.toContain('in time')
   })
 })
 
@@ -100,10 +100,10 @@ describe('a large body that finds no memory', () => {
     const lease = isolateMemory.open()
     // It goes over the limit, so that there is no room for anybody else.
     await lease.resize(100_000_000)
-    const { answer, waitedMs } = await send(method, path, drip(new Uint8Array(300_000).fill(32), 0, 2, true))
+    const { response, waitedMs } = await send(method, path, drip(new Uint8Array(300_000).fill(32), 0, 2, true))
     lease.release()
-    expect(answer).toMatchObject({ status: 503, body: { error: { code: 'internal_error', details: null } } })
-    expect(answer.headers.get('retry-after')).toBe('10')
+    expect(response).toMatchObject({ status: 503, body: { error: { code: 'internal_error', details: null } } })
+    expect(response.headers.get('retry-after')).toBe('10')
     expect(waitedMs).toBeGreaterThanOrEqual(BUDGET_MS.memory)
     expect(waitedMs).toBeLessThan(BUDGET_MS.memory + 100)
     expect(isolateMemory.usedBytes).toBe(0)
@@ -116,14 +116,14 @@ describe('the published description', () => {
   const bindings = { ...BINDINGS, ASSETS: { fetch: async () => Response.json({}) } as unknown as Fetcher }
 
   it.each(MODES)('responds in time when its storage %s', async (mode) => {
-    const { answer, waitedMs } = await run(sent(), bindings, { name: 'ASSETS.fetch', ordinal: 1, mode })
-    expect(answer.status).toBe(mode === 'is slow' ? 200 : 500)
+    const { response, waitedMs } = await run(sent(), bindings, { name: 'ASSETS.fetch', ordinal: 1, mode })
+    expect(response.status).toBe(mode === 'is slow' ? 200 : 500)
     expect(waitedMs).toBeLessThanOrEqual(BUDGET_MS.assets)
   })
 })
 
 describe('a company’s own storage', () => {
-  it('that stops in the middle of its answer is given up', async () => {
+  it('that stops in the middle of its response is given up', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] })
     const start = Date.now()
     const fetching = vi.spyOn(globalThis, 'fetch')

@@ -23,10 +23,10 @@ interface Sent {
   body?: unknown
   /** A request that is sent before, and goes well. */
   before?: Sent
-  /** A write that is not repeated after a passing failure, because it could then change or answer something else. */
+  /** A write that is not repeated after a passing failure, because it could then change or response something else. */
   isOnce?: boolean
   isReadOnly?: boolean
-  /** What a database that does not answer makes of it; else 500. */
+  /** What a database that does not response makes of it; else 500. */
   withoutDatabase?: (body: { sources?: unknown }) => void
   /** The n-th `DB.batch` is only a hint. */
   hint?: number
@@ -70,7 +70,7 @@ const FROM_CONTRACTS = endpoints.map(([name, contract]): [string, Sent] => {
 
 /** Calls without which a request goes on. */
 const OPTIONAL = /^(RATE_LIMITER|ACCOUNTING_DELIVERY|CACHE|AUTH_FAILURES)\.|^DB\.run$/
-/** Those that go on after the answer. */
+/** Those that go on after the response. */
 const BEHIND = /^ACCOUNTING_DELIVERY\.|^CACHE\.put|^DB\.run$/
 /** Looking up the token. */
 const isLookUp = ({ name }: Call) => name === 'DB.raw'
@@ -81,14 +81,14 @@ function isRead({ method, isReadOnly }: Sent): boolean {
 
 function modesOf({ name }: Call): Mode[] {
   const isDatabase = name.startsWith('DB.')
-  return MODES.filter((mode) => isDatabase || !['is overloaded', 'loses its answer', 'never answers'].includes(mode))
+  return MODES.filter((mode) => isDatabase || !['is overloaded', 'loses its response', 'never responds'].includes(mode))
 }
 
 function goesWell(sent: Sent, fault: Fault): boolean {
   const { name, mode } = fault
   if (OPTIONAL.test(name) || mode === 'is slow') return true
   if (name === 'DB.batch' && fault.ordinal === sent.hint) return !lasts(mode)
-  const isPassing = mode === 'fails once' || mode === 'loses its answer'
+  const isPassing = mode === 'fails once' || mode === 'loses its response'
   return isPassing && (isLookUp(fault) || isRead(sent) || !sent.isOnce)
 }
 
@@ -122,8 +122,8 @@ function toRequest({ method, path, body, isStranger }: Sent, { token }: Shop): R
   return request(isStranger ? '0'.repeat(64) : token, method, path, body, announced)
 }
 
-function bodyText({ answer, shop }: Result): string {
-  return normalise(JSON.stringify(answer.body), shop)
+function bodyText({ response, shop }: Result): string {
+  return normalise(JSON.stringify(response.body), shop)
 }
 
 describe.each([...FROM_CONTRACTS, ...MORE])('%s', (_, sent) => {
@@ -133,7 +133,7 @@ describe.each([...FROM_CONTRACTS, ...MORE])('%s', (_, sent) => {
     if (sent.before) await run(toRequest(sent.before, untouched), BINDINGS)
     const before = await rowsOf(untouched)
     const well = await attempt(sent, first)
-    expect(well.answer.status, JSON.stringify(well.answer.body)).toBe(sent.isStranger ? 401 : 200)
+    expect(well.response.status, JSON.stringify(well.response.body)).toBe(sent.isStranger ? 401 : 200)
     if (isRead(sent)) expect(well.rows).toEqual(before)
     else expect(well.rows).not.toEqual(before)
 
@@ -157,11 +157,11 @@ describe.each([...FROM_CONTRACTS, ...MORE])('%s', (_, sent) => {
 
 function check(sent: Sent, fault: Fault, result: Result, well: Result, before: string[]): void {
   const { mode, name } = fault
-  const { answer, calls, waitedMs, endedMs } = result
+  const { response, calls, waitedMs, endedMs } = result
   expect(calls, 'the fault was met').toContainEqual({ name, ordinal: fault.ordinal })
   expectInTime(sent, fault, waitedMs, endedMs)
-  const logged = linesOf(answer.headers.get('x-request-id'))
-  expect(logged.filter(({ event }) => event === 'request')).toMatchObject([{ status: answer.status }])
+  const logged = linesOf(response.headers.get('x-request-id'))
+  expect(logged.filter(({ event }) => event === 'request')).toMatchObject([{ status: response.status }])
 
   if (mode === 'is overloaded') {
     expect(calls.filter((call) => call.name === name)).toHaveLength(
@@ -169,31 +169,31 @@ function check(sent: Sent, fault: Fault, result: Result, well: Result, before: s
     )
   }
   if (goesWell(sent, fault)) {
-    expect(answer.status, bodyText(result)).toBe(well.answer.status)
+    expect(response.status, bodyText(result)).toBe(well.response.status)
     expect(bodyText(result)).toBe(bodyText(well))
     if (isRead(sent)) return
-    if (mode === 'loses its answer') expect(withoutCounts(result.rows)).toEqual(withoutCounts(well.rows))
+    if (mode === 'loses its response') expect(withoutCounts(result.rows)).toEqual(withoutCounts(well.rows))
     else expect(result.rows).toEqual(well.rows)
     return
   }
   const isDatabaseBatch = name === 'DB.batch'
   if (isDatabaseBatch && sent.withoutDatabase) {
-    expect(answer.status).toBe(200)
-    sent.withoutDatabase(answer.body)
+    expect(response.status).toBe(200)
+    sent.withoutDatabase(response.body)
     return
   }
-  expect(answer.status).toBe(500)
-  expect(answer.body.error.code).toBe('internal_error')
+  expect(response.status).toBe(500)
+  expect(response.body.error.code).toBe('internal_error')
   expect(logged.some(({ event }) => event === 'failure')).toBe(true)
   if (isRead(sent)) return
-  // Carried out, and only its answer lost.
-  const isDone = isDatabaseBatch && (mode === 'loses its answer' || mode === 'never answers')
+  // Carried out, and only its response lost.
+  const isDone = isDatabaseBatch && (mode === 'loses its response' || mode === 'never responds')
   expect(result.rows).toEqual(isDone ? well.rows : before)
 }
 
 function expectInTime(sent: Sent, fault: Fault, waitedMs: number, endedMs: number): void {
   const { mode } = fault
-  if (mode !== 'hangs' && mode !== 'never answers') return
+  if (mode !== 'hangs' && mode !== 'never responds') return
   expect(waitedMs).toBeLessThanOrEqual(limitMs(fault, sent))
   expect(endedMs).toBeLessThanOrEqual(limitMs(fault, sent) + BUDGET_MS.afterwards)
 }

@@ -16,10 +16,10 @@ export interface Fault extends Call {
 }
 
 export interface Outcome {
-  answer: ApiResponse
+  response: ApiResponse
   /** In the order in which they began. */
   calls: Call[]
-  /** By the Worker's clock: until the answer, and until the work behind it had ended. */
+  /** By the Worker's clock: until the response, and until the work after it had ended. */
   waitedMs: number
   endedMs: number
 }
@@ -47,7 +47,7 @@ interface Behaviour {
 const BEHAVIOURS = {
   fails: { lasts: true, act: () => Promise.reject(new Error('D1_ERROR: out of order')) },
   'fails once': { act: () => Promise.reject(passing()) },
-  'loses its answer': {
+  'loses its response': {
     act: async (work) => {
       await work()
       throw passing()
@@ -62,7 +62,7 @@ const BEHAVIOURS = {
     },
   },
   hangs: { lasts: true, act: never },
-  'never answers': { act: (work) => work().then(never) },
+  'never responds': { act: (work) => work().then(never) },
 } satisfies Record<string, Behaviour>
 
 export type Mode = keyof typeof BEHAVIOURS
@@ -79,7 +79,7 @@ const START = Date.now()
  * Sends a request to the application, one call of which goes wrong. The Worker's clock is moved on only while nothing
  * real is under way, so that what it waits for is measured to the millisecond, and costs none.
  *
- * @throws Error when the answer does not conform to the published description, or would never come
+ * @throws Error when the response does not conform to the published description, or would never come
  */
 export async function run(sent: Request, bindings: Env, fault?: Fault): Promise<Outcome> {
   const requestRun = new Run(fault)
@@ -125,9 +125,9 @@ class Run {
     const fetched = app.fetch(sent, wrapBindings(bindings, this.around), context as unknown as ExecutionContext)
     const response = await this.drive(Promise.resolve(fetched))
     const waitedMs = Date.now() - START
-    const answer = await this.drive(expectConforms(sent, response).then(() => bodyOf(response)))
+    const received = await this.drive(expectConforms(sent, response).then(() => bodyOf(response)))
     for (let i = 0; i < later.length; i++) await this.drive(Promise.allSettled([later[i]]))
-    return { answer, calls: this.calls, waitedMs, endedMs: Date.now() - START }
+    return { response: received, calls: this.calls, waitedMs, endedMs: Date.now() - START }
   }
 
   /** Work that is not measured by the Worker's clock. */

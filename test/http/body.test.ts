@@ -8,8 +8,8 @@ beforeAll(async () => {
   company = await mintCompany()
 })
 
-function expectMalformed(answer: ApiResponse) {
-  expect(answer).toMatchObject({
+function expectMalformed(response: ApiResponse) {
+  expect(response).toMatchObject({
     status: 400,
     body: { error: { code: 'invalid_request', details: { issues: [{ path: '' }] } } },
   })
@@ -46,10 +46,10 @@ describe('a body', () => {
     'company_name=a',
     "{'company_name':'a'}",
     '\0',
-  ])('that is malformed JSON answers 400: %j', async (body) => expectMalformed(await post(body)))
+  ])('that is malformed JSON responses 400: %j', async (body) => expectMalformed(await post(body)))
 
   it.each(['null', 'true', '1', '"a"', '[]', '[{"company_name":"a"}]'])(
-    'that is JSON but no object answers 400: %s',
+    'that is JSON but no object responses 400: %s',
     async (body) => expectMalformed(await post(body)),
   )
 
@@ -62,9 +62,9 @@ describe('a body', () => {
     'text/json',
     'application/json,text/plain',
     'multipart/form-data; boundary=x',
-  ])('of the media type %s answers 415', async (type) => {
-    const answer = await post('{"company_name":"a"}', { 'content-type': type })
-    expect(answer).toMatchObject({ status: 415, body: { error: { code: 'invalid_request', details: null } } })
+  ])('of the media type %s responses 415', async (type) => {
+    const response = await post('{"company_name":"a"}', { 'content-type': type })
+    expect(response).toMatchObject({ status: 415, body: { error: { code: 'invalid_request', details: null } } })
   })
 
   it('without a media type returns 415', async () => {
@@ -78,8 +78,8 @@ describe('a body', () => {
     'Application/JSON;charset=UTF-8',
     'application/json ;x=y',
   ])('of the media type %s is read', async (type) => {
-    const answer = await post('{"company_name":"Ünï"}', { 'content-type': type })
-    expect(answer).toMatchObject({ status: 200, body: { client: { company_name: 'Ünï' } } })
+    const response = await post('{"company_name":"Ünï"}', { 'content-type': type })
+    expect(response).toMatchObject({ status: 200, body: { client: { company_name: 'Ünï' } } })
   })
 
   it('may begin with one byte order mark', async () => {
@@ -88,7 +88,7 @@ describe('a body', () => {
   })
 
   it.each([[0xff], [0xc3, 0x28], [0xed, 0xa0, 0x80], [0xe2, 0x82]])(
-    'that is not UTF-8 answers 400: %j %j %j',
+    'that is not UTF-8 responses 400: %j %j %j',
     async (...bytes) => {
       const [before, after] = ['{"company_name":"', '"}'].map((part) => [...new TextEncoder().encode(part)])
       expectMalformed(await post(new Uint8Array([...(before ?? []), ...bytes, ...(after ?? [])])))
@@ -98,12 +98,12 @@ describe('a body', () => {
   it('over 1 MiB returns 413 by its Content-Length, or by its bytes without one', async () => {
     const limit = 1_048_576
     for (const body of [' '.repeat(limit + 1), streamed(limit + 1)]) {
-      const answer = await post(body)
-      expect(answer).toMatchObject({
+      const response = await post(body)
+      expect(response).toMatchObject({
         status: 413,
         body: { error: { code: 'invalid_request', details: { limit_bytes: limit } } },
       })
-      expect(answer.headers.get('access-control-allow-origin')).toBe('*')
+      expect(response.headers.get('access-control-allow-origin')).toBe('*')
     }
   })
 
@@ -113,7 +113,7 @@ describe('a body', () => {
     expectMalformed(await post(streamed(1_048_576)))
   })
 
-  it('over the limit is taken from the caller, who could not read the answer else, but not without end', async () => {
+  it('over the limit is taken from the caller, who could not read the response else, but not without end', async () => {
     const pullsOf = async (mebibytes: number) => {
       let pulls = 0
       expect((await post(streamed(mebibytes * 1_048_576, () => pulls++))).status).toBe(413)

@@ -11,10 +11,10 @@ beforeAll(async () => {
   company = await mintCompany()
 })
 
-function expectIssues(answer: ApiResponse, paths: string[]) {
-  expect(answer).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
-  expect(answer.body.error.details.issues.map((issue: { path: string }) => issue.path).sort()).toEqual(paths.sort())
-  expect(answer.headers.get('access-control-allow-origin')).toBe('*')
+function expectIssues(result: ApiResponse, paths: string[]) {
+  expect(result).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+  expect(result.body.error.details.issues.map((issue: { path: string }) => issue.path).sort()).toEqual(paths.sort())
+  expect(result.headers.get('access-control-allow-origin')).toBe('*')
 }
 
 describe('validation', () => {
@@ -155,25 +155,25 @@ describe('every response', () => {
 describe('CORS', () => {
   it('responds to a preflight with 204, without a token, to be cached for 24 h', async () => {
     for (const path of ['/clients', '/orders/1', '/mail/email-threads/x', '/nowhere']) {
-      const answer = await call(null, 'OPTIONS', path, undefined, {
+      const result = await call(null, 'OPTIONS', path, undefined, {
         origin: 'chrome-extension://abc',
         'access-control-request-method': 'PATCH',
         'access-control-request-headers': 'authorization,content-type,x-request-id,x-bookmark',
       })
-      expect(answer).toMatchObject({ status: 204, body: null })
-      expect(answer.headers.get('access-control-allow-origin')).toBe('*')
-      expect(answer.headers.get('access-control-max-age')).toBe('86400')
-      expect(answer.headers.has('access-control-allow-credentials')).toBe(false)
-      const allowed = answer.headers.get('access-control-allow-headers')?.toLowerCase().split(/, */)
+      expect(result).toMatchObject({ status: 204, body: null })
+      expect(result.headers.get('access-control-allow-origin')).toBe('*')
+      expect(result.headers.get('access-control-max-age')).toBe('86400')
+      expect(result.headers.has('access-control-allow-credentials')).toBe(false)
+      const allowed = result.headers.get('access-control-allow-headers')?.toLowerCase().split(/, */)
       expect(allowed).toEqual(expect.arrayContaining(['authorization', 'content-type', 'x-request-id']))
-      const methods = answer.headers.get('access-control-allow-methods')?.split(/, */)
+      const methods = result.headers.get('access-control-allow-methods')?.split(/, */)
       expect(methods).toEqual(expect.arrayContaining(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE']))
     }
   })
 
   it('exposes what a browser must read', async () => {
-    for (const answer of [await company.call('GET', '/clients'), await call(null, 'GET', '/clients')]) {
-      const exposed = answer.headers.get('access-control-expose-headers')?.toLowerCase().split(/, */)
+    for (const result of [await company.call('GET', '/clients'), await call(null, 'GET', '/clients')]) {
+      const exposed = result.headers.get('access-control-expose-headers')?.toLowerCase().split(/, */)
       expect(exposed).toEqual(
         expect.arrayContaining([
           'x-request-id',
@@ -202,8 +202,8 @@ describe('the request id', () => {
   it.each(['x'.repeat(129), 'a b', 'a/b', 'a"b', 'a,b', '<a>', 'a;b=c'])(
     'is made where it is not well-formed: %s',
     async (id) => {
-      const answer = await company.call('GET', '/clients', undefined, { 'x-request-id': id })
-      expect(answer.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
+      const result = await company.call('GET', '/clients', undefined, { 'x-request-id': id })
+      expect(result.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
     },
   )
 })
@@ -232,19 +232,19 @@ describe('a failure', () => {
     ['nothing', undefined],
     ['null', null],
     ['an object', { message: words }],
-  ])('of any kind answers 500 that tells the request id and nothing else: %s', async (_, thrown) => {
+  ])('of any kind returns a 500 with the request id and nothing else: %s', async (_, thrown) => {
     await company.call('GET', '/clients')
     const path = '/clients?q=hunter2'
     for (const sent of [
       request(company.token, 'GET', path),
       request(company.token, 'POST', '/clients', { company_name: 'hunter2' }),
     ]) {
-      const answer = await send(sent, { env: broken(thrown) })
-      const id = answer.headers.get('x-request-id')
-      expect(answer).toMatchObject({ status: 500, body: { error: { code: 'internal_error', details: null } } })
-      expect(answer.body.error.message).toContain(id)
-      expect(JSON.stringify([answer.body, ...answer.headers])).not.toMatch(/hunter2|secret|SELECT|place\.ts/)
-      expect(answer.headers.has('ratelimit')).toBe(true)
+      const result = await send(sent, { env: broken(thrown) })
+      const id = result.headers.get('x-request-id')
+      expect(result).toMatchObject({ status: 500, body: { error: { code: 'internal_error', details: null } } })
+      expect(result.body.error.message).toContain(id)
+      expect(JSON.stringify([result.body, ...result.headers])).not.toMatch(/hunter2|secret|SELECT|place\.ts/)
+      expect(result.headers.has('ratelimit')).toBe(true)
       expect(linesOf(id)).toHaveLength(2)
       expect(linesOf(id)).toContainEqual(expect.objectContaining({ event: 'failure', error: expect.any(String) }))
       expect(JSON.stringify(linesOf(id))).not.toMatch(/hunter2|secret/)
@@ -253,10 +253,10 @@ describe('a failure', () => {
 
   it('that names only the column is logged', async () => {
     const cause = new Error('D1_ERROR: UNIQUE constraint failed: clients.id: SQLITE_CONSTRAINT')
-    const answer = await send(request(company.token, 'GET', '/clients'), {
+    const result = await send(request(company.token, 'GET', '/clients'), {
       env: broken(new Error('Failed query: … params: hunter2', { cause })),
     })
-    expect(JSON.stringify(linesOf(answer.headers.get('x-request-id')))).toContain(
+    expect(JSON.stringify(linesOf(result.headers.get('x-request-id')))).toContain(
       'UNIQUE constraint failed: clients.id',
     )
   })
@@ -265,7 +265,7 @@ describe('a failure', () => {
 describe('the log', () => {
   it('has one line a request, with its id and no secret, body or query text', async () => {
     const before = logLines.length
-    const answers = [
+    const results = [
       await company.call('GET', '/clients?q=hunter2'),
       await company.call('POST', '/clients', { company_name: 'hunter2', email: 'hunter2@x.example' }),
       await company.call('POST', '/clients', '{"hunter2'),
@@ -274,8 +274,8 @@ describe('the log', () => {
       await company.call('GET', '/hunter2'),
     ]
     const lines = logLines.slice(before)
-    expect(lines.map((line) => line.request_id)).toEqual(answers.map(({ headers }) => headers.get('x-request-id')))
-    expect(lines.map((line) => line.status)).toEqual(answers.map(({ status }) => status))
+    expect(lines.map((line) => line.request_id)).toEqual(results.map(({ headers }) => headers.get('x-request-id')))
+    expect(lines.map((line) => line.status)).toEqual(results.map(({ status }) => status))
     expect(JSON.stringify(lines)).not.toMatch(/hunter2/)
     expect(JSON.stringify(lines)).not.toContain(company.token)
     expect(lines[0]).toMatchObject({ operation: 'listClients', method: 'GET', company_id: company.id })
@@ -283,11 +283,8 @@ describe('the log', () => {
 })
 
 describe('outside the API', () => {
-  it.each(['/nowhere', '/api', '/api/v2/clients', '/apiv1'])(
-    'answers 404 to %s without asking for a token',
-    async (path) => {
-      const answer = await send(new Request(`https://api.test${path}`))
-      expect(answer).toMatchObject({ status: 404, body: { error: { code: 'not_found', details: null } } })
-    },
-  )
+  it.each(['/nowhere', '/api', '/api/v2/clients', '/apiv1'])('returns 404 for %s without a token', async (path) => {
+    const result = await send(new Request(`https://api.test${path}`))
+    expect(result).toMatchObject({ status: 404, body: { error: { code: 'not_found', details: null } } })
+  })
 })

@@ -43,9 +43,9 @@ function write(method: string, resource: 'clients' | 'orders', fields: Record<st
 describe('a text of one line', () => {
   it.each(LINES)('%s /%s refuses control characters in %s', async (method, resource, field) => {
     for (const character of ['\n', '\r\n', '\t', '\u0000', '\u001f', '\u007f', '\u0085']) {
-      const answer = await write(method, resource, { [field]: `a${character}b` })
-      expect(answer).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
-      expect(answer.body.error.details.issues).toEqual([
+      const response = await write(method, resource, { [field]: `a${character}b` })
+      expect(response).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+      expect(response.body.error.details.issues).toEqual([
         { path: field, message: 'must not contain control characters, such as line breaks or tabs' },
       ])
     }
@@ -53,21 +53,23 @@ describe('a text of one line', () => {
 
   it('refuses each of the control characters', async () => {
     expect(CONTROL_CHARACTERS).toHaveLength(65)
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       CONTROL_CHARACTERS.map((character) => company.call('POST', '/clients', { company_name: `a${character}b` })),
     )
-    expect(answers.map(({ status }) => status)).toEqual(CONTROL_CHARACTERS.map(() => 400))
+    expect(responses.map(({ status }) => status)).toEqual(CONTROL_CHARACTERS.map(() => 400))
   })
 
   it.each(LINES)('%s /%s accepts any other character in %s', async (method, resource, field) => {
-    const answer = await write(method, resource, { [field]: '\u00a0Ünï 株式会社 🧵\u2028 "x": \\ \u200d\u00ad\ufeff ' })
-    expect(answer.status).toBe(200)
+    const response = await write(method, resource, {
+      [field]: '\u00a0Ünï 株式会社 🧵\u2028 "x": \\ \u200d\u00ad\ufeff ',
+    })
+    expect(response.status).toBe(200)
   })
 
   it.each(LINES)('%s /%s: line breaks and tabs at the ends of %s', async (method, resource, field) => {
-    const answer = await write(method, resource, { [field]: '\r\n\t Acme \t\n' })
-    expect(answer.status).toBe(AS_SENT.includes(field) ? 400 : 200)
-    if (answer.status === 200) expect(JSON.stringify(answer.body)).toContain(`"${field}":"Acme"`)
+    const response = await write(method, resource, { [field]: '\r\n\t Acme \t\n' })
+    expect(response.status).toBe(AS_SENT.includes(field) ? 400 : 200)
+    if (response.status === 200) expect(JSON.stringify(response.body)).toContain(`"${field}":"Acme"`)
   })
 })
 
@@ -75,8 +77,8 @@ describe('prose', () => {
   it.each(['description', 'client_notes'])('stores line breaks and tabs in %s', async (field) => {
     const text = 'First line\r\n\tsecond\nthird'
     for (const method of ['POST', 'PATCH']) {
-      const answer = await write(method, 'orders', { [field]: text })
-      expect(answer).toMatchObject({ status: 200, body: { project: { [field]: text } } })
+      const response = await write(method, 'orders', { [field]: text })
+      expect(response).toMatchObject({ status: 200, body: { project: { [field]: text } } })
     }
   })
 })

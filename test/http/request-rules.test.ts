@@ -16,9 +16,9 @@ describe.each(endpoints)('%s', (_, contract) => {
   it('refuses unknown query parameters by their names', async () => {
     const { path, body } = exampleOf(contract)
     const more = `${path.includes('?') ? '&' : '?'}x=1&company_id=2`
-    const answer = await company.call(contract.method, path + more, body)
-    expect(answer.status).toBe(400)
-    expect(answer.body.error.details.issues.map((issue: { path: string }) => issue.path).sort()).toEqual([
+    const result = await company.call(contract.method, path + more, body)
+    expect(result.status).toBe(400)
+    expect(result.body.error.details.issues.map((issue: { path: string }) => issue.path).sort()).toEqual([
       'company_id',
       'x',
     ])
@@ -32,13 +32,13 @@ describe.each(withBody)('%s', (_, contract) => {
       const { path, body } = exampleOf(contract)
       const bytes = gzipSync(JSON.stringify(body))
       const headers = { ...authorized(), 'content-type': 'application/json', 'content-encoding': coding }
-      const answer = await send(
+      const result = await send(
         new Request(`https://api.test/api/v1${path}`, { method: contract.method, headers, body: bytes }),
       )
-      expect(answer.status).toBe(415)
-      expect(answer.body.error).toMatchObject({ code: 'invalid_request', details: null })
-      expect(answer.body.error.message).toContain('without Content-Encoding')
-      expect(answer.headers.get('accept-encoding')).toBe('identity')
+      expect(result.status).toBe(415)
+      expect(result.body.error).toMatchObject({ code: 'invalid_request', details: null })
+      expect(result.body.error.message).toContain('without Content-Encoding')
+      expect(result.headers.get('accept-encoding')).toBe('identity')
     },
   )
 })
@@ -50,9 +50,9 @@ describe('a body', () => {
   })
 
   it('of another media type is refused without Accept-Encoding', async () => {
-    const answer = await company.call('POST', '/clients', '{}', { 'content-type': 'text/plain' })
-    expect(answer.status).toBe(415)
-    expect(answer.headers.has('accept-encoding')).toBe(false)
+    const result = await company.call('POST', '/clients', '{}', { 'content-type': 'text/plain' })
+    expect(result.status).toBe(415)
+    expect(result.headers.has('accept-encoding')).toBe(false)
   })
 })
 
@@ -68,8 +68,8 @@ describe('a plus sign in a query', () => {
       'ines%20crm@x.example',
       '%20ines+crm@x.example',
     ]) {
-      const answer = await company.call('GET', `/clients/0?email=${query}`)
-      expect(answer.body.client?.id, query).toBe(id)
+      const result = await company.call('GET', `/clients/0?email=${query}`)
+      expect(result.body.client?.id, query).toBe(id)
     }
     const changed = await company.call('PATCH', '/clients/0?email=INES+crm@x.example', { phone: '1' })
     expect(changed.body.client).toMatchObject({ id, phone: '1' })
@@ -78,8 +78,8 @@ describe('a plus sign in a query', () => {
   it('that form decoding made a space finds the thread of the mailbox', async () => {
     const path = '/mail/email-threads/18c2f0a9'
     expect((await company.call('PUT', path, { account_email: email, messages: [] })).status).toBe(200)
-    const answer = await company.call('GET', `${path}?account_email=${email}`)
-    expect(answer.body.email_thread).toMatchObject({ account_email: email })
+    const result = await company.call('GET', `${path}?account_email=${email}`)
+    expect(result.body.email_thread).toMatchObject({ account_email: email })
   })
 
   it('stays a space in a search text', async () => {

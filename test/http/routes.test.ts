@@ -51,10 +51,15 @@ describe.each([...methodsByPath()])('%s', (path, methods) => {
 
   it.each(METHODS.filter((method) => !methods.includes(method)))('returns 405 for %s', async (method) => {
     for (const address of [url, `${url}/`]) {
-      const answer = await call(company.token, method, address, method === 'GET' || method === 'HEAD' ? undefined : {})
-      expect(answer.status).toBe(405)
-      expect(answer.headers.get('allow')?.split(', ').sort()).toEqual([...methods].sort())
-      if (method !== 'HEAD') expect(answer.body.error).toMatchObject({ code: 'invalid_request', details: null })
+      const response = await call(
+        company.token,
+        method,
+        address,
+        method === 'GET' || method === 'HEAD' ? undefined : {},
+      )
+      expect(response.status).toBe(405)
+      expect(response.headers.get('allow')?.split(', ').sort()).toEqual([...methods].sort())
+      if (method !== 'HEAD') expect(response.body.error).toMatchObject({ code: 'invalid_request', details: null })
     }
   })
 
@@ -95,10 +100,10 @@ describe('an unknown path', () => {
     'returns 404 for %s, and 401 without a token',
     async (path) => {
       for (const method of METHODS) {
-        const answer = await call(company.token, method, path)
-        expect(answer.status).toBe(404)
-        if (method !== 'HEAD') expect(answer.body.error).toMatchObject({ code: 'not_found', details: null })
-        expect(answer.headers.has('ratelimit')).toBe(true)
+        const response = await call(company.token, method, path)
+        expect(response.status).toBe(404)
+        if (method !== 'HEAD') expect(response.body.error).toMatchObject({ code: 'not_found', details: null })
+        expect(response.headers.has('ratelimit')).toBe(true)
         expect((await call(null, method, path)).status).toBe(401)
       }
     },
@@ -107,9 +112,9 @@ describe('an unknown path', () => {
 
 describe('the published description', () => {
   it('returns 405 for another method without a token', async () => {
-    const answer = await call(null, 'POST', '/openapi.json', {})
-    expect(answer.status).toBe(405)
-    expect(answer.headers.get('allow')).toBe('GET, HEAD')
+    const response = await call(null, 'POST', '/openapi.json', {})
+    expect(response.status).toBe(405)
+    expect(response.headers.get('allow')).toBe('GET, HEAD')
   })
 })
 

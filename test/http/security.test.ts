@@ -24,8 +24,8 @@ function send(token: string | null, contract: Contract, headers?: Record<string,
   return call(token, contract.method, path, body, headers)
 }
 
-function expectError(answer: Awaited<ReturnType<typeof call>>, status: number, code: string) {
-  expect(answer).toMatchObject({ status, body: { error: { code, message: expect.any(String) } } })
+function expectError(response: Awaited<ReturnType<typeof call>>, status: number, code: string) {
+  expect(response).toMatchObject({ status, body: { error: { code, message: expect.any(String) } } })
 }
 
 describe.each(endpoints)('%s', (_, contract) => {
@@ -33,10 +33,10 @@ describe.each(endpoints)('%s', (_, contract) => {
     const token = company.token
     const headers = ['', 'Bearer', `Basic ${token}`, `Bearer ${token.slice(1)}`]
     for (const authorization of headers) {
-      const answer = await send(null, contract, authorization === '' ? {} : { authorization })
-      expectError(answer, 401, 'unauthenticated')
-      expect(answer.headers.get('www-authenticate'), authorization).toBe('Bearer')
-      expect(answer.headers.has('ratelimit'), authorization).toBe(false)
+      const response = await send(null, contract, authorization === '' ? {} : { authorization })
+      expectError(response, 401, 'unauthenticated')
+      expect(response.headers.get('www-authenticate'), authorization).toBe('Bearer')
+      expect(response.headers.has('ratelimit'), authorization).toBe(false)
     }
   })
 
@@ -45,9 +45,9 @@ describe.each(endpoints)('%s', (_, contract) => {
     const revoked = await mintToken(company.id)
     await sql('UPDATE api_tokens SET revoked_at = 1 WHERE token_hash = ?', await hashToken(revoked))
     for (const token of [randomToken(), '0'.repeat(64), await hashToken(company.token), expired, revoked]) {
-      const answer = await send(token, contract)
-      expectError(answer, 401, 'unauthenticated')
-      expect(answer.headers.get('www-authenticate')).toBe('Bearer')
+      const response = await send(token, contract)
+      expectError(response, 401, 'unauthenticated')
+      expect(response.headers.get('www-authenticate')).toBe('Bearer')
     }
   })
 
@@ -61,27 +61,27 @@ describe.each(endpoints)('%s', (_, contract) => {
   })
 
   it('needs no permission but its own', async () => {
-    const answer = await send(await mintToken(company.id, [contract.permission]), contract)
-    expect([401, 403]).not.toContain(answer.status)
+    const response = await send(await mintToken(company.id, [contract.permission]), contract)
+    expect([401, 403]).not.toContain(response.status)
   })
 
   it('refuses a suspended company', async () => {
-    const answer = await send(suspended.token, contract)
-    expectError(answer, 403, 'forbidden')
-    expect(answer.headers.get('ratelimit')).toMatch(/^"default";r=\d+;t=\d+, "database";r=\d+;t=\d+$/)
+    const response = await send(suspended.token, contract)
+    expectError(response, 403, 'forbidden')
+    expect(response.headers.get('ratelimit')).toMatch(/^"default";r=\d+;t=\d+, "database";r=\d+;t=\d+$/)
   })
 
   it('refuses a token that has used up its allowance before it checks the permission', async () => {
     const token = await mintToken(company.id, [])
     await exhaust(token)
-    const answer = await send(token, contract)
-    expectError(answer, 429, 'rate_limited')
-    expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
-    expect(answer.headers.get('ratelimit')).toMatch(/^"default";r=0;t=\d+, "database";r=15000;t=\d+$/)
-    expect(answer.headers.get('ratelimit-policy')).toBe(
+    const response = await send(token, contract)
+    expectError(response, 429, 'rate_limited')
+    expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect(response.headers.get('ratelimit')).toMatch(/^"default";r=0;t=\d+, "database";r=15000;t=\d+$/)
+    expect(response.headers.get('ratelimit-policy')).toBe(
       '"default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds"',
     )
-    expect(answer.headers.get('access-control-allow-origin')).toBe('*')
+    expect(response.headers.get('access-control-allow-origin')).toBe('*')
     // An unknown token gets no rate limit headers, however often it is sent.
     expectError(await send(null, contract), 401, 'unauthenticated')
   })

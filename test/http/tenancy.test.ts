@@ -6,7 +6,7 @@ import { contracts, nameOf } from '../support/endpoints.ts'
 
 /*
  * Two companies whose rows all have the same ids. What one company stores holds its own word in every text, so that
- * whatever crosses over is seen, in an answer or in a row.
+ * whatever crosses over is seen, in an response or in a row.
  */
 const THREAD = 'thread-1'
 const MAILBOX = 'box@x.example'
@@ -185,14 +185,14 @@ describe('two companies with the same ids', () => {
     const method = name.split(' ')[0] ?? ''
     const before = await rowsOf(alpha.id)
     for (const { path, body } of sent) {
-      const answer = await bravo.call(method, path, body)
-      expect(answer.status, `${path}: ${JSON.stringify(answer.body)}`).toBeOneOf(
+      const response = await bravo.call(method, path, body)
+      expect(response.status, `${path}: ${JSON.stringify(response.body)}`).toBeOneOf(
         name.includes('presign') ? [200, 409] : [200],
       )
-      const text = JSON.stringify([answer.body, ...answer.headers])
+      const text = JSON.stringify([response.body, ...response.headers])
       expect(text).not.toContain('ALPHA')
       if (method === 'GET' && !path.includes('alpha')) expect(text, path).toContain('BRAVO')
-      expect(answer.body.pagination?.total ?? 0).toBeLessThanOrEqual(3)
+      expect(response.body.pagination?.total ?? 0).toBeLessThanOrEqual(3)
     }
     expect(await rowsOf(alpha.id)).toEqual(before)
   })

@@ -72,8 +72,8 @@ async function send(
 }
 
 /** The response contains nothing of the other company. */
-function expectNothingOf(other: FilledCompany, answer: ApiResponse, what: string) {
-  const text = JSON.stringify(answer.body)
+function expectNothingOf(other: FilledCompany, result: ApiResponse, what: string) {
+  const text = JSON.stringify(result.body)
   expect(text, what).not.toContain(other.marker)
   expect(text, what).not.toContain(`orders/${other.id}/`)
 }
@@ -117,9 +117,9 @@ export function testTenancy(contract: Contract, decided: Decided, app?: typeof a
   it('returns 200 to the company itself, with its own data', async () => {
     if (operationId === 'deleteOrder') return
     for (const company of [a, twinA]) {
-      const answer = await send(app, company.token, contract, own(company.ids))
-      expect(answer.status).toBe(200)
-      expectNothingOf(company === a ? b : twinB, answer, operationId)
+      const result = await send(app, company.token, contract, own(company.ids))
+      expect(result.status).toBe(200)
+      expectNothingOf(company === a ? b : twinB, result, operationId)
     }
   })
 
@@ -129,16 +129,16 @@ export function testTenancy(contract: Contract, decided: Decided, app?: typeof a
     let hasChanged = false
     for (const [kind, value] of Object.entries({ ...b.ids, company: b.id })) {
       const input = put(own(a.ids), place, value)
-      const answer = await send(app, token, contract, input)
+      const result = await send(app, token, contract, input)
       const what = `${operationId} with ${kind} ${value} in ${place}`
       const refused = place.startsWith('params.') && contract.invalidParams !== 'invalid_request' ? 404 : 400
       const expected = isAccepted(contract, input) ? places?.[place] : refused
       if (places) expect(expected, `${what} is valid, but has no expected status`).toBeDefined()
-      if (expected !== undefined) expect(answer.status, what).toBe(expected === EMPTY ? 200 : expected)
-      else expect(answer.status, what).toBeOneOf([200, 400, 404])
-      if (expected === EMPTY) expect(answer.body.data, what).toEqual([])
-      expectNothingOf(b, answer, what)
-      hasChanged ||= answer.status === 200 && contract.method !== 'GET'
+      if (expected !== undefined) expect(result.status, what).toBe(expected === EMPTY ? 200 : expected)
+      else expect(result.status, what).toBeOneOf([200, 400, 404])
+      if (expected === EMPTY) expect(result.body.data, what).toEqual([])
+      expectNothingOf(b, result, what)
+      hasChanged ||= result.status === 200 && contract.method !== 'GET'
     }
     const after = await dump()
     expect(rowsOf(after, b.id)).toEqual(rowsOf(before, b.id))
@@ -152,18 +152,18 @@ export function testTenancy(contract: Contract, decided: Decided, app?: typeof a
       const parts = [...(contract.body ? ['body'] : []), 'query']
       for (const part of operationId === 'deleteOrder' ? [] : parts) {
         const input = put(own(a.ids), `${part}.${name}`, b.id)
-        const answer = await send(app, token, contract, input)
-        expect(answer.status, `${name} in the ${part}`).toBe(isAccepted(contract, input) ? 200 : 400)
-        expectNothingOf(b, answer, `${name} in the ${part}`)
+        const result = await send(app, token, contract, input)
+        expect(result.status, `${name} in the ${part}`).toBe(isAccepted(contract, input) ? 200 : 400)
+        expectNothingOf(b, result, `${name} in the ${part}`)
       }
     }
     if (operationId !== 'deleteOrder') {
-      const answer = await send(app, token, contract, own(a.ids), {
+      const result = await send(app, token, contract, own(a.ids), {
         'x-company-id': String(b.id),
         'x-tenant': String(b.id),
       })
-      expect(answer.status).toBe(200)
-      expectNothingOf(b, answer, 'a header')
+      expect(result.status).toBe(200)
+      expectNothingOf(b, result, 'a header')
     }
     expect(rowsOf(await dump(), b.id)).toEqual(before)
   })
@@ -177,8 +177,8 @@ export function testTenancy(contract: Contract, decided: Decided, app?: typeof a
     )
     for (const place of pointing) {
       for (const [kind, value] of Object.entries(twinB.ids)) {
-        const answer = await send(app, token, contract, put(own(twinA.ids), place, value))
-        expectNothingOf(twinB, answer, `${kind} in ${place}`)
+        const result = await send(app, token, contract, put(own(twinA.ids), place, value))
+        expectNothingOf(twinB, result, `${kind} in ${place}`)
       }
     }
     expect(rowsOf(await dump(), twinB.id)).toEqual(before)
