@@ -79,7 +79,8 @@ export async function runCommand(main: (args: string[]) => Promise<void>): Promi
     process.exitCode = 1
     // Only the database's message: that of Drizzle would contain the bound values.
     const message = error instanceof CommandError ? error.message : `Failed: ${databaseMessage(error)}`
-    process.stderr.write(`${message.trim().replaceAll(/\s*\n\s*/g, ' ')}\n`)
+    const lines = message.split('\n').map((line) => line.trim())
+    process.stderr.write(`${lines.filter(Boolean).join(' ')}\n`)
   }
 }
 

@@ -30,13 +30,13 @@ export const RULES_BEYOND_SCHEMAS: readonly { operations: string[]; path: RegExp
     {
       operations: ['readProduct'],
       path: /^(style|sku|styleId|styleid|id)$/,
-      message: /is required|must not hold a comma|must not be dots only/,
+      message: /is required|must not contain a comma|must not consist of dots only/,
       because: 'it depends on the source in the path',
     },
     {
       operations: ['presignUpload'],
       path: /^fileName$/,
-      message: /must end in a name of/,
+      message: /must end in a file name/,
       because: 'it counts behind the last slash, in normalised form and in bytes',
     },
   ]
