@@ -32,9 +32,9 @@ const ORDER = `SELECT o.*, c.company_name, c.first_name, c.last_name, c.email, c
   s.position, s.is_default,
   ${object(['id', 'invoice_id', 'title', 'description', 'quantity', 'unit_price_cents', 'taxable', 'supplier', 'style', 'color', 'size', 'sku', 'position'], 'invoice_items WHERE company_id = 1 AND invoice_id = i.id AND deleted = 0')} AS items,
   ${object(['id', 'amount_cents', 'method', 'paid_at', 'note'], 'payments WHERE company_id = 1 AND invoice_id = i.id')} AS payments,
-  ${object(['id', 'name', 'print_method', 'placements', 'colors', 'preview_url', 'status'], 'artworks WHERE company_id = 1 AND order_id = o.id')} AS artworks
+  ${object(['id', 'name', 'print_method', 'placements', 'colors', 'preview_url', 'status'], 'artworks WHERE company_id = 1 AND project_id = o.id')} AS artworks
   FROM orders o JOIN clients c ON c.company_id = 1 AND c.id = o.client_id
-  LEFT JOIN invoices i ON i.company_id = 1 AND i.order_id = o.id AND i.deleted = 0
+  LEFT JOIN invoices i ON i.company_id = 1 AND i.project_id = o.id AND i.deleted = 0
   LEFT JOIN taxes t ON t.company_id = 1 AND t.id = i.tax_id
   LEFT JOIN order_statuses s ON s.company_id = 1 AND s.id = o.order_status_id
   WHERE o.company_id = 1 AND o.id = ? AND o.deleted = 0`
