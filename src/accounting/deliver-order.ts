@@ -1,5 +1,5 @@
 import type { CompanyContext } from '../db/client.ts'
-import { log } from '../http/log.ts'
+import { log, nameOf } from '../http/log.ts'
 import type { Connection } from './connection.ts'
 import { classify, decide, type InvoiceIdentity, isOurInvoice, type Operation, planOrder } from './decisions.ts'
 import * as payload from './invoice-payload.ts'
@@ -173,9 +173,4 @@ function getKey(link: LinkRow | null): payload.InvoiceKey | null {
 
 function toLink({ Id, SyncToken }: payload.InvoiceKey) {
   return { external_id: Id, sync_token: SyncToken }
-}
-
-/** What may be logged of an error: its message may hold values. */
-export function nameOf(error: unknown): string {
-  return error instanceof Error ? error.name : typeof error
 }

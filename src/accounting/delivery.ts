@@ -3,9 +3,9 @@ import { type CompanyContext, databaseFor } from '../db/client.ts'
 import { listDueCompanies, optimizeDaily, removeExpiredRows } from '../db/sweep.ts'
 import type { Env } from '../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
-import { log } from '../http/log.ts'
+import { log, nameOf } from '../http/log.ts'
 import { type Connection, openConnection } from './connection.ts'
-import { deliverNext, nameOf } from './deliver-order.ts'
+import { deliverNext } from './deliver-order.ts'
 import { loadCompanyState, loadQueue } from './queries.ts'
 
 /** One run delivers at most so many orders and starts no step after so long; a run of its own continues. */

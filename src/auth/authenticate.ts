@@ -3,7 +3,7 @@ import type { AppEnv } from '../context.ts'
 import type { Env } from '../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError } from '../http/errors.ts'
-import { log } from '../http/log.ts'
+import { log, nameOf } from '../http/log.ts'
 import { limiterOf } from '../rate-limit/local-limiter.ts'
 import { RequestUsage, rateLimited } from '../rate-limit/middleware.ts'
 import type { Demand } from '../rate-limit/window.ts'
@@ -15,7 +15,7 @@ const BEARER = /^Bearer +([0-9a-f]{64})$/i
 /** Sets the request's token and its usage of the token's limits; the last use is written after the response. */
 export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
   const { env } = c
-  const now = Date.now()
+  const now = c.get('receivedAt')
   const secret = BEARER.exec(c.req.header('authorization') ?? '')?.[1]
   if (!secret) throw unauthenticated()
 
@@ -54,7 +54,7 @@ async function countFailure(failures: RateLimit, network: string, requestId: str
   try {
     return (await withDeadline(failures.limit({ key: network }), BUDGET_MS.limiter)).success
   } catch (error) {
-    log('auth_limiter_failed', { request_id: requestId, reason: error instanceof Error ? error.name : typeof error })
+    log('auth_limiter_failed', { request_id: requestId, reason: nameOf(error) })
     return true
   }
 }

@@ -91,7 +91,7 @@ async function revoke(args: string[]): Promise<void> {
  *
  * @param newToken `expiresAt` in milliseconds since the epoch; null: never
  * @returns the token, 64 lower-case hex characters
- * @throws CommandError when there is no such company
+ * @throws CommandError when the company does not exist
  */
 export async function createToken(
   { orm, write }: CommandDatabase,

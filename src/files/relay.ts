@@ -9,7 +9,7 @@ import type { Env } from '../env.ts'
 export const LOCAL_S3 = '/cdn-cgi/local/r2/s3/'
 export const RELAY = '/uploads/'
 
-/** Forwards an upload, its body streamed. Outside of development there is no such route. */
+/** Forwards an upload, its body streamed. Outside of development the route does not exist. */
 export const relayUpload: MiddlewareHandler<{ Bindings: Env; Variables: { operation?: string } }> = async (c, next) => {
   if (c.env.STORAGE_RELAY !== 'development') return next()
   c.set('operation', 'relayUpload')

@@ -49,7 +49,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
     if (prefetch) steps.push(beginPrefetch(prefetch))
     if (contract.method !== 'GET' && !contract.isReadOnly) steps.push(waitForLimit)
     steps.push(validate('query', contract.query ?? NO_QUERY))
-    if (contract.body) steps.push(refuseCoding, readBody(contract))
+    if (contract.body) steps.push(refuseCoding, readBody(contract, contract.body))
     app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
       const extras = { lease: c.get('lease'), prefetched: c.get('prefetched') }
       const result = await withDeadline(handle(validated<C>(c), c.get('context'), extras), BUDGET_MS.handler)
@@ -122,23 +122,24 @@ function weakenEtag(headers: Headers, acceptEncoding = ''): void {
   if (acceptsCoding && etag?.startsWith('"')) headers.set('ETag', `W/${etag}`)
 }
 
-function readBody({ body, bodyLimitBytes = BODY_LIMIT_BYTES, hasRawBody }: Contract): MiddlewareHandler<AppEnv> {
+function readBody(contract: Contract, schema: z.ZodMiniType): MiddlewareHandler<AppEnv> {
+  const { bodyLimitBytes = BODY_LIMIT_BYTES, hasRawBody } = contract
   return async (c, next) => {
     const bytes = await readJsonBytes(c.req.raw, bodyLimitBytes, c.get('lease'))
-    c.req.addValidatedData('json', hasRawBody ? bytes : parseBody(bytes, body))
+    c.req.addValidatedData('json', hasRawBody ? bytes : parseBody(bytes, schema))
     await next()
   }
 }
 
-function parseBody(bytes: Uint8Array, schema: z.ZodMiniType | undefined): object {
+function parseBody(bytes: Uint8Array, schema: z.ZodMiniType): object {
   let value: unknown
   try {
     value = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))
   } catch {
     throw invalid([{ path: '', message: 'is not valid JSON' }])
   }
-  const result = schema?.safeParse(value)
-  if (!result?.success) throw invalidInput(result?.error.issues ?? [])
+  const result = schema.safeParse(value)
+  if (!result.success) throw invalidInput(result.error.issues)
   return result.data as object
 }
 

@@ -5,3 +5,8 @@
 export function log(event: string, fields: Record<string, unknown>): void {
   console[event === 'failure' ? 'error' : 'log'](JSON.stringify({ event, ...fields }))
 }
+
+/** The name of an error, which is all that may be logged of one: its message may contain values. */
+export function nameOf(error: unknown): string {
+  return error instanceof Error ? error.name : typeof error
+}

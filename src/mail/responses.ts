@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import type { RequestContext } from '../context.ts'
 import { isoTime, isoTimeOrNull } from '../http/contract.ts'
 import { bodyBudgetMs, DeadlineError } from '../http/deadline.ts'
-import { log } from '../http/log.ts'
+import { log, nameOf } from '../http/log.ts'
 import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../http/memory.ts'
 import {
   IN_SEGMENTS,
@@ -88,8 +88,7 @@ async function streamParts(context: RequestContext, row: ThreadRow, parts: reado
       await writer.close()
     } catch (error) {
       abort(error)
-      const reason = error instanceof Error ? error.name : typeof error
-      log('stream_failed', { request_id: context.requestId, reason })
+      log('stream_failed', { request_id: context.requestId, reason: nameOf(error) })
     } finally {
       clearTimeout(timer)
       lease.release()

@@ -83,7 +83,7 @@ const update = prepareBatch((p: Update) => {
 /**
  * Sets only the columns of the fields that are sent, so that concurrent updates of different fields are all applied.
  *
- * @returns undefined when there is no such order
+ * @returns undefined when the order does not exist
  * @throws ApiError 400 naming each field that refers to what is not the company's, or makes the discount impossible
  */
 export async function updateOrder(context: RequestContext, orderId: number, body: OrderFields) {
@@ -112,7 +112,7 @@ const deletion = prepareBatch((p: Placeholders<Actor | 'orderId'>) => {
   ]
 })
 
-/** @returns undefined when there is no such order, or it is deleted already */
+/** @returns undefined when the order does not exist or is deleted already */
 export async function deleteOrder(context: RequestContext, orderId: number): Promise<ChangedRow | undefined> {
   const [events, , , [deleted], [row]] = await context.db.write(deletion({ ...actorOf(context), orderId }))
   if (events.length > 0) context.deliverAccounting()

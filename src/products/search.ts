@@ -1,7 +1,7 @@
 import type { RequestContext } from '../context.ts'
 import type { Input, ResponseBody } from '../http/contract.ts'
 import { withDeadline } from '../http/deadline.ts'
-import { log } from '../http/log.ts'
+import { log, nameOf } from '../http/log.ts'
 import { presentItem } from '../orders/present.ts'
 import { fromCents } from '../orders/totals.ts'
 import { type searchProducts as contract, SOURCES, type Source } from './contract.ts'
@@ -26,8 +26,7 @@ export async function searchProducts(context: RequestContext, query: Input<typeo
 
   const database = withDeadline(searchOwn(context, q, isWanted), SEARCH_MS).catch((error: unknown) => {
     // The name alone: the message of a failed query holds the search text.
-    const name = error instanceof Error ? error.name : typeof error
-    log('search_database_failed', { request_id: context.requestId, error: name })
+    log('search_database_failed', { request_id: context.requestId, error: nameOf(error) })
     return null
   })
   const searches = Object.values(suppliers).map((supplier) =>

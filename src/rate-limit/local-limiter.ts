@@ -1,6 +1,6 @@
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, poll, withDeadline } from '../http/deadline.ts'
-import { log } from '../http/log.ts'
+import { log, nameOf } from '../http/log.ts'
 import { DatabaseGate } from './database-gate.ts'
 import type { Demand, Lease, Verdict } from './window.ts'
 import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, WINDOW_MS } from './window.ts'
@@ -123,8 +123,7 @@ export class LocalLimiter {
     const call = withDeadline(received, BUDGET_MS.limiter)
       .catch((error: unknown) => {
         this.grantLocally()
-        const reason = error instanceof Error ? error.name : typeof error
-        log('limiter_failed', { request_id: remote.requestId, reason })
+        log('limiter_failed', { request_id: remote.requestId, reason: nameOf(error) })
       })
       .finally(() => {
         if (this.call === call) this.call = null
