@@ -3,15 +3,7 @@ import { and, asc, eq, type SQL, sql } from 'drizzle-orm'
 import { accountingConnections, accountingOutbox, clients, companies, integrations } from '../db/schema.ts'
 import { idText, isoTime } from '../http/contract.ts'
 import { CommandError, FLAG, formatTable, print, readCommandLine, readValue, runActions, TEXT } from './command.ts'
-import {
-  type CommandDatabase,
-  openDatabase,
-  PLACE,
-  type Place,
-  readPlace,
-  readState,
-  startDeliveries,
-} from './database.ts'
+import { type CommandDatabase, openDatabase, PLACE, readPlace, readState, startDeliveries } from './database.ts'
 import { accountingId } from './seed-integrations.ts'
 
 /** An event that is being sent is listed as `pending`. */

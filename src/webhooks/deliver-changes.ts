@@ -56,7 +56,8 @@ async function deliverRound(delivery: Delivery, endMs: number): Promise<number |
   const queue = await saveRound(delivery, endpoint, outcome, Date.now())
   if (outcome.disabledReason !== null) {
     log('webhook_disabled', { company_id: delivery.companyId, endpoint_id: endpoint.id })
-    return null
+    // Unless it was changed meanwhile, the next round finds it disabled.
+    return Date.now()
   }
   if (round.isPostponed) return Date.now() + POSTPONE_MS
   const hasMore = !isRead || endpoint.replay_end !== null
