@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { amount, component, defineContract, id, idText, text } from '../http/contract.ts'
+import { notListed } from '../http/messages.ts'
 import { invoiceItem } from '../orders/contract.ts'
 import { supplierASearchSchema, supplierAVariantSchema } from './suppliers/supplier-a.ts'
 import { supplierBColorGroupSchema, supplierBStyleSchema } from './suppliers/supplier-b.ts'
@@ -25,7 +26,7 @@ const catalogItem = component('CatalogItem', 'An item of the company’s own cat
 const OPTIONAL_SOURCE = `\\s*(?:${SOURCES.join('|')})?\\s*`
 
 const names = z.transform((value: string) => value.split(',').flatMap((name) => name.trim() || []))
-const sources = z.array(z.enum(SOURCES, `must be a comma list of ${SOURCES.join(', ')}`))
+const sources = z.array(z.enum(SOURCES, { error: notListed(SOURCES) }))
 const include = z
   .pipe(z.pipe(text(0, 200), names), sources)
   .check(

@@ -192,7 +192,9 @@ function describeItem({ id, title, quantity, unit_price }: Schemas['InvoiceItem'
 }
 
 /** The body of a successful call. All errors have one shape. */
-async function take<Data>(call: Promise<{ data?: Data; error?: Schemas['Error']; response: Response }>): Promise<Data> {
+async function take<Data>(
+  call: Promise<{ data?: Data; error?: Schemas['ErrorResponse']; response: Response }>,
+): Promise<Data> {
   const { data, error, response } = await call
   if (data !== undefined) return data
   if (!error) throw new Error(`${response.url} responded with ${response.status} and no error.`)
