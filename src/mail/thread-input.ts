@@ -91,9 +91,9 @@ export function parseThread(bytes: Uint8Array, cached?: Content) {
   }
   const arrayOf = (field: ArrayField): Member => {
     const member = members.get(field) ?? EMPTY_ARRAY
-    const element = FIELDS[field] === 'object' ? 'an object' : 'a string'
-    if (member.kind !== 'array') report(field, `must be an array, each element ${element}, not ${nounOf(member)}`)
-    for (const index of member.mismatches) report(`${field}.${index}`, `must be ${element}`)
+    const element = FIELDS[field]
+    if (member.kind !== 'array') report(field, `must be an array of ${element}s, not ${nounOf(member)}`)
+    for (const index of member.mismatches) report(`${field}.${index}`, `must be ${NOUNS[element]}`)
     return member
   }
   const arrays = { participants: arrayOf('participants'), labels: arrayOf('labels'), messages: arrayOf('messages') }
@@ -116,10 +116,16 @@ function scan(bytes: Uint8Array, cached?: Content): Map<keyof typeof FIELDS, Mem
   throw invalid([{ path: '', message: 'must be an object' }])
 }
 
-function nounOf({ kind }: Member): string {
-  if (kind === 'null') return kind
-  return /^[aeiou]/.test(kind) ? `an ${kind}` : `a ${kind}`
+const NOUNS = { object: 'an object', string: 'a string' }
+
+/** What a value is, for a message. */
+function nounOf({ kind, text: [first = 0] }: Member): string {
+  if (kind === 'null') return 'null'
+  if (kind === 'other') return TRUE_OR_FALSE.has(first) ? 'a boolean' : 'a number'
+  return kind === 'string' ? 'a string' : `an ${kind}`
 }
+
+const TRUE_OR_FALSE: ReadonlySet<number> = new Set(encoder.encode('tf'))
 
 /** The value of a short string, else an empty text. */
 function shortText(member: Member | undefined): string {

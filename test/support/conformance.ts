@@ -24,7 +24,7 @@ const paths = Object.entries(asObject(document.paths))
   .map(([path, item]) => describePath(path, asObject(item)))
   // A path without parameters comes before one that would match it too.
   .sort((a, b) => countParameters(a) - countParameters(b))
-addSchema('error', { $ref: '#/components/schemas/Error' })
+addSchema('error', { $ref: '#/components/schemas/ErrorResponse' })
 for (const [name, schema] of Object.entries(asObject(asObject(document.components).schemas))) {
   addSchema(name, asObject(schema))
 }
@@ -113,7 +113,13 @@ function checkLimitHeaders(pathname: string, response: Response): string[] {
     .map((name) => `the header ${name} is missing`)
 }
 
-const DETAILS: Record<number, string> = { 400: 'issues', 409: 'reason', 413: 'limit_bytes', 502: 'reason' }
+const DETAILS: Record<number, string> = {
+  400: 'issues',
+  409: 'reason',
+  413: 'limit_bytes',
+  429: 'retry_after',
+  502: 'reason',
+}
 
 function checkError(response: Response, body: Json): string[] {
   const error = isObject(body) ? body.error : undefined
@@ -222,8 +228,13 @@ function addSchema(id: string, schema: JsonObject): string {
   return id
 }
 
+/** The published objects are open, so that fields can be added; here a field that is not described is an error. */
 function relocate(schema: JsonObject): JsonObject {
-  return JSON.parse(JSON.stringify(schema).replaceAll('"#/components/schemas/', '"#/$defs/'))
+  return JSON.parse(JSON.stringify(schema).replaceAll('"#/components/schemas/', '"#/$defs/'), (_key, value: Json) => {
+    if (!isObject(value) || !isObject(value.properties)) return value
+    const { properties, ...rest } = value
+    return value['x-suggested'] ? rest : { additionalProperties: false, ...value }
+  })
 }
 
 function segmentsOf(path: string): string[] {
