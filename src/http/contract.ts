@@ -62,7 +62,7 @@ export interface Input<C extends Contract> {
 export type ResponseBody<C extends Contract> = z.output<C['response']>
 
 /** A rule of a whole body: checked only where nothing else is wrong, so that it adds no misleading issue. */
-export function wholeBody<T extends object>(holds: (body: T) => boolean, message: string) {
+function wholeBody<T extends object>(holds: (body: T) => boolean, message: string) {
   return z.refine<T>(holds, { error: message, when: ({ issues }) => issues.length === 0 })
 }
 
