@@ -309,6 +309,10 @@ export interface components {
             tax_exempt_reason: string | null;
             /** @description Hidden from the list; still readable by id. */
             deleted: boolean;
+            /** @description Your own id of the client, unique in the company. */
+            external_id: string | null;
+            /** @description Raised by 1 with every change. */
+            version: number;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -327,6 +331,8 @@ export interface components {
             accounting_sync_enabled?: boolean;
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
+            /** @description Your own id of the client, unique in the company. */
+            external_id?: string | null;
             /** @description `true` hides the client from the list, `false` brings it back. */
             deleted?: boolean;
         };
@@ -483,6 +489,8 @@ export interface components {
             accounting_sync_enabled?: boolean;
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
+            /** @description Your own id of the client, unique in the company. */
+            external_id?: string | null;
             /** @description `true` hides the client from the list, `false` brings it back. */
             deleted?: boolean;
         };
@@ -527,6 +535,8 @@ export interface components {
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
             /** @enum {string} */
             discount_type?: "before_tax" | "after_tax";
+            /** @description Your own id of the order, unique in the company. */
+            external_id?: string | null;
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
         };
@@ -587,6 +597,8 @@ export interface components {
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
             /** @enum {string} */
             discount_type?: "before_tax" | "after_tax";
+            /** @description Your own id of the order, unique in the company. */
+            external_id?: string | null;
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
         };
@@ -657,6 +669,10 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
             deleted: boolean;
+            /** @description Your own id of the order, unique in the company. */
+            external_id: string | null;
+            /** @description Raised by 1 with every change. */
+            version: number;
         };
         /** @description The style in short. */
         SupplierASummary: {
@@ -839,7 +855,7 @@ export interface components {
             /** @description The number of all problems, where not all are listed. */
             issue_count?: number;
         };
-        /** @description Sent with 409 and 502: why an outside system could not be used. */
+        /** @description Why a valid request could not be carried out. */
         ReasonDetails: {
             /**
              * @description - `integration_missing`: The company has no such integration: set it up first
@@ -848,9 +864,14 @@ export interface components {
              *     - `credentials_unreadable`: The stored credentials of the integration cannot be read: save them again
              *     - `supplier_unavailable`: The supplier did not respond as expected: retry later
              *     - `supplier_rejected_credentials`: The supplier rejected the company’s credentials: correct them in the integration
+             *     - `external_id_taken`: Another resource of the company has this `external_id`: choose another, or update that one
+             *     - `idempotency_key_reused`: The `Idempotency-Key` was sent with another request before: send a new key with each new request
+             *     - `idempotency_key_in_use`: A request with this `Idempotency-Key` is still running: retry after the time in Retry-After
+             *     - `version_mismatch`: The resource has another version than `If-Match` names: read it again and repeat the change
+             *     - `cursor_expired`: The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor
              * @enum {string}
              */
-            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "credentials_unreadable" | "supplier_unavailable" | "supplier_rejected_credentials";
+            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "credentials_unreadable" | "supplier_unavailable" | "supplier_rejected_credentials" | "external_id_taken" | "idempotency_key_reused" | "idempotency_key_in_use" | "version_mismatch" | "cursor_expired";
             /** @description The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one. */
             storage_code?: string;
         };
@@ -961,8 +982,32 @@ export interface components {
                 "application/json": components["schemas"]["ErrorResponse"];
             };
         };
-        /** @description The company lacks or has disabled what this operation needs, or it cannot be read; `details.reason` names the cause. */
+        /** @description The company lacks or has disabled what this operation needs, or its credentials cannot be read; an `external_id` is taken; or a request with the same `Idempotency-Key` is running (then with `Retry-After`). `details.reason` names the cause. */
         Conflict: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                RateLimit: components["headers"]["RateLimit"];
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "invalid_request",
+                 *         "message": "The company has no such integration: set it up first",
+                 *         "details": {
+                 *           "reason": "integration_missing"
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorResponse"];
+            };
+        };
+        /** @description The resource has another version than `If-Match` names. Nothing was changed. */
+        PreconditionFailed: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -974,9 +1019,9 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "The company has no such integration: set it up first",
+                 *         "message": "The resource has another version than `If-Match` names: read it again and repeat the change",
                  *         "details": {
-                 *           "reason": "integration_missing"
+                 *           "reason": "version_mismatch"
                  *         }
                  *       }
                  *     }
@@ -1164,6 +1209,16 @@ export interface components {
          */
         "Retry-After": string;
         /**
+         * @description Present where this is the stored response of an earlier request with the same `Idempotency-Key`.
+         * @example true
+         */
+        "Idempotency-Replayed": "true";
+        /**
+         * @description The address of the next page, as `<…>; rel="next"`; absent on the last one.
+         * @example <https://api.example.com/api/v1/clients?cursor=AbC>; rel="next"
+         */
+        Link: string;
+        /**
          * @description Present where the body was compressed: send it uncompressed, without `Content-Encoding`.
          * @example identity
          */
@@ -1239,6 +1294,8 @@ export interface operations {
                      *           "tax_exempt": true,
                      *           "tax_exempt_reason": "Non-profit",
                      *           "deleted": false,
+                     *           "external_id": null,
+                     *           "version": 1,
                      *           "created_at": "2026-03-02T09:30:00.000Z",
                      *           "updated_at": "2026-03-02T09:30:00.000Z"
                      *         }
@@ -1246,7 +1303,9 @@ export interface operations {
                      *       "pagination": {
                      *         "page": 1,
                      *         "per_page": 25,
-                     *         "total": 1
+                     *         "total": 1,
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       }
                      *     }
                      */
@@ -1257,6 +1316,10 @@ export interface operations {
                             per_page: number;
                             /** @description All elements of the list, on every page. */
                             total: number;
+                            /** @description Send it as `cursor` for the next page; null on the last. Valid for 7 days. */
+                            next_cursor: string | null;
+                            /** @description Whether a page follows. */
+                            has_more: boolean;
                         };
                     };
                 };
@@ -1272,6 +1335,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -1302,6 +1367,8 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1319,6 +1386,8 @@ export interface operations {
                      *         "tax_exempt": true,
                      *         "tax_exempt_reason": "Non-profit",
                      *         "deleted": false,
+                     *         "external_id": null,
+                     *         "version": 1,
                      *         "created_at": "2026-03-02T09:30:00.000Z",
                      *         "updated_at": "2026-03-02T09:30:00.000Z"
                      *       }
@@ -1332,6 +1401,7 @@ export interface operations {
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -1346,6 +1416,8 @@ export interface operations {
                 email?: string;
             };
             header?: {
+                /** @description The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged. */
+                "If-None-Match"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -1370,6 +1442,8 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1387,6 +1461,8 @@ export interface operations {
                      *         "tax_exempt": true,
                      *         "tax_exempt_reason": "Non-profit",
                      *         "deleted": false,
+                     *         "external_id": null,
+                     *         "version": 1,
                      *         "created_at": "2026-03-02T09:30:00.000Z",
                      *         "updated_at": "2026-03-02T09:30:00.000Z"
                      *       }
@@ -1396,6 +1472,20 @@ export interface operations {
                         client: components["schemas"]["Client"];
                     };
                 };
+            };
+            /** @description Not modified since the `ETag` in `If-None-Match`. No body. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
@@ -1412,6 +1502,10 @@ export interface operations {
                 email?: string;
             };
             header?: {
+                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                "If-Match"?: string;
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -1446,6 +1540,8 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1463,6 +1559,8 @@ export interface operations {
                      *         "tax_exempt": true,
                      *         "tax_exempt_reason": "Non-profit",
                      *         "deleted": false,
+                     *         "external_id": null,
+                     *         "version": 1,
                      *         "created_at": "2026-03-02T09:30:00.000Z",
                      *         "updated_at": "2026-03-02T09:30:00.000Z"
                      *       }
@@ -1477,6 +1575,8 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -1543,13 +1643,17 @@ export interface operations {
                      *           "created_date": "2026-03-02",
                      *           "created_at": "2026-03-02T09:40:00.000Z",
                      *           "updated_at": "2026-03-02T09:40:00.000Z",
-                     *           "deleted": false
+                     *           "deleted": false,
+                     *           "external_id": null,
+                     *           "version": 1
                      *         }
                      *       ],
                      *       "pagination": {
                      *         "page": 1,
                      *         "per_page": 25,
-                     *         "total": 1
+                     *         "total": 1,
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       }
                      *     }
                      */
@@ -1560,6 +1664,10 @@ export interface operations {
                             per_page: number;
                             /** @description All elements of the list, on every page. */
                             total: number;
+                            /** @description Send it as `cursor` for the next page; null on the last. Valid for 7 days. */
+                            next_cursor: string | null;
+                            /** @description Whether a page follows. */
+                            has_more: boolean;
                         };
                     };
                 };
@@ -1575,6 +1683,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -1605,6 +1715,8 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1622,7 +1734,9 @@ export interface operations {
                      *         "created_date": "2026-03-02",
                      *         "created_at": "2026-03-02T09:40:00.000Z",
                      *         "updated_at": "2026-03-02T09:40:00.000Z",
-                     *         "deleted": false
+                     *         "deleted": false,
+                     *         "external_id": null,
+                     *         "version": 1
                      *       },
                      *       "invoice": {
                      *         "id": 1180,
@@ -1684,6 +1798,8 @@ export interface operations {
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "deleted": false,
+                     *         "external_id": null,
+                     *         "version": 1,
                      *         "created_at": "2026-03-02T09:30:00.000Z",
                      *         "updated_at": "2026-03-02T09:30:00.000Z"
                      *       },
@@ -1730,6 +1846,7 @@ export interface operations {
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -1741,6 +1858,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged. */
+                "If-None-Match"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -1765,6 +1884,8 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1782,7 +1903,9 @@ export interface operations {
                      *         "created_date": "2026-03-02",
                      *         "created_at": "2026-03-02T09:40:00.000Z",
                      *         "updated_at": "2026-03-02T09:40:00.000Z",
-                     *         "deleted": false
+                     *         "deleted": false,
+                     *         "external_id": null,
+                     *         "version": 1
                      *       },
                      *       "invoice": {
                      *         "id": 1180,
@@ -1844,6 +1967,8 @@ export interface operations {
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "deleted": false,
+                     *         "external_id": null,
+                     *         "version": 1,
                      *         "created_at": "2026-03-02T09:30:00.000Z",
                      *         "updated_at": "2026-03-02T09:30:00.000Z"
                      *       },
@@ -1887,6 +2012,20 @@ export interface operations {
                     "application/json": components["schemas"]["Order"];
                 };
             };
+            /** @description Not modified since the `ETag` in `If-None-Match`. No body. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
@@ -1899,6 +2038,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                "If-Match"?: string;
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -1923,6 +2066,8 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1940,7 +2085,9 @@ export interface operations {
                      *         "created_date": "2026-03-02",
                      *         "created_at": "2026-03-02T09:40:00.000Z",
                      *         "updated_at": "2026-03-02T09:40:00.000Z",
-                     *         "deleted": true
+                     *         "deleted": true,
+                     *         "external_id": null,
+                     *         "version": 1
                      *       },
                      *       "invoice": {
                      *         "id": 1180,
@@ -1973,6 +2120,8 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
         };
@@ -1981,6 +2130,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                "If-Match"?: string;
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -2017,6 +2170,8 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2034,7 +2189,9 @@ export interface operations {
                      *         "created_date": "2026-03-02",
                      *         "created_at": "2026-03-02T09:40:00.000Z",
                      *         "updated_at": "2026-03-02T09:40:00.000Z",
-                     *         "deleted": false
+                     *         "deleted": false,
+                     *         "external_id": null,
+                     *         "version": 1
                      *       },
                      *       "invoice": {
                      *         "id": 1180,
@@ -2067,6 +2224,8 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -2649,6 +2808,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -2686,6 +2847,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
