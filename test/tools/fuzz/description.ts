@@ -1,17 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { asObject, isObject, type Json, type JsonObject } from '../../../src/openapi/json.ts'
-
-/** Fields that are only suggested may be anything. */
-function dropSuggestions(_key: string, value: Json): Json {
-  if (!isObject(value) || !value['x-suggested']) return value
-  const { properties, ...rest } = value
-  return rest
-}
+import { dropSuggested } from '../../support/suggested.ts'
 
 const document: JsonObject = JSON.parse(
   readFileSync(join(import.meta.dirname, '../../../src/openapi/openapi.json'), 'utf8'),
-  dropSuggestions,
+  dropSuggested,
 )
 
 export interface Parameter {
