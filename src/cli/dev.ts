@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { rmSync, writeFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CommandError, print, readCommandLine, runCommand, TEXT } from './command.ts'
 import { connectToDev, readState } from './database.ts'
@@ -49,8 +50,9 @@ async function serve(port: number, state: string, { company, token }: Sample, st
   const output = ['--log-level', 'error', '--show-interactive-dev-session=false']
   const wrangler = spawnWrangler(['dev', ...address, '--persist-to', state, ...output])
   // Standard output is for this command's own messages.
-  wrangler.stdout?.pipe(process.stderr, { end: false })
-  wrangler.stderr?.pipe(process.stderr, { end: false })
+  for (const input of [wrangler.stdout, wrangler.stderr]) {
+    if (input) createInterface({ input }).on('line', (line) => line.trim() && console.error(describeLine(line)))
+  }
   wrangler.once('message', () => {
     writeFileSync(devRecordFile(state), JSON.stringify({ pid: process.pid, url }))
     print(`
@@ -72,6 +74,18 @@ async function serve(port: number, state: string, { company, token }: Sample, st
     wrangler.kill('SIGTERM')
     await Promise.race([ended, sleep(STOP_MS)])
     wrangler.kill('SIGKILL')
+  }
+}
+
+/** A line of output; what the Worker logged of a failed request as `502 of request 3f1c…: the cause`. */
+function describeLine(line: string): string {
+  const [logged] = /\{"event":.*"request_id":.*\}/.exec(line) ?? []
+  if (logged === undefined) return line
+  try {
+    const { request_id, status, error } = JSON.parse(logged)
+    return `${status} of request ${request_id}: ${error}`
+  } catch {
+    return line
   }
 }
 

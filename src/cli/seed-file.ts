@@ -213,7 +213,8 @@ export function checkSeed(value: unknown, name: string): SeedFile {
   const issues = parsed.error.issues.map((issue) => {
     const isUnknown = issue.code === 'unrecognized_keys'
     const path = z.core.toDotPath([...issue.path, ...(isUnknown ? issue.keys.slice(0, 1) : [])] as (string | number)[])
-    return `${path === '' ? 'the file' : `\`${path}\``} ${isUnknown ? 'is not a known field' : issue.message}`
+    const [message] = issue.message.split('\n')
+    return `${path === '' ? 'the file' : `\`${path}\``} ${message}`
   })
   throw new CommandError(describeIssues(name, issues))
 }

@@ -31,7 +31,7 @@ describe('a seed file', () => {
   it.each([
     ['surprise', 1, 'shop.json: `surprise` is not a known field'],
     ['company.id', 0, 'shop.json: `company.id` '],
-    ['company.name', '  ', '`company.name` must have 1 to 255 characters'],
+    ['company.name', '  ', '`company.name` must not be blank'],
     ['company.name', 'a\nb', '`company.name` must not contain control characters'],
     ['clients.0.phone', 'a\tb', '`clients[0].phone` must not contain control characters'],
     ['clients.0.accounting_customer_id', '', '`clients[0].accounting_customer_id` must be 1 to 64 letters'],
