@@ -75,7 +75,7 @@ function scanJson(text: string, visit: (path: Path, offset: number) => void): vo
 
   readValue()
   match(SPACE, '')
-  if (at < text.length) throw new JsonTextError(at, 'nothing more')
+  if (at < text.length) throw new JsonTextError(at, 'the end of the file')
 }
 
 /** Where and why a text is not JSON, as a sentence. It quotes none of the text. */

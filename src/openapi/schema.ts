@@ -55,7 +55,9 @@ function addHiddenRules({ zodSchema, jsonSchema }: Node): void {
 }
 
 /** The same schema, shorter and true to the wire. Its subschemas are tidy already. */
-function tidy({ $schema, ...schema }: JsonObject): JsonObject {
+function tidy({ ...schema }: JsonObject): JsonObject {
+  // Not a property of that name.
+  if (typeof schema.$schema === 'string') delete schema.$schema
   if (typeof schema.$ref === 'string') {
     const name = schema.$ref.replace('#/$defs/', '')
     schema.$ref = `#/components/schemas/${name.startsWith(UNNAMED) ? JSON_VALUE : name}`
