@@ -16,8 +16,8 @@ const USAGE = {
 }
 const HELP = `${Object.values(USAGE).join('\n')}
 
-'create' prints a new token once, alone on standard output. 'list' prints what is known of the tokens but not themselves.
-'revoke' ends one of them, everywhere within 30 seconds.
+'create' prints a new token once, alone on standard output. 'list' shows names, permissions and times.
+'revoke' ends one, everywhere within 30 seconds.
 
   --company ID       of the company, as in its seed file
   --name NAME        what the token is for

@@ -145,7 +145,7 @@ describe('npm run seed', () => {
       [[good, '--stat', state], "Unknown option '--stat'. Usage:"],
       [['/nowhere/shop.json'], '/nowhere/shop.json: no such file.'],
       [[await writeSeed('{\n "company": "secret')], 'shop.json: line 2, column 13 is not valid JSON.'],
-      [[await writeSeed(manyIssues)], '`company.name` must have 1 to 255 characters (line 1, column 20); `clients['],
+      [[await writeSeed(manyIssues)], ' (line 1, column 20); `clients[2].id` must be '],
       [[good, '--state', join(state, 'new', 'deeper')], `--state: there is no directory '${join(state, 'new')}'.`],
       [[good, '--state', join(import.meta.dirname)], "' has other files and no data of this service"],
       [

@@ -74,7 +74,8 @@ describe('npm run tokens', () => {
       [[...create, '--state', absent], `--state: there is no directory '${absent}'.`],
       [['list', '--state', import.meta.dirname], 'has other files and no data of this service'],
     ]
-    const outcomes = await Promise.all(cases.map(([args]) => startCommand('tokens', ['--state', state, ...args]).ended))
+    const where = (args: string[]) => (args.includes('--state') ? [] : ['--state', state])
+    const outcomes = await Promise.all(cases.map(([args]) => startCommand('tokens', [...args, ...where(args)]).ended))
     cases.forEach(([args, message], index) => {
       const outcome = outcomes[index]
       expect(outcome, args.join(' ')).toMatchObject({ code: 1, stdout: '' })
