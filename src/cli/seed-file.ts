@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import * as z from 'zod/mini'
 import { email } from '../clients/contract.ts'
-import { id as anyId, date, isoTime, oneLine, text, trimmed } from '../http/contract.ts'
+import { id as anyId, date, externalId, isoTime, oneLine, text, trimmed } from '../http/contract.ts'
 import { discountAmountType } from '../orders/contract.ts'
 import { CommandError } from './command.ts'
 import { describeSyntaxError, locateValues } from './json-text.ts'
@@ -45,6 +45,7 @@ const instant = z.pipe(z.iso.datetime({ offset: true }), z.transform(Date.parse)
 const paidAt = z.union([date, z.pipe(instant, z.transform(isoTime))], 'must be a date or a date-time with an offset')
 
 const deleted = field('Hidden from lists, as if it had been deleted through the API.', flag)
+const ownId = field('Your own id of it, unique in the company.', orNull(externalId))
 const createdAt = field('When it was created. By default the time of loading.', z.optional(instant))
 const updatedAt = field('When it was last changed. By default when it was created.', z.optional(instant))
 const listPosition = field('Rises in the order of display. By default the place in this list, from 1.', position)
@@ -97,6 +98,7 @@ const client = z.strictObject({
   tax_exempt: field('Pays no tax.', flag),
   tax_exempt_reason: field('Why it pays no tax.', reason),
   deleted,
+  external_id: ownId,
   created_at: createdAt,
   updated_at: updatedAt,
 })
@@ -182,6 +184,7 @@ const order = z.strictObject({
   created_at: field('When it was created. By default at the beginning of `created_date`.', z.optional(instant)),
   updated_at: updatedAt,
   deleted,
+  external_id: ownId,
   invoice: field('The invoice of the order. Null: none.', orNull(invoice)),
   artworks: field('What is printed or embroidered.', listOf(artwork)),
 })

@@ -43,6 +43,8 @@ const REFERENCES = [
 const CONFLICTS = {
   'invoices.company_id, invoices.number': 'an invoice number is already that of another invoice in the database',
   'invoices.company_id, invoices.project_id': 'an order already has another invoice in the database',
+  'clients.company_id, clients.external_id': 'an external_id is already that of another client in the database',
+  'orders.company_id, orders.external_id': 'an external_id is already that of another order in the database',
   companies_slot: 'the database is full: it takes 1,024 companies',
 }
 
@@ -152,13 +154,19 @@ function orNull<T, U>(convert: (value: T) => U, value: T | null | undefined): U 
   return value === null || value === undefined ? null : convert(value)
 }
 
-/** Keys and invoice numbers that occur twice, and a second default status. */
+const UNIQUE = [
+  { name: 'invoices', field: 'number' },
+  { name: 'clients', field: 'external_id' },
+  { name: 'orders', field: 'external_id' },
+] as const
+
+/** Unique values that occur twice, and a second default status. */
 export function findDuplicates(rows: Rows): string[] {
   const issues: string[] = []
   const keys = NAMES.map((name) => ({ name, field: TABLES[name].key as string }))
-  for (const { name, field } of [...keys, { name: 'invoices' as const, field: 'number' }]) {
+  for (const { name, field } of [...keys, ...UNIQUE]) {
     const seen = new Set<unknown>()
-    for (const value of rows[name].map((row) => Reflect.get(row, field))) {
+    for (const value of rows[name].map((row) => Reflect.get(row, field)).filter((each) => each !== null)) {
       if (seen.has(value)) issues.push(`\`${name}\` must not contain ${field} ${value} twice`)
       seen.add(value)
     }

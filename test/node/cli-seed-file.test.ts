@@ -70,7 +70,9 @@ describe('an invalid seed file', () => {
       "integrations": { "supplier_b": { "base_url": "ftp://b.example", "credentials": { "api_key": "k" } } }
     }`)
     const error = await readSeedFile(path, 'shop.json').catch(({ message }) => message)
-    const messages = error.split(/(?<=\)); /).map((message) => message.replace(/(field|number)\b[^`]* \(/, '$1 ('))
+    const messages = String(error)
+      .split(/(?<=\)); /)
+      .map((message) => message.replace(/(field|number)\b[^`]* \(/, '$1 ('))
     expect(messages.sort()).toEqual([
       '`company.naem` is not a known field (line 2, column 29)',
       '`integrations.supplier_b.base_url` must be an https address, or http on a loopback address (line 5, column 41)',

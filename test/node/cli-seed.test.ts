@@ -132,6 +132,9 @@ describe('npm run seed', () => {
     const takenNumber = smallShop()
     takenNumber.orders = [{ id: 9, title: 'x', client_id: 1, invoice: { id: 9, number: '1001' } }]
 
+    const takenOwnId = smallShop()
+    takenOwnId.clients = [{ id: 9, company_name: 'x', external_id: 'cust 1' }]
+
     const highId = smallShop()
     highId.clients?.push({ id: 2 ** 48 + 1, company_name: 'Never' })
 
@@ -154,6 +157,7 @@ describe('npm run seed', () => {
       ],
       [[await writeSeed(takenInvoice)], 'shop.json: invoice 1 belongs to order 1 in the database'],
       [[await writeSeed(takenNumber)], 'an invoice number is already that of another invoice in the database.'],
+      [[await writeSeed(takenOwnId)], 'an external_id is already that of another client in the database.'],
       [[good, '--remote'], 'CREDENTIALS_KEY must be set in the environment'],
       [[good, '--state', good], 'it is not a writable directory'],
     ]
