@@ -10,12 +10,19 @@ import { devRecordFile, findFreePort, isRunning, readDevRecord } from './start-d
 import { spawnWrangler } from './wrangler.ts'
 
 const USAGE = 'npm run dev [-- --port N] [--state DIR]'
+const HELP = `${USAGE}
+
+Prepares the local database, loads a sample company when it is empty, prints the address and a token, and serves, with
+simulators of the suppliers and the accounting system.
+
+  --port N     the port on 127.0.0.1, by default 8787
+  --state DIR  where the data is kept, by default .wrangler/state`
 const STOP_MS = 5_000
 const PARENT_CHECK_MS = 500
 /** More often than deployed, so that waits are short in development. */
 const SCHEDULE_MS = 60_000
 
-await runCommand(async (args) => {
+await runCommand(HELP, async (args) => {
   const { values } = readCommandLine(args, USAGE, { port: TEXT, state: TEXT })
   const { port = '8787' } = values
   if (!/^\d{1,5}$/.test(port) || Number(port) < 1 || Number(port) > 65_535) {
@@ -25,7 +32,7 @@ await runCommand(async (args) => {
     const problem = code === 'EADDRINUSE' ? 'is in use' : `cannot be used (${code})`
     throw new CommandError(`Port ${Number(port)} ${problem}: choose another with --port N.`)
   })
-  const state = readState(values.state)
+  const state = readState(values.state, true)
   const other = readDevRecord(state)
   // Two servers on one state directory would lock each other's files.
   if (other && (await connectToDev(other))) {

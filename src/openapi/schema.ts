@@ -55,7 +55,9 @@ function addHiddenRules({ zodSchema, jsonSchema }: Node): void {
 }
 
 /** The same schema, shorter and true to the wire. Its subschemas are tidy already. */
-function tidy({ $schema, ...schema }: JsonObject, io: 'input' | 'output'): JsonObject {
+function tidy({ ...schema }: JsonObject, io: 'input' | 'output'): JsonObject {
+  // Not a property of that name.
+  if (typeof schema.$schema === 'string') delete schema.$schema
   // Responses may get new fields; a request body with an unknown one is refused.
   if (io === 'output' && schema.additionalProperties === false) delete schema.additionalProperties
   if (typeof schema.$ref === 'string') {

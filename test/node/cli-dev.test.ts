@@ -140,6 +140,8 @@ describe('npm run dev', () => {
     [['--port', 'http'], '--port must be'],
     [['--prot', '1'], "Unknown option '--prot'. Usage: npm run dev"],
     [['serve'], "Unexpected argument 'serve'"],
+    [['--state', 'src/cli'], "--state: 'src/cli' has other files and no data of this service"],
+    [['--state', 'nowhere/data'], "--state: there is no directory '"],
   ])('rejects %j with a one-line error', async (args, message) => {
     const outcome = await tryDev(...args)
     expect(outcome).toMatchObject({ code: 1, stdout: '' })

@@ -43,6 +43,8 @@ describe('a seed file', () => {
     ['clients.0.id', '1', '`clients[0].id` '],
     ['clients.0.email', 'nobody', '`clients[0].email` must be an email address'],
     ['clients.1.id', 1, '`clients` must not contain id 1 twice'],
+    ['clients.1.external_id', 'cust 1', '`clients` must not contain external_id cust 1 twice'],
+    ['orders.1.external_id', ' ', '`orders[1].external_id` must '],
     ['orders.1.id', 1, '`orders` must not contain id 1 twice'],
     ['orders.0.created_date', '2026-02-30', '`orders[0].created_date` must be a date'],
     ['orders.0.invoice.discount_amount', -1, '`orders[0].invoice.discount_amount` '],
