@@ -2,8 +2,18 @@ import { existsSync } from 'node:fs'
 import { and, asc, eq, type SQL, sql } from 'drizzle-orm'
 import { accountingConnections, accountingOutbox, clients, companies, integrations } from '../db/schema.ts'
 import { idText, isoTime } from '../http/contract.ts'
-import { CommandError, FLAG, formatTable, print, readCommandLine, readValue, runActions, TEXT } from './command.ts'
-import { type CommandDatabase, openDatabase, PLACE, readPlace, readState, startDeliveries } from './database.ts'
+import {
+  CommandError,
+  FLAG,
+  formatTable,
+  print,
+  readCommandLine,
+  readValue,
+  resolvePath,
+  runActions,
+  TEXT,
+} from './command.ts'
+import { type CommandDatabase, openDatabase, PLACE, readPlace, startDeliveries } from './database.ts'
 import { accountingId } from './seed-integrations.ts'
 
 /** An event that is being sent is listed as `pending`. */
@@ -90,16 +100,14 @@ async function retry(args: string[]): Promise<void> {
   if (id === null) {
     const count = await retryEvents(database, sql`state = 'dead' AND company_id = ${companyId ?? sql`company_id`}`)
     if (count === 0) return print('No dead events.')
-    return print(
-      `${count} dead ${count === 1 ? 'event is' : 'events are'} sent again ${await startDeliveries(place, 'with the next change of an order.')}`,
-    )
+    return print(`${count} dead ${count === 1 ? 'event is' : 'events are'} sent again ${await startDeliveries(place)}`)
   }
   const [event] = await database.orm.select().from(accountingOutbox).where(eq(accountingOutbox.id, id))
   if (!event) throw new CommandError(`There is no event ${id}.`)
   if (event.state === 'done') throw new CommandError(`Event ${id} is done: delivered, or covered by a later one.`)
   await retryEvents(database, sql`id = ${id} AND state <> 'done'`)
   print(
-    `Event ${id} (order ${event.order_id} of company ${event.company_id}) is sent again ${await startDeliveries(place, 'with the next change of an order.')}`,
+    `Event ${id} (order ${event.order_id} of company ${event.company_id}) is sent again ${await startDeliveries(place)}`,
   )
 }
 
@@ -125,9 +133,7 @@ async function linkCustomer(args: string[]): Promise<void> {
   const count = await retryEvents(database, isGivenUp)
   const linked = `Client ${clientId} (${toLine(row.name)}) of company ${companyId} is linked to customer ${customer}.`
   if (count === 0) return print(linked)
-  print(
-    `${linked} ${count} ${count === 1 ? 'event is' : 'events are'} sent again ${await startDeliveries(place, 'with the next change of an order.')}`,
-  )
+  print(`${linked} ${count} ${count === 1 ? 'event is' : 'events are'} sent again ${await startDeliveries(place)}`)
 }
 
 /**
@@ -164,7 +170,7 @@ function readAction(action: keyof typeof USAGE, args: string[], count?: { min: n
     throw new CommandError(`Option '--state ${state}' is only one of list. Usage: ${usage}`)
   }
   if (dead && action !== 'retry') throw new CommandError(`Option '--dead' is only one of retry. Usage: ${usage}`)
-  if (directory !== undefined && !existsSync(readState(directory))) {
+  if (directory !== undefined && !existsSync(resolvePath(directory))) {
     throw new CommandError(`--state '${directory}' is none of ${STATES.join(', ')}, and no directory.`)
   }
   const companyId = company === undefined ? undefined : readValue(idText, company, '--company')

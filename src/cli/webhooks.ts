@@ -22,16 +22,27 @@ const USAGE = {
 }
 const HELP = `${Object.values(USAGE).join('\n')}
 
-Manages the addresses to which a company's changes are delivered, signed by the Standard Webhooks convention. 'create'
-prints the id and the signing secret, which is shown once. Events are those of --events, by default all:
-${EVENT_TYPES.join(', ')}.
+Manages the addresses to which a company's changes are delivered, signed by the Standard Webhooks convention.
 
-An address is https, and its host resolves to public addresses; without --remote also http on a loopback address. A
-delivery that fails for three days, or is answered with 410, disables its endpoint; 'list' shows why, 'update --enable'
-goes on where it stopped, and 'deliveries' lists the failed changes and those behind them. 'replay' delivers the changes
-of a time span again before new ones; a date is that of UTC, and the one of --to is included. After 'rotate-secret' the
-previous secret also signs for 24 hours.
-A running 'dev' on the data delivers at once, a deployed service within 5 minutes.`
+'create' prints the id and the signing secret, which is shown once; delivered is what changes from then on. 'list' shows
+how many changes an endpoint is behind, and why the service disabled it: a delivery failed for three days, or was
+answered with 410. 'update --enable' goes on where it stopped. 'rotate-secret' prints a new secret; the previous one also
+signs for 24 hours. 'replay' delivers the changes of a time span again, before new ones. 'deliveries' lists the changes
+that failed, and those that wait behind them.
+
+  --company ID   of the company, as in its seed file
+  --url URL      https, of a host with public addresses only; of a local database also http on a loopback address
+  --events a,b   some of those below; by default all
+  --from TIME    a date (2026-01-31, UTC) or a date-time with an offset
+  --to TIME      the same; a date is included
+
+${PLACE.help}
+
+Events:
+  ${EVENT_TYPES.join(', ')}
+
+A running 'dev' on the data delivers within a minute, a deployed service within 5 minutes; what requests change later
+at once.`
 
 const DAY_MS = 86_400_000
 const MAX_ENDPOINTS = 10
@@ -132,9 +143,7 @@ async function update(args: string[]): Promise<void> {
   ])
   const removed = enable ? await countRemoved(database, company_id, position) : 0
   const gap = removed > 0 ? ` ${removed} older changes are no longer kept: read the lists again.` : ''
-  print(
-    `Updated ${id}.${gap}${isDue ? ` What waits is delivered ${await startDeliveries(place, 'with the next change.')}` : ''}`,
-  )
+  print(`Updated ${id}.${gap}${isDue ? ` What waits is delivered ${await startDeliveries(place)}` : ''}`)
 }
 
 /** Prints a new secret. */
@@ -189,7 +198,7 @@ async function replay(args: string[]): Promise<void> {
   if (span?.first == null) throw new CommandError(`No change from then is kept that ${id} was already sent.`)
   const set = { replay_position: span.first - 1, replay_end: span.last }
   await write([orm.update(webhookEndpoints).set(set).where(isEndpoint(endpoint))])
-  const when = enabled ? await startDeliveries(place, 'with the next change.') : 'once the endpoint is enabled.'
+  const when = enabled ? await startDeliveries(place) : 'once the endpoint is enabled.'
   print(`The changes from ${formatTime(from)} to ${formatTime(to)} are delivered to ${id} again ${when}`)
 }
 

@@ -121,7 +121,7 @@ class Round {
   }
 
   /** Makes one attempt and takes its result. Never throws. */
-  private async send(secrets: message.Secrets, item: Item & message.Change): Promise<void> {
+  private async send(secrets: message.Secrets, item: Item & message.FeedChange): Promise<void> {
     const result = await attempt(this.delivery, this.endpoint, secrets, item).catch((error: unknown): Result => {
       const { companyId: company_id, endpointId: endpoint_id } = this.delivery
       log('webhooks_failed', { company_id, endpoint_id, error: nameOf(error) })
@@ -184,7 +184,7 @@ async function attempt(
   { addresses }: Delivery,
   { id: endpointId, url }: EndpointRow,
   secrets: message.Secrets,
-  change: message.Change,
+  change: message.FeedChange,
 ): Promise<Result> {
   const problem = await findProblem(url, addresses)
   if (problem !== null) return { status: 'failed', error: `the address ${problem}` }

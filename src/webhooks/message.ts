@@ -1,19 +1,12 @@
 import { Buffer } from 'node:buffer'
 import { createHmac, randomBytes } from 'node:crypto'
 import * as z from 'zod/mini'
-import type { changes } from '../db/schema.ts'
-import { isoTime } from '../http/contract.ts'
+import { type ChangeRow, presentChange } from '../changes/present.ts'
 
 // Messages by the Standard Webhooks convention: https://www.standardwebhooks.com
 
-/** A change of the feed, with the identity of an email thread. */
-export type Change = Pick<
-  typeof changes.$inferSelect,
-  'type' | 'entity_id' | 'sequence' | 'operation' | 'version' | 'at'
-> & {
-  account_email: string | null
-  legacy_thread_id: string | null
-}
+/** A row of the feed. */
+export type FeedChange = ChangeRow & { sequence: number }
 
 const OBJECTS = { clients: 'client', orders: 'order', email_threads: 'email_thread' } as const
 const VERBS = { create: 'created', update: 'updated', delete: 'deleted' } as const
@@ -22,27 +15,18 @@ export const EVENT_TYPES = Object.values(OBJECTS).flatMap((object) =>
   Object.values(VERBS).map((verb) => `${object}.${verb}` as const),
 )
 
-export function eventTypeOf({ type, operation }: Pick<Change, 'type' | 'operation'>) {
+export function eventTypeOf({ type, operation }: Pick<ChangeRow, 'type' | 'operation'>) {
   return `${OBJECTS[type]}.${VERBS[operation]}` as const
 }
 
 /** The body of a change's message, the same for every attempt. */
-export function bodyOf(change: Change): string {
-  const { type, entity_id, operation, version, account_email, legacy_thread_id } = change
-  const time = isoTime(change.at)
-  const data = {
-    type,
-    id: type === 'email_threads' ? entity_id : Number(entity_id),
-    operation,
-    version,
-    time,
-    ...(type === 'email_threads' && { account_email, legacy_thread_id }),
-  }
-  return JSON.stringify({ type: eventTypeOf(change), timestamp: time, data })
+export function bodyOf(change: ChangeRow): string {
+  const data = presentChange(change)
+  return JSON.stringify({ type: eventTypeOf(change), timestamp: data.time, data })
 }
 
 /** The `webhook-id` of a change for an endpoint: the same for every attempt and replay. */
-export function messageId(endpointId: string, { sequence }: Pick<Change, 'sequence'>): string {
+export function messageId(endpointId: string, { sequence }: Pick<FeedChange, 'sequence'>): string {
   return `msg_${endpointId.replace(/^we_/, '')}_${sequence}`
 }
 

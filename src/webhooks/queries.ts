@@ -2,7 +2,7 @@ import { and, eq, type SQL, sql } from 'drizzle-orm'
 import { type CompanyContext, orm } from '../db/client.ts'
 import { insertRow } from '../db/columns.ts'
 import { webhookDeliveries, webhookEndpoints } from '../db/schema.ts'
-import type { Change } from './message.ts'
+import type { FeedChange } from './message.ts'
 
 /** Changes that one round reads of the feed, and due ones that it repeats, of so many objects. */
 export const ROUND_CHANGES = 64
@@ -12,8 +12,8 @@ export type EndpointRow = typeof webhookEndpoints.$inferSelect
 type DeliveryRow = typeof webhookDeliveries.$inferSelect
 
 /** A change to deliver. Without an operation it is no longer in the feed. */
-export interface Item extends Omit<Change, 'operation'> {
-  operation: Change['operation'] | null
+export interface Item extends Omit<FeedChange, 'operation'> {
+  operation: FeedChange['operation'] | null
   /** As in `webhook_deliveries`; 0 and null of a change from the feed. */
   attempts: number
   first_attempt_at: number | null
