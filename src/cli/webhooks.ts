@@ -39,10 +39,11 @@ that failed, and those that wait behind them.
 ${PLACE.help}
 
 Events:
-  ${EVENT_TYPES.join(', ')}
+  ${EVENT_TYPES.slice(0, 6).join(', ')},
+  ${EVENT_TYPES.slice(6).join(', ')}
 
-A running 'dev' on the data delivers within a minute, a deployed service within 5 minutes; what requests change later
-at once.`
+The delivery to a new endpoint starts within a minute where 'dev' runs on the data, within 5 minutes where the service is
+deployed; from then on with each change.`
 
 const DAY_MS = 86_400_000
 const MAX_ENDPOINTS = 10
@@ -233,8 +234,13 @@ async function listDeliveries(args: string[]): Promise<void> {
 
 type EndpointKey = Pick<typeof webhookEndpoints.$inferSelect, 'company_id' | 'id'>
 
-const isEndpoint = ({ company_id, id }: EndpointKey) => sql`company_id = ${company_id} AND id = ${id}`
-const isOfEndpoint = ({ company_id, id }: EndpointKey) => sql`company_id = ${company_id} AND endpoint_id = ${id}`
+function isEndpoint({ company_id, id }: EndpointKey) {
+  return sql`company_id = ${company_id} AND id = ${id}`
+}
+
+function isOfEndpoint({ company_id, id }: EndpointKey) {
+  return sql`company_id = ${company_id} AND endpoint_id = ${id}`
+}
 
 async function findEndpoint({ orm }: CommandDatabase, id = '') {
   const [endpoint] = await orm.select().from(webhookEndpoints).where(eq(webhookEndpoints.id, id))
