@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { and, asc, eq, isNotNull, lt, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, isNotNull, lt } from 'drizzle-orm'
 import { PERMISSIONS } from '../auth/permissions.ts'
 import { apiTokens, clients, companies, orders, threadContexts } from '../db/schema.ts'
 import { isoDate } from '../http/contract.ts'
@@ -93,7 +93,7 @@ async function listExamples(orm: Orm, companyId: number): Promise<Example[]> {
     .select({ clientId: client_id, orderId: selected_order_id, threadId: legacy_thread_id })
     .from(threadContexts)
     .where(and(eq(threadContexts.company_id, companyId), isNotNull(selected_order_id), isNotNull(legacy_thread_id)))
-    .orderBy(sql`CAST(${client_id} AS INTEGER)`)
+    .orderBy(desc(threadContexts.updated_at))
     .limit(1)
   const findFirst = async (table: typeof clients | typeof orders) => {
     const isOwn = and(eq(table.company_id, companyId), eq(table.deleted, false))

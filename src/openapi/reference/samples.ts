@@ -42,7 +42,7 @@ export const LANGUAGES: readonly Language[] = [
     label: 'curl',
     write: (request) =>
       [
-        `curl ${request.method === 'GET' ? '' : `-X ${request.method} `}${quoteShell(urlOf(request))}`,
+        `curl ${request.method === 'GET' ? '' : `-X ${request.method} `}${quoteShell(addressOf(request))}`,
         '-H "Authorization: Bearer $API_TOKEN"',
         ...(request.body === undefined
           ? []
@@ -63,7 +63,7 @@ export const LANGUAGES: readonly Language[] = [
         ...(body === undefined ? [] : [`body: JSON.stringify(${writeValue(body, TYPESCRIPT, '  ')}),`]),
       ]
       return [
-        `const response = await fetch(${writeText(urlOf(request))}, {`,
+        `const response = await fetch(${writeText(addressOf(request))}, {`,
         ...lines.map((line) => `  ${line}`),
         '})',
         'if (!response.ok) throw new Error(await response.text())',
@@ -110,7 +110,8 @@ export function sampleRequest({ method, path, parameters, body, responses }: Ope
   }
 }
 
-function urlOf({ url, query }: SampleRequest): string {
+/** The whole URL of a request. */
+export function addressOf({ url, query }: Pick<SampleRequest, 'url' | 'query'>): string {
   const text = query.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll('%2C', ',')}`).join('&')
   return text === '' ? url : `${url}?${text}`
 }
