@@ -13,6 +13,8 @@ export const exampleClient = {
   tax_exempt: false,
   tax_exempt_reason: null,
   deleted: false,
+  external_id: null,
+  version: 1,
   created_at: '2025-08-06T14:59:00.000Z',
   updated_at: '2025-08-06T14:59:00.000Z',
 }
@@ -38,7 +40,10 @@ export const documentation = {
       'Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.',
     example: {
       query: { q: 'old mill brewing', page: 1, per_page: 25 },
-      response: { data: [exampleClient], pagination: { page: 1, per_page: 25, total: 1 } },
+      response: {
+        data: [exampleClient],
+        pagination: { page: 1, per_page: 25, total: 1, next_cursor: null, has_more: false },
+      },
     },
   },
   createClient: {
@@ -62,7 +67,7 @@ export const documentation = {
     example: {
       params: { id: '61' },
       body: { phone: '(555) 010-0142' },
-      response: { client: { ...createdClient, phone: '(555) 010-0142' } },
+      response: { client: { ...createdClient, phone: '(555) 010-0142', version: 2 } },
     },
   },
 } satisfies Record<string, Documentation>

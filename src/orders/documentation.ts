@@ -14,6 +14,8 @@ const exampleProject = {
   created_at: '2026-06-11T18:52:00.000Z',
   updated_at: '2026-06-15T18:52:00.000Z',
   deleted: false,
+  external_id: null,
+  version: 1,
 }
 
 const exampleInvoice = {
@@ -169,7 +171,16 @@ export const documentation = {
       'Newest `created_date` first, then the highest id. Deleted orders are hidden. `from` and `to` are both inclusive.',
     example: {
       query: { client_id: '17', per_page: 1 },
-      response: { data: [exampleProject], pagination: { page: 1, per_page: 1, total: 3 } },
+      response: {
+        data: [exampleProject],
+        pagination: {
+          page: 1,
+          per_page: 1,
+          total: 3,
+          next_cursor: 'Gnmk1g3mcY6OWzJuM4rlM1tbIjIwMjYtMDYtMTEiLDQ0LDNdLDE3OTUzNzI4MDBd',
+          has_more: true,
+        },
+      },
     },
   },
   createOrder: {
@@ -195,7 +206,7 @@ export const documentation = {
       params: { id: '44' },
       body: { status_id: 11, discount_amount: 10, discount_amount_type: 'percentage' },
       response: {
-        project: { ...exampleProject, order_status_id: 11 },
+        project: { ...exampleProject, order_status_id: 11, version: 2 },
         invoice: {
           ...exampleInvoice,
           discount_amount: 10,
@@ -214,7 +225,10 @@ export const documentation = {
       'Soft-deletes the order and its invoice. When accounting sync is enabled, the deletion is delivered to the accounting system after the response. A second deletion returns 404.',
     example: {
       params: { id: '81' },
-      response: { project: { ...createdProject, deleted: true }, invoice: { ...createdInvoice, deleted: true } },
+      response: {
+        project: { ...createdProject, deleted: true, version: 2 },
+        invoice: { ...createdInvoice, deleted: true },
+      },
     },
   },
 } satisfies Record<string, Documentation>

@@ -15,6 +15,7 @@ const VOLATILE: [form: string, pattern: RegExp][] = [
   ['a date-time', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?Z$/],
   ['a date', /^\d{4}-\d\d-\d\d$/],
   ['a UUID', /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/],
+  ['a cursor', /^[A-Za-z0-9_-]{40,}$/],
   ['a signed URL', /^https?:\/\/\S+[?&]X-Amz-Signature=/],
 ]
 

@@ -1,6 +1,6 @@
 import { asObject, isObject, type Json, type JsonObject } from '../json.ts'
 import { type Content, type Html, html } from './html.ts'
-import { renderInline } from './markdown.ts'
+import { renderMarkdown } from './markdown.ts'
 import { componentOf, type Parameter } from './operations.ts'
 
 /** Pairs of a lower and an upper bound, and what they count: its singular and plural. */
@@ -42,7 +42,7 @@ function renderField(name: string, schema: JsonObject, isRequired: boolean): Htm
   const rules = describeRules(schema)
   return html`<div><dt><code>${name}</code> <span class="type">${describeType(schema)}</span>${
     isRequired && html` <span class="required">required</span>`
-  }</dt><dd>${typeof description === 'string' && html`<p>${renderInline(description)}</p>`}${
+  }</dt><dd>${typeof description === 'string' && renderMarkdown(description)}${
     rules && html`<p class="rules">${rules}</p>`
   }${nested(isObject(items) ? items : schema)}</dd></div>`
 }

@@ -143,10 +143,10 @@ ${sections.map(([title, place]) => {
   const shown = parameters.filter((parameter) => parameter.place === place)
   return shown.length > 0 && html`<h4>${title}</h4>${renderParameters(shown)}`
 })}
-${body && html`<h4>Body</h4><p>${renderInline(body.description)}</p>${renderFields(resolve(document, body.schema))}`}
+${body && html`<h4>Body</h4>${renderMarkdown(body.description)}${renderFields(resolve(document, body.schema))}`}
 ${success.map((response) => renderResponse(document, response))}
 <details><summary>Errors <span class="codes">${errors.map(({ status }) => status).join(' ')}</span></summary>
-<dl class="fields">${errors.map((error) => html`<div><dt><code>${error.status}</code></dt><dd><p>${renderInline(error.description)}</p></dd></div>`)}</dl></details>
+<dl class="fields">${errors.map((error) => html`<div><dt><code>${error.status}</code></dt><dd>${renderMarkdown(error.description)}</dd></div>`)}</dl></details>
 ${renderHeaders(operation)}
 </div>
 <div class="code">${renderSamples(operation)}<div class="try"><button type="button">Try it</button></div>${success.map(
@@ -161,7 +161,7 @@ function renderResponse(document: JsonObject, { status, description, schema }: R
   if (!schema) return html`<p><code>${status}</code> ${renderInline(description)}</p>`
   const name = componentOf(schema)
   const fields = renderFields(resolve(document, schema))
-  return html`<details><summary>Response <span class="codes">${status}${name && ` ${name}`}</span></summary><p>${renderInline(description)}</p>${fields}</details>`
+  return html`<details><summary>Response <span class="codes">${status}${name && ` ${name}`}</span></summary>${renderMarkdown(description)}${fields}</details>`
 }
 
 /** The headers that nearly every operation has, folded away. */
@@ -170,15 +170,14 @@ function renderHeaders({ genericHeaders, responses }: Operation): Html {
   return html`<details><summary>Headers</summary>
 ${genericHeaders.length > 0 && html`<h4>Of any request</h4>${renderParameters(genericHeaders)}`}
 <h4>Of the response</h4><dl class="fields">${headers.map(
-    ({ name, description }) =>
-      html`<div><dt><code>${name}</code></dt><dd><p>${renderInline(description)}</p></dd></div>`,
+    ({ name, description }) => html`<div><dt><code>${name}</code></dt><dd>${renderMarkdown(description)}</dd></div>`,
   )}</dl></details>`
 }
 
 function renderObject(name: string, schema: JsonObject, example: Json | undefined): Html {
   const { description } = schema
   return html`<section id="object-${name}"><div class="text"><h3>${name}</h3>${
-    typeof description === 'string' && html`<p>${renderInline(description)}</p>`
+    typeof description === 'string' && renderMarkdown(description)
   }${renderFields(schema)}</div>${
     example !== undefined &&
     html`<div class="code"><div class="panel"><h4>Example</h4>${renderCode(JSON.stringify(example, null, 2), 'Example')}</div></div>`
