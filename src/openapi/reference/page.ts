@@ -56,7 +56,7 @@ ${renderLinks(
 <main id="content">
 <section id="overview"><div class="text"><h1>${title}</h1>${renderMarkdown(summary?.text ?? '')}
 <p>Also as <a href="api/v1/openapi.json">OpenAPI 3.1</a>, <a href="postman_collection.json" download>Postman collection</a> and <a href="llms.txt">llms.txt</a>.</p>
-</div><div class="code"><div class="panel"><h3>Base URL</h3>${renderCode(`${ORIGIN}/api/v1`, 'Base URL')}</div></div></section>
+</div><div class="code"><div class="panel"><h2>Base URL</h2>${renderCode(`${ORIGIN}/api/v1`, 'Base URL')}</div></div></section>
 ${first.map((section) => renderGuide(section, start && renderSamples(start)))}
 ${tags.map((tag) => renderTag(tag, document, operations))}
 <h2 class="part" id="guides">Guides</h2>

@@ -15,7 +15,7 @@ interface SampleRequest {
   method: string
   /** Without the query. */
   url: string
-  query: [name: string, value: string][]
+  query: [name: string, value: Json][]
   body: Json | undefined
   /** The members of the response, for code that takes it apart. */
   members: string[]
@@ -103,7 +103,7 @@ export function sampleRequest({ method, path, parameters, body, responses }: Ope
     method,
     url: BASE + path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(exampleOf(name)))),
     query: parameters.flatMap(({ name, place, example }) =>
-      place === 'query' && example !== undefined ? [[name, String(example)] satisfies [string, string]] : [],
+      place === 'query' && example !== undefined ? [[name, example] satisfies [string, Json]] : [],
     ),
     body: body?.example,
     members: isObject(example) ? Object.keys(example) : [],
@@ -112,7 +112,9 @@ export function sampleRequest({ method, path, parameters, body, responses }: Ope
 
 /** The whole URL of a request. */
 export function addressOf({ url, query }: Pick<SampleRequest, 'url' | 'query'>): string {
-  const text = query.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll('%2C', ',')}`).join('&')
+  const text = query
+    .map(([name, value]) => `${name}=${encodeURIComponent(String(value)).replaceAll('%2C', ',')}`)
+    .join('&')
   return text === '' ? url : `${url}?${text}`
 }
 
