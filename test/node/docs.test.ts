@@ -72,7 +72,7 @@ describe('the page', () => {
     for (const title of titles) expect(html).toContain(`<h2>${title}</h2>`)
     for (const name of ['Client', 'Project', 'Invoice', 'EmailThread', 'Error'])
       expect(links).toContain(`object-${name}`)
-    for (const { name } of committed.tags) expect(sections).toContain(name.toLowerCase())
+    for (const { name } of committed.tags) expect(sections).toContain(`tag-${name.toLowerCase()}`)
   })
 
   it('weighs at most 100 KiB compressed, with its script and style', async () => {

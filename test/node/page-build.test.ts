@@ -55,9 +55,9 @@ describe('markup', () => {
 
   it('splits a text into the sections of its second level', () => {
     expect(splitSections('Start\n\n## Rate limit\n\nText\n\n### Part\n\n## Next')).toEqual([
-      { id: '', title: '', text: 'Start' },
-      { id: 'rate-limit', title: 'Rate limit', text: 'Text\n\n### Part' },
-      { id: 'next', title: 'Next', text: '' },
+      { id: 'guide-', title: '', text: 'Start' },
+      { id: 'guide-rate-limit', title: 'Rate limit', text: 'Text\n\n### Part' },
+      { id: 'guide-next', title: 'Next', text: '' },
     ])
   })
 })

@@ -135,7 +135,7 @@ describe.skipIf(!hasChromium)(`the reference page${hasChromium ? '' : ` (skipped
       await page.keyboard.press('Control+A')
       await page.keyboard.type('retries post anew')
       await page.keyboard.press('Enter')
-      await expectInView(page, '#retries')
+      await expectInView(page, '#guide-retries')
       await page.locator('#search').press('Escape')
       expect(await page.locator('#found').innerText()).toBe('')
     }, 60_000)
@@ -215,8 +215,8 @@ describe.skipIf(!hasChromium)(`the reference page${hasChromium ? '' : ` (skipped
 
   it('follows a link to a group of operations', async () => {
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
-    const { page } = await openPage(context, `${dev.url}/#orders`)
-    await expectInView(page, '#orders')
+    const { page } = await openPage(context, `${dev.url}/#tag-orders`)
+    await expectInView(page, '#tag-orders')
     await context.close()
   }, 60_000)
 

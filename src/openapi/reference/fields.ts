@@ -93,7 +93,7 @@ function describeRules(schema: JsonObject): Html | null {
 
 function describeRange(low: Json | undefined, high: Json | undefined, unit: string, units: string): string[] {
   const isLow = typeof low === 'number' && low > -Number.MAX_SAFE_INTEGER
-  // The bounds of JSON's integers say nothing about a field.
+  // The bounds of every safe integer are left out.
   const isHigh = typeof high === 'number' && high < Number.MAX_SAFE_INTEGER
   if (isLow && isHigh) return [low === high ? `exactly ${low}${low === 1 ? unit : units}` : `${low} to ${high}${units}`]
   if (isLow) return [`at least ${low}${low === 1 ? unit : units}`]

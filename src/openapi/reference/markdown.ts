@@ -2,6 +2,7 @@ import { type Content, type Html, highlight, html } from './html.ts'
 
 /** A part of a Markdown text under a heading of the second level; that before the first heading has no title. */
 export interface Section {
+  /** On the page, such as `guide-rate-limit`. */
   id: string
   title: string
   text: string
@@ -10,8 +11,13 @@ export interface Section {
 export function splitSections(markdown: string): Section[] {
   return markdown.split(/^## /m).map((part, index) => {
     const [title = '', ...lines] = index === 0 ? ['', part] : part.split('\n')
-    return { id: title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-'), title, text: lines.join('\n').trim() }
+    return { id: `guide-${slugOf(title)}`, title, text: lines.join('\n').trim() }
   })
+}
+
+/** A title as a part of an address. */
+export function slugOf(title: string): string {
+  return title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
 }
 
 /** Renders the Markdown that this API's texts use: paragraphs, lists, tables, code, headings of the third level. */

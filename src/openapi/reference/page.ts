@@ -1,7 +1,7 @@
 import { asObject, isObject, type Json, type JsonObject } from '../json.ts'
 import { renderFields, renderParameters } from './fields.ts'
 import { type Content, type Html, highlight, html } from './html.ts'
-import { renderCode, renderInline, renderMarkdown, type Section, splitSections } from './markdown.ts'
+import { renderCode, renderInline, renderMarkdown, type Section, slugOf, splitSections } from './markdown.ts'
 import { componentOf, listOperations, type Operation, type Response, readInfo, resolve } from './operations.ts'
 import { LANGUAGES, ORIGIN, sampleRequest } from './samples.ts'
 
@@ -118,7 +118,7 @@ function renderTag({ name, description }: Tag, document: JsonObject, operations:
   const endpoints = own.map(
     ({ id, method, path }) => html`<li><a href="#${id}">${renderMethod(method)} <code>${path}</code></a></li>`,
   )
-  return html`<section id="${name.toLowerCase()}" class="tag"><div class="text"><h2>${name}</h2>${renderMarkdown(description)}</div>
+  return html`<section id="tag-${slugOf(name)}" class="tag"><div class="text"><h2>${name}</h2>${renderMarkdown(description)}</div>
 <div class="code"><div class="panel"><h3>Endpoints</h3><ul class="endpoints">${endpoints}</ul></div></div></section>
 ${own.map((operation) => renderOperation(document, operation))}`
 }
