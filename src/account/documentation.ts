@@ -12,7 +12,7 @@ export const documentation = {
         token: {
           id: 1,
           name: 'sample (dev)',
-          permissions: [...PERMISSIONS],
+          permissions: PERMISSIONS.toSorted(),
           created_at: '2026-03-02T09:00:00.000Z',
           expires_at: null,
         },

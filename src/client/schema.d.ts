@@ -1461,13 +1461,13 @@ export interface operations {
                      *         "permissions": [
                      *           "clients:read",
                      *           "clients:write",
-                     *           "orders:read",
-                     *           "orders:write",
-                     *           "products:read",
+                     *           "files:read",
+                     *           "files:write",
                      *           "mail:read",
                      *           "mail:write",
-                     *           "files:read",
-                     *           "files:write"
+                     *           "orders:read",
+                     *           "orders:write",
+                     *           "products:read"
                      *         ],
                      *         "created_at": "2026-03-02T09:00:00.000Z",
                      *         "expires_at": null
@@ -2504,11 +2504,91 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "id": 1,
+                     *           "title": "Quote",
+                     *           "color": "#94a3b8",
+                     *           "workflow_key": "quote",
+                     *           "position": 1,
+                     *           "is_default": true
+                     *         },
+                     *         {
+                     *           "id": 2,
+                     *           "title": "Quote sent",
+                     *           "color": "#64748b",
+                     *           "workflow_key": "quote_sent",
+                     *           "position": 2,
+                     *           "is_default": false
+                     *         },
+                     *         {
                      *           "id": 3,
-                     *           "title": "In production",
-                     *           "color": "#2266cc",
-                     *           "workflow_key": "production",
+                     *           "title": "Approved",
+                     *           "color": "#0ea5e9",
+                     *           "workflow_key": "approved",
                      *           "position": 3,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 4,
+                     *           "title": "Art in progress",
+                     *           "color": "#8b5cf6",
+                     *           "workflow_key": "artwork",
+                     *           "position": 4,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 5,
+                     *           "title": "Proof sent",
+                     *           "color": "#a855f7",
+                     *           "workflow_key": "proof_sent",
+                     *           "position": 5,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 6,
+                     *           "title": "Garments ordered",
+                     *           "color": "#f59e0b",
+                     *           "workflow_key": "garments_ordered",
+                     *           "position": 6,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 7,
+                     *           "title": "In production",
+                     *           "color": "#2563eb",
+                     *           "workflow_key": "production",
+                     *           "position": 7,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 8,
+                     *           "title": "Quality check",
+                     *           "color": "#14b8a6",
+                     *           "workflow_key": "quality_check",
+                     *           "position": 8,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 9,
+                     *           "title": "Ready for pickup",
+                     *           "color": "#22c55e",
+                     *           "workflow_key": "ready",
+                     *           "position": 9,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 10,
+                     *           "title": "Completed",
+                     *           "color": "#15803d",
+                     *           "workflow_key": "completed",
+                     *           "position": 10,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 11,
+                     *           "title": "On hold",
+                     *           "color": "#ef4444",
+                     *           "workflow_key": "on_hold",
+                     *           "position": 11,
                      *           "is_default": false
                      *         }
                      *       ]
@@ -2556,8 +2636,18 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "id": 1,
-                     *           "name": "Sales tax",
+                     *           "name": "State sales tax",
+                     *           "rate": 6.25
+                     *         },
+                     *         {
+                     *           "id": 2,
+                     *           "name": "State and city sales tax",
                      *           "rate": 8.25
+                     *         },
+                     *         {
+                     *           "id": 3,
+                     *           "name": "Out of state",
+                     *           "rate": 0
                      *         }
                      *       ]
                      *     }

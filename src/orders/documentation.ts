@@ -56,6 +56,29 @@ const exampleItem = {
   deleted: false,
 }
 
+const exampleStatuses = [
+  ['Quote', '#94a3b8', 'quote'],
+  ['Quote sent', '#64748b', 'quote_sent'],
+  ['Approved', '#0ea5e9', 'approved'],
+  ['Art in progress', '#8b5cf6', 'artwork'],
+  ['Proof sent', '#a855f7', 'proof_sent'],
+  ['Garments ordered', '#f59e0b', 'garments_ordered'],
+  ['In production', '#2563eb', 'production'],
+  ['Quality check', '#14b8a6', 'quality_check'],
+  ['Ready for pickup', '#22c55e', 'ready'],
+  ['Completed', '#15803d', 'completed'],
+  ['On hold', '#ef4444', 'on_hold'],
+].map(([title, color, workflow_key], index) => {
+  return { id: index + 1, title, color, workflow_key, position: index + 1, is_default: index === 0 }
+})
+
+const stateAndCityTax = { id: 2, name: 'State and city sales tax', rate: 8.25 }
+const exampleTaxes = [
+  { id: 1, name: 'State sales tax', rate: 6.25 },
+  stateAndCityTax,
+  { id: 3, name: 'Out of state', rate: 0 },
+]
+
 const exampleOrder = {
   project: exampleProject,
   invoice: exampleInvoice,
@@ -94,15 +117,8 @@ const exampleOrder = {
     { id: 440, invoice_id: 44, amount: 756, method: 'check', paid_at: '2026-06-12T18:52:00.000Z', note: 'Deposit' },
   ],
   client: exampleClient,
-  tax: { id: 2, name: 'State and city sales tax', rate: 8.25 },
-  order_status: {
-    id: 10,
-    title: 'Completed',
-    color: '#15803d',
-    workflow_key: 'completed',
-    position: 10,
-    is_default: false,
-  },
+  tax: stateAndCityTax,
+  order_status: exampleStatuses.find(({ id }) => id === exampleProject.order_status_id),
   artworks: [
     {
       id: 440,
@@ -151,14 +167,7 @@ const createdOrder = {
   payments: [],
   client: exampleClient,
   tax: null,
-  order_status: {
-    id: 1,
-    title: 'Quote',
-    color: '#94a3b8',
-    workflow_key: 'quote',
-    position: 1,
-    is_default: true,
-  },
+  order_status: exampleStatuses.find(({ is_default }) => is_default),
   artworks: [],
   accounting: { status: 'pending', last_error: null, synced_at: null },
 }
@@ -235,24 +244,11 @@ export const documentation = {
     summary: 'List the order statuses',
     description:
       'The company’s own statuses by position: the values of `status_id`, and of `status` in the list of orders. A new order gets the first one with `is_default` unless it names another.',
-    example: {
-      response: {
-        data: [
-          {
-            id: 3,
-            title: 'In production',
-            color: '#2266cc',
-            workflow_key: 'production',
-            position: 3,
-            is_default: false,
-          },
-        ],
-      },
-    },
+    example: { response: { data: exampleStatuses } },
   },
   listTaxes: {
     summary: 'List the taxes',
     description: 'The company’s taxes: the values of `tax_id`.',
-    example: { response: { data: [{ id: 1, name: 'Sales tax', rate: 8.25 }] } },
+    example: { response: { data: exampleTaxes } },
   },
 } satisfies Record<string, Documentation>
