@@ -254,6 +254,34 @@ export interface paths {
         get: operations["listFiles"];
         put?: never;
         post?: never;
+        /**
+         * Delete a file of an order
+         * @description Deletes the file for good and returns what it was; messages that name its key keep it. 404 for a key that is not one of this order’s files, a second time too. 409 and 502 as for a download.
+         *
+         *     Permission: `files:write`.
+         */
+        delete: operations["deleteFile"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/orders/{orderId}/files/download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a URL to download a file from
+         * @description The URL is valid for 600 seconds and saves the file under its own name: its response has `Content-Disposition: attachment`. 404 for a key that is not one of this order’s files. 409 with the reason `storage_not_configured` where no storage is configured, 502 when the company’s own storage fails.
+         *
+         *     Permission: `files:read`.
+         */
+        get: operations["presignDownload"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -586,6 +614,30 @@ export interface components {
             method: string | null;
             paid_at: string | null;
             note: string | null;
+        };
+        /** @description A URL to download one file from, and the file. */
+        PresignedDownload: {
+            /** @description The URL to GET the bytes from, without the token. */
+            downloadUrl: string;
+            /**
+             * @description Seconds.
+             * @constant
+             */
+            expiresIn: 600;
+            contentType: string;
+            /** @description The whole key. */
+            path: string;
+            /** @description The last part of the key. */
+            objectName: string;
+            /** @description Bytes. */
+            length: number;
+            /** Format: date-time */
+            lastChanged: string;
+            /**
+             * @description `email` when the key contains `/email/`.
+             * @enum {string}
+             */
+            source: "email" | "manual";
         };
         /** @description A URL to upload one file to. */
         PresignedUpload: {
@@ -2732,6 +2784,131 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["UpstreamFailed"];
+        };
+    };
+    deleteFile: {
+        parameters: {
+            query: {
+                /**
+                 * @description The whole key: the `path` of a listed file, the `key` of an upload, the `storage_key` of an attachment.
+                 * @example orders/1/87/email/18c2f0a9b7d3e411/logo front.png
+                 */
+                path: string;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The order, which must not be deleted.
+                 * @example 87
+                 */
+                orderId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "file": {
+                     *         "path": "orders/1/87/email/18c2f0a9b7d3e411/logo front.png",
+                     *         "objectName": "logo front.png",
+                     *         "length": 48211,
+                     *         "lastChanged": "2026-03-02T09:30:00.000Z",
+                     *         "source": "email"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        file: components["schemas"]["OrderFile"];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["UpstreamFailed"];
+        };
+    };
+    presignDownload: {
+        parameters: {
+            query: {
+                /**
+                 * @description The whole key: the `path` of a listed file, the `key` of an upload, the `storage_key` of an attachment.
+                 * @example orders/1/87/email/18c2f0a9b7d3e411/logo front.png
+                 */
+                path: string;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The order, which must not be deleted.
+                 * @example 87
+                 */
+                orderId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A URL to download one file from, and the file. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "downloadUrl": "https://storage.example/shop-files/orders/1/87/email/18c2f0a9b7d3e411/logo%20front.png?X-Amz-Expires=600&response-content-disposition=attachment%3B%20filename%3D%22logo%20front.png%22&X-Amz-SignedHeaders=host&X-Amz-Signature=…",
+                     *       "expiresIn": 600,
+                     *       "contentType": "image/png",
+                     *       "path": "orders/1/87/email/18c2f0a9b7d3e411/logo front.png",
+                     *       "objectName": "logo front.png",
+                     *       "length": 48211,
+                     *       "lastChanged": "2026-03-02T09:30:00.000Z",
+                     *       "source": "email"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PresignedDownload"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             502: components["responses"]["UpstreamFailed"];

@@ -1,10 +1,10 @@
 import { and, eq, sql } from 'drizzle-orm'
-import { type CompanyContext, orm } from '../db/client.ts'
+import type { RequestContext } from '../context.ts'
+import { type Actor, actorOf, auditEntry } from '../db/audit.ts'
+import { type CompanyContext, orm, type Placeholders, prepare } from '../db/client.ts'
 import { integrations, orders } from '../db/schema.ts'
 import { notFound } from '../http/errors.ts'
-
-/** A company's own storage, its credentials encrypted. */
-export type StorageRow = Pick<typeof integrations.$inferSelect, 'base_url' | 'settings' | 'credentials'>
+import type { StorageRow } from './storage.ts'
 
 /** The company's own storage, null where it has none or has disabled it. @throws ApiError 404 without such an order */
 export async function findStorage({ db, companyId }: CompanyContext, orderId: number): Promise<StorageRow | null> {
@@ -17,4 +17,11 @@ export async function findStorage({ db, companyId }: CompanyContext, orderId: nu
   ])
   if (!order) throw notFound('Order')
   return storage ?? null
+}
+
+const deletionEntry = prepare((p: Placeholders<Actor | 'key'>) => auditEntry(p, 'file.delete', sql`${p.key}`))
+
+/** Records in the audit that a file was deleted: afterwards, since a storage is in no transaction. */
+export async function recordDeletion(context: RequestContext, key: string): Promise<void> {
+  await context.db.writeIdempotent([deletionEntry({ ...actorOf(context), key })])
 }

@@ -1,24 +1,46 @@
+import type { RequestContext } from '../context.ts'
 import { isoTime } from '../http/contract.ts'
 import { route } from '../http/endpoint.ts'
-import { unusable } from '../http/errors.ts'
+import { notFound, unusable } from '../http/errors.ts'
 import * as contract from './contract.ts'
-import { keyPrefix, sourceOf } from './keys.ts'
+import { attachmentNamed, isBelow, keyPrefix, objectNameOf, sourceOf } from './keys.ts'
 import { listOrderFiles } from './listing.ts'
-import { findStorage } from './queries.ts'
-import { EXPIRES_SECONDS, type StoredFile } from './s3.ts'
-import { openStorage } from './storage.ts'
+import { useStorage } from './order-storage.ts'
+import { findStorage, recordDeletion } from './queries.ts'
+import { EXPIRES_SECONDS, type StoredFile, type StoredObject } from './s3.ts'
+import { type FileStorage, openStorage } from './storage.ts'
+
+const DEFAULT_TYPE = 'application/octet-stream'
 
 const presentFile = ({ key, sizeBytes, changedAt }: StoredFile) => ({
   path: key,
-  objectName: key.slice(key.lastIndexOf('/') + 1),
+  objectName: objectNameOf(key),
   length: sizeBytes,
   lastChanged: isoTime(changedAt),
   source: sourceOf(key),
 })
 
+/** @throws ApiError 404 where the order has no such file, 409 where no storage is configured, 502 when it fails */
+async function useFile<T>(
+  context: RequestContext,
+  orderId: number,
+  key: string,
+  use: (storage: FileStorage, file: StoredObject) => Promise<T>,
+): Promise<T> {
+  // Whatever the key names, nothing outside of the order's prefix is requested.
+  if (!isBelow(keyPrefix(context.companyId, orderId), key)) throw notFound('File')
+  const head = (storage: FileStorage) => storage.head(key)
+  const result = await useStorage(context, orderId, head, async ({ storage, first }) => {
+    if (!first) throw notFound('File')
+    return { used: await use(storage, first) }
+  })
+  if (!result) throw unusable('storage_not_configured')
+  return result.used
+}
+
 export const routes = [
   route(contract.presignUpload, async ({ params: { orderId }, body }, context) => {
-    const { fileName, contentType = 'application/octet-stream', size, legacyThreadId } = body
+    const { fileName, contentType = DEFAULT_TYPE, size, legacyThreadId } = body
     const storage = await openStorage(context, await findStorage(context, orderId))
     if (!storage) throw unusable('storage_not_configured')
     const key = keyPrefix(context.companyId, orderId, legacyThreadId) + fileName
@@ -31,4 +53,20 @@ export const routes = [
     if (!listing) return { files: [], configured: false, truncated: false }
     return { files: listing.files.map(presentFile), configured: true, truncated: listing.truncated }
   }),
+
+  route(contract.presignDownload, ({ params: { orderId }, query: { path } }, context) =>
+    useFile(context, orderId, path, async (storage, file) => {
+      const downloadUrl = await storage.presignGet(path, attachmentNamed(objectNameOf(path)))
+      const contentType = file.contentType ?? DEFAULT_TYPE
+      return { downloadUrl, expiresIn: EXPIRES_SECONDS, contentType, ...presentFile(file) } as const
+    }),
+  ),
+
+  route(contract.deleteFile, ({ params: { orderId }, query: { path } }, context) =>
+    useFile(context, orderId, path, async (storage, file) => {
+      await storage.delete(path)
+      await recordDeletion(context, path)
+      return { file: presentFile(file) }
+    }),
+  ),
 ]

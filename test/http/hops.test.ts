@@ -34,6 +34,7 @@ beforeAll(async () => {
     updated_at: 0,
   })
   await company.call('PUT', '/mail/email-threads/t', { account_email: MAILBOX, messages: [{ id: '1' }] })
+  await env.FILES.put(`orders/${company.id}/${orderId}/a`, 'a')
   token = await mintToken(company.id)
   await measureHops(request(token, 'GET', '/clients'))
 })
@@ -74,6 +75,9 @@ const budget: Record<string, [depth: number, path: () => string, body?: () => un
     [1, () => `/orders/${orderId}/files/presign`, () => ({ fileName: 'a', size: 1, legacyThreadId: 't' })],
   ],
   'GET /orders/{orderId}/files': [[1, () => `/orders/${orderId}/files`]],
+  'GET /orders/{orderId}/files/download': [
+    [1, () => `/orders/${orderId}/files/download?path=orders/${company.id}/${orderId}/a`],
+  ],
 }
 
 describe('serial waits for the network', () => {

@@ -30,6 +30,8 @@ const SPECIFIED: Record<string, string> = {
   'GET /mail/email-threads/{legacyThreadId}': 'mail:read',
   'POST /orders/{orderId}/files/presign': 'files:write',
   'GET /orders/{orderId}/files': 'files:read',
+  'DELETE /orders/{orderId}/files': 'files:write',
+  'GET /orders/{orderId}/files/download': 'files:read',
 }
 
 describe('the route table', () => {

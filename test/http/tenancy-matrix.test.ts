@@ -21,6 +21,11 @@ const references = { 'body.client_id': 400, 'body.status_id': 400, 'body.tax_id'
 const inBody = (fields: Record<string, number>) =>
   Object.fromEntries(Object.entries(fields).map(([name, status]) => [`body.${name}`, status]))
 
+const ownFile: Decided['own'] = ({ order, thread }, { id, marker }) => ({
+  params: { orderId: String(order) },
+  query: { path: `orders/${id}/${order}/email/${thread}/${marker}.png` },
+})
+
 const EXPECTED: Record<string, Decided> = {
   listClients: { own: () => ({ query: {} }), places: { 'query.page': EMPTY, 'query.per_page': 200, 'query.q': 200 } },
   createClient: {
@@ -90,6 +95,14 @@ const EXPECTED: Record<string, Decided> = {
   listFiles: {
     own: ({ order }) => ({ params: { orderId: String(order) }, query: {} }),
     places: { 'params.orderId': 404, 'query.legacyThreadId': 200 },
+  },
+  presignDownload: {
+    own: ownFile,
+    places: { 'params.orderId': 404, 'query.path': 404 },
+  },
+  deleteFile: {
+    own: ownFile,
+    places: { 'params.orderId': 404, 'query.path': 404 },
   },
 }
 
