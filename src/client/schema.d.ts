@@ -180,9 +180,21 @@ export interface paths {
          *     Permission: `mail:read`.
          */
         get: operations["readThreadContext"];
-        put?: never;
+        /**
+         * Link a mail thread to clients and orders
+         * @description Creates the context of this legacy id, or replaces it: a field that is left out becomes null. Every id must be a client or an order of the company that is not deleted: 400 names each other one by its path, such as `orders_data.1.id`. The context must link to a client or an order; to remove it, use DELETE. The arrays have at most 100 elements; the shape of their JSON is otherwise the writer’s own. The body may have up to 262144 bytes.
+         *
+         *     Permission: `mail:write`.
+         */
+        put: operations["putThreadContext"];
         post?: never;
-        delete?: never;
+        /**
+         * Remove what links a mail thread to clients and orders
+         * @description Deletes the context for good and returns it as it was. 404 where there is none, a second time too. The email thread, its clients and its orders stay.
+         *
+         *     Permission: `mail:write`.
+         */
+        delete: operations["deleteThreadContext"];
         options?: never;
         head?: never;
         patch?: never;
@@ -826,6 +838,44 @@ export interface components {
             fetched_at: string;
             /** Format: date-time */
             updated_at: string;
+        };
+        /** @description A whole context: what is left out becomes null. Ids may be numbers or strings of digits. */
+        ThreadContextBody: {
+            /** @description Left out: the stored one, else the legacy id. */
+            thread_id?: string | null;
+            sender_email?: string | null;
+            /** @description A client of the company. */
+            client_id?: (number | string) | null;
+            /** @description An `id` must be a client of the company. */
+            client_data?: ({
+                id?: (number | string) | null;
+            } & {
+                [key: string]: unknown;
+            }) | null;
+            /** @description An `id` must be a client of the company. */
+            clients_data?: ({
+                id?: (number | string) | null;
+            } & {
+                [key: string]: unknown;
+            })[] | null;
+            /** @description Each `id` must be an order of the company. */
+            orders_data?: ({
+                id: number | string;
+            } & {
+                [key: string]: unknown;
+            })[] | null;
+            /** @description The `id` of an element of `orders_data`. */
+            selected_order_id?: (number | string) | null;
+            participant_emails?: string[] | null;
+            participants_data?: {
+                [key: string]: unknown;
+            }[] | null;
+            /** @description Ignored, so that what was read may be sent back. */
+            legacy_thread_id?: unknown;
+            /** @description Ignored, so that what was read may be sent back. */
+            fetched_at?: unknown;
+            /** @description Ignored, so that what was read may be sent back. */
+            updated_at?: unknown;
         };
         /** @description Every error has this form, whatever its status. */
         Error: {
@@ -2316,6 +2366,205 @@ export interface operations {
         };
     };
     readThreadContext: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The mailbox’s legacy thread id.
+                 * @example 18c2f0a9b7d3e411
+                 */
+                legacyThreadId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The clients and orders that a mail thread is linked to. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "thread_id": "thread-f:1784215093462262801",
+                     *       "legacy_thread_id": "18c2f0a9b7d3e411",
+                     *       "sender_email": "ines@harbor-rowing.example",
+                     *       "client_id": "42",
+                     *       "client_data": {
+                     *         "id": 42,
+                     *         "company_name": "Harbor Rowing Club"
+                     *       },
+                     *       "clients_data": [
+                     *         {
+                     *           "id": 42,
+                     *           "company_name": "Harbor Rowing Club"
+                     *         }
+                     *       ],
+                     *       "orders_data": [
+                     *         {
+                     *           "id": 87,
+                     *           "title": "Regatta shirts"
+                     *         }
+                     *       ],
+                     *       "selected_order_id": "87",
+                     *       "participant_emails": [
+                     *         "ines@harbor-rowing.example",
+                     *         "sales@shop.example"
+                     *       ],
+                     *       "participants_data": [
+                     *         {
+                     *           "name": "Ines Duarte",
+                     *           "email": "ines@harbor-rowing.example"
+                     *         }
+                     *       ],
+                     *       "fetched_at": "2026-03-02T09:31:00.000Z",
+                     *       "updated_at": "2026-03-02T09:31:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ThreadContext"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    putThreadContext: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The mailbox’s legacy thread id.
+                 * @example 18c2f0a9b7d3e411
+                 */
+                legacyThreadId: string;
+            };
+            cookie?: never;
+        };
+        /** @description A whole context: what is left out becomes null. Ids may be numbers or strings of digits. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "thread_id": "thread-f:1784215093462262801",
+                 *       "sender_email": "ines@harbor-rowing.example",
+                 *       "client_id": "42",
+                 *       "client_data": {
+                 *         "id": 42,
+                 *         "company_name": "Harbor Rowing Club"
+                 *       },
+                 *       "clients_data": [
+                 *         {
+                 *           "id": 42,
+                 *           "company_name": "Harbor Rowing Club"
+                 *         }
+                 *       ],
+                 *       "orders_data": [
+                 *         {
+                 *           "id": 87,
+                 *           "title": "Regatta shirts"
+                 *         }
+                 *       ],
+                 *       "selected_order_id": "87",
+                 *       "participant_emails": [
+                 *         "ines@harbor-rowing.example",
+                 *         "sales@shop.example"
+                 *       ],
+                 *       "participants_data": [
+                 *         {
+                 *           "name": "Ines Duarte",
+                 *           "email": "ines@harbor-rowing.example"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["ThreadContextBody"];
+            };
+        };
+        responses: {
+            /** @description The clients and orders that a mail thread is linked to. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "thread_id": "thread-f:1784215093462262801",
+                     *       "legacy_thread_id": "18c2f0a9b7d3e411",
+                     *       "sender_email": "ines@harbor-rowing.example",
+                     *       "client_id": "42",
+                     *       "client_data": {
+                     *         "id": 42,
+                     *         "company_name": "Harbor Rowing Club"
+                     *       },
+                     *       "clients_data": [
+                     *         {
+                     *           "id": 42,
+                     *           "company_name": "Harbor Rowing Club"
+                     *         }
+                     *       ],
+                     *       "orders_data": [
+                     *         {
+                     *           "id": 87,
+                     *           "title": "Regatta shirts"
+                     *         }
+                     *       ],
+                     *       "selected_order_id": "87",
+                     *       "participant_emails": [
+                     *         "ines@harbor-rowing.example",
+                     *         "sales@shop.example"
+                     *       ],
+                     *       "participants_data": [
+                     *         {
+                     *           "name": "Ines Duarte",
+                     *           "email": "ines@harbor-rowing.example"
+                     *         }
+                     *       ],
+                     *       "fetched_at": "2026-03-02T09:31:00.000Z",
+                     *       "updated_at": "2026-03-02T09:31:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ThreadContext"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteThreadContext: {
         parameters: {
             query?: never;
             header?: {

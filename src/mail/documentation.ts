@@ -47,6 +47,25 @@ const exampleThread = {
   ...content,
 }
 
+const links = {
+  sender_email: 'ines@harbor-rowing.example',
+  client_id: '42',
+  client_data: { id: 42, company_name: 'Harbor Rowing Club' },
+  clients_data: [{ id: 42, company_name: 'Harbor Rowing Club' }],
+  orders_data: [{ id: 87, title: 'Regatta shirts' }],
+  selected_order_id: '87',
+  participant_emails: ['ines@harbor-rowing.example', 'sales@shop.example'],
+  participants_data: [sender],
+}
+
+const exampleContext = {
+  thread_id: mail_thread_id,
+  legacy_thread_id: '18c2f0a9b7d3e411',
+  ...links,
+  fetched_at: '2026-03-02T09:31:00.000Z',
+  updated_at: '2026-03-02T09:31:00.000Z',
+}
+
 /** What the published description says of these endpoints, by operation. */
 export const documentation = {
   readThreadContext: {
@@ -55,21 +74,24 @@ export const documentation = {
       'A context belongs to the company whose data holds it: no other company ever sees it. Responds with 404 unless it is tied to the company: through its client, through an order in `orders_data`, or through the company id in its JSON. Of several contexts with this id, the newest that is tied. Elements of `clients_data` and `orders_data` that name another company, or whose id is no client or order of the company, are left out; `client_id`, `client_data` and `selected_order_id` are then null. Elements without an id stay. The shape of that JSON depends on its writer.',
     example: {
       params: examplePath,
-      response: {
-        thread_id: mail_thread_id,
-        legacy_thread_id: '18c2f0a9b7d3e411',
-        sender_email: 'ines@harbor-rowing.example',
-        client_id: '42',
-        client_data: { id: 42, company_name: 'Harbor Rowing Club' },
-        clients_data: [{ id: 42, company_name: 'Harbor Rowing Club' }],
-        orders_data: [{ id: 87, title: 'Regatta shirts' }],
-        selected_order_id: '87',
-        participant_emails: ['ines@harbor-rowing.example', 'sales@shop.example'],
-        participants_data: [sender],
-        fetched_at: '2026-03-02T09:31:00.000Z',
-        updated_at: '2026-03-02T09:31:00.000Z',
-      },
+      response: exampleContext,
     },
+  },
+  putThreadContext: {
+    summary: 'Link a mail thread to clients and orders',
+    description:
+      'Creates the context of this legacy id, or replaces it: a field that is left out becomes null. Every id must be a client or an order of the company that is not deleted: 400 names each other one by its path, such as `orders_data.1.id`. The context must link to a client or an order; to remove it, use DELETE. The arrays have at most 100 elements; the shape of their JSON is otherwise the writer’s own.',
+    example: {
+      params: examplePath,
+      body: { thread_id: mail_thread_id, ...links },
+      response: exampleContext,
+    },
+  },
+  deleteThreadContext: {
+    summary: 'Remove what links a mail thread to clients and orders',
+    description:
+      'Deletes the context for good and returns it as it was. 404 where there is none, a second time too. The email thread, its clients and its orders stay.',
+    example: { params: examplePath, response: exampleContext },
   },
   putEmailThread: {
     summary: 'Store a whole email thread',

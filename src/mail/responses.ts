@@ -4,15 +4,8 @@ import { isoTime, isoTimeOrNull } from '../http/contract.ts'
 import { bodyBudgetMs, DeadlineError } from '../http/deadline.ts'
 import { log, nameOf } from '../http/log.ts'
 import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../http/memory.ts'
-import {
-  IN_SEGMENTS,
-  JSON_COLUMNS,
-  READ_AT_ONCE_BYTES,
-  readSegments,
-  type Segment,
-  type ThreadContextRow,
-  type ThreadRow,
-} from './queries.ts'
+import { JSON_COLUMNS, type ThreadContextRow } from './context-queries.ts'
+import { IN_SEGMENTS, READ_AT_ONCE_BYTES, readSegments, type Segment, type ThreadRow } from './queries.ts'
 import { fromSegment, SEGMENT_BYTES } from './segments.ts'
 import { contentText, TEXT_FIELDS, type ThreadInput, TIME_FIELDS } from './thread-input.ts'
 

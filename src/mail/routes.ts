@@ -1,11 +1,12 @@
 import type { RequestContext } from '../context.ts'
 import type { Input } from '../http/contract.ts'
 import { type Extras, route } from '../http/endpoint.ts'
-import { notFound } from '../http/errors.ts'
+import { invalid, notFound } from '../http/errors.ts'
 import { etagsOf } from '../http/etag.ts'
 import { releaseBytes, SMALL_BODY_BYTES } from '../http/memory.ts'
+import { deleteThreadContext, findThreadContext, replaceThreadContext } from './context-queries.ts'
 import * as contract from './contract.ts'
-import { findThread, findThreadContext } from './queries.ts'
+import { findThread } from './queries.ts'
 import { contextResponse, threadResponse } from './responses.ts'
 import { contentCache, parseThread } from './thread-input.ts'
 import { BATCH_BYTES, compressThread, prefetchHashes, rememberHash, touchThread, writeThread } from './write-queries.ts'
@@ -13,6 +14,17 @@ import { BATCH_BYTES, compressThread, prefetchHashes, rememberHash, touchThread,
 export const routes = [
   route(contract.readThreadContext, async ({ params }, context) => {
     const row = await findThreadContext(context, params.legacyThreadId)
+    if (!row) throw notFound('Thread context')
+    return contextResponse(row)
+  }),
+
+  route(contract.putThreadContext, async ({ params, body }, context) => {
+    refuseOtherCompanies(context.companyId, body)
+    return contextResponse(await replaceThreadContext(context, params.legacyThreadId, body))
+  }),
+
+  route(contract.deleteThreadContext, async ({ params }, context) => {
+    const row = await deleteThreadContext(context, params.legacyThreadId)
     if (!row) throw notFound('Thread context')
     return contextResponse(row)
   }),
@@ -33,6 +45,22 @@ export const routes = [
     announcedBytes < SMALL_BODY_BYTES ? undefined : prefetchHashes(context, legacyThreadId),
   ),
 ]
+
+/** @throws ApiError 400 naming each element that names another company: a read would leave it out */
+function refuseOtherCompanies(companyId: number, body: contract.NewThreadContext): void {
+  const elements = [
+    { path: 'client_data', element: body.client_data },
+    ...(body.clients_data ?? []).map((element, index) => ({ path: `clients_data.${index}`, element })),
+    ...(body.orders_data ?? []).map((element, index) => ({ path: `orders_data.${index}`, element })),
+  ]
+  const accepted = ['null', `${companyId}`, `"${companyId}"`]
+  const issues = elements.flatMap(({ path, element }) =>
+    ['company_id', 'companyId']
+      .filter((name) => !accepted.includes(JSON.stringify(element?.[name] ?? null)))
+      .map((name) => ({ path: `${path}.${name}`, message: 'must be the token’s company, or left out' })),
+  )
+  if (issues.length > 0) throw invalid(issues)
+}
 
 /** Stores a whole thread in one batch, which writes nothing but the row when the content is stored already. */
 async function putThread(

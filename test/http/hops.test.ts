@@ -67,6 +67,8 @@ const budget: Record<string, [depth: number, path: () => string, body?: () => un
   'GET /products/search': [[1, () => '/products/search?q=tee&include=local,lines']],
   'GET /products/{source}': [[1, () => '/products/invoice_item?id=1']],
   'GET /mail/threads/{legacyThreadId}': [[1, () => '/mail/threads/t']],
+  'PUT /mail/threads/{legacyThreadId}': [[2, () => '/mail/threads/t', () => ({ client_id: clientId })]],
+  'DELETE /mail/threads/{legacyThreadId}': [[2, () => '/mail/threads/t']],
   'GET /mail/email-threads/{legacyThreadId}': [[1, () => `/mail/email-threads/t?account_email=${MAILBOX}`]],
   'PUT /mail/email-threads/{legacyThreadId}': [
     [2, () => '/mail/email-threads/t', () => ({ account_email: MAILBOX, messages: [{ id: '2' }] })],

@@ -26,6 +26,8 @@ const SPECIFIED: Record<string, string> = {
   'GET /products/search': 'products:read',
   'GET /products/{source}': 'products:read',
   'GET /mail/threads/{legacyThreadId}': 'mail:read',
+  'PUT /mail/threads/{legacyThreadId}': 'mail:write',
+  'DELETE /mail/threads/{legacyThreadId}': 'mail:write',
   'PUT /mail/email-threads/{legacyThreadId}': 'mail:write',
   'GET /mail/email-threads/{legacyThreadId}': 'mail:read',
   'POST /orders/{orderId}/files/presign': 'files:write',

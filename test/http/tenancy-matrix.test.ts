@@ -71,6 +71,21 @@ const EXPECTED: Record<string, Decided> = {
     own: ({ thread }) => ({ params: { legacyThreadId: thread } }),
     places: { 'params.legacyThreadId': 404 },
   },
+  putThreadContext: {
+    own: ({ thread, client, order }) => ({
+      params: { legacyThreadId: thread },
+      body: { client_id: client, orders_data: [{ id: order }] },
+    }),
+    places: {
+      'params.legacyThreadId': 200,
+      ...inBody({ thread_id: 200, sender_email: 200, legacy_thread_id: 200, fetched_at: 200, updated_at: 200 }),
+      ...inBody({ client_id: 400, selected_order_id: 400 }),
+    },
+  },
+  deleteThreadContext: {
+    own: ({ thread }) => ({ params: { legacyThreadId: thread } }),
+    places: { 'params.legacyThreadId': 404 },
+  },
   putEmailThread: {
     own: ({ thread, mailbox }) => ({
       params: { legacyThreadId: thread },
