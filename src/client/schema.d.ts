@@ -166,6 +166,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/mail/threads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the mail threads of an order or a client
+         * @description The contexts that are linked to this order by `orders_data`, or to this client by `client_id` or `clients_data`, as each is read by its id, in the order of `thread_id`. Send exactly one of `order_id` and `client_id`; one that is not the company’s has no contexts. A page has at most about 4 MB of stored JSON, so it may have fewer elements than `per_page` while `has_more` is true.
+         *
+         *     Permission: `mail:read`.
+         */
+        get: operations["listThreadContexts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/mail/threads/{legacyThreadId}": {
         parameters: {
             query?: never;
@@ -200,6 +222,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/mail/email-threads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the email threads of a mailbox
+         * @description Newest created first, without participants, labels and messages; read a thread for those. Pages follow by `cursor`: nothing that exists during the whole walk is skipped or shown twice. A page looks at 1,000 threads at most, so a filter may leave it with fewer elements than `per_page`, or none, while `has_more` is true.
+         *
+         *     Permission: `mail:read`.
+         */
+        get: operations["listEmailThreads"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/mail/email-threads/{legacyThreadId}": {
         parameters: {
             query?: never;
@@ -222,7 +266,13 @@ export interface paths {
          */
         put: operations["putEmailThread"];
         post?: never;
-        delete?: never;
+        /**
+         * Delete an email thread
+         * @description Soft-deletes the thread and returns it without its content: reading it gives 404 until the next PUT, which restores it. Its stored messages still count against the company’s quota: to free them, PUT the thread with `"messages": []` before. 404 where there is none, a second time too.
+         *
+         *     Permission: `mail:write`.
+         */
+        delete: operations["deleteEmailThread"];
         options?: never;
         head?: never;
         patch?: never;
@@ -380,7 +430,7 @@ export interface components {
             subject: string | null;
             /** @description A short preview. */
             snippet: string | null;
-            /** @description The length of `messages`. */
+            /** @description The number of messages. */
             message_count: number;
             /** Format: date-time */
             first_message_at: string | null;
@@ -427,6 +477,34 @@ export interface components {
              * @description Left out or null: the time of the server.
              */
             last_synced_at?: string | null;
+        };
+        /** @description A mail thread without what is stored with its messages: participants, labels and the messages. Texts are cut after 2,000 characters, with `…` at the end. */
+        EmailThreadSummary: {
+            /** Format: uuid */
+            id: string;
+            /** @description The mailbox that was synced, lower-case. */
+            account_email: string;
+            legacy_thread_id: string;
+            /** @description The canonical thread id, where it differs. */
+            mail_thread_id: string | null;
+            subject: string | null;
+            /** @description A short preview. */
+            snippet: string | null;
+            /** @description The number of messages. */
+            message_count: number;
+            /** Format: date-time */
+            first_message_at: string | null;
+            /** Format: date-time */
+            last_message_at: string | null;
+            /** @description For incremental sync. */
+            mail_history_id: string | null;
+            /** Format: date-time */
+            last_synced_at: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            deleted: boolean;
         };
         /** @description The default invoice of an order. Amounts are computed from its lines. */
         Invoice: {
@@ -2524,6 +2602,112 @@ export interface operations {
             502: components["responses"]["UpstreamFailed"];
         };
     };
+    listThreadContexts: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The contexts that are linked to this order.
+                 * @example 87
+                 */
+                order_id?: string;
+                /** @description The contexts that are linked to this client. */
+                client_id?: string;
+                /**
+                 * @description How many elements a page has.
+                 * @example 25
+                 */
+                per_page?: number;
+                /** @description The `next_cursor` of a response to the same query: the page after it. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "thread_id": "thread-f:1784215093462262801",
+                     *           "legacy_thread_id": "18c2f0a9b7d3e411",
+                     *           "sender_email": "ines@harbor-rowing.example",
+                     *           "client_id": "42",
+                     *           "client_data": {
+                     *             "id": 42,
+                     *             "company_name": "Harbor Rowing Club"
+                     *           },
+                     *           "clients_data": [
+                     *             {
+                     *               "id": 42,
+                     *               "company_name": "Harbor Rowing Club"
+                     *             }
+                     *           ],
+                     *           "orders_data": [
+                     *             {
+                     *               "id": 87,
+                     *               "title": "Regatta shirts"
+                     *             }
+                     *           ],
+                     *           "selected_order_id": "87",
+                     *           "participant_emails": [
+                     *             "ines@harbor-rowing.example",
+                     *             "sales@shop.example"
+                     *           ],
+                     *           "participants_data": [
+                     *             {
+                     *               "name": "Ines Duarte",
+                     *               "email": "ines@harbor-rowing.example"
+                     *             }
+                     *           ],
+                     *           "fetched_at": "2026-03-02T09:31:00.000Z",
+                     *           "updated_at": "2026-03-02T09:31:00.000Z"
+                     *         }
+                     *       ],
+                     *       "pagination": {
+                     *         "per_page": 25,
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["ThreadContext"][];
+                        pagination: {
+                            per_page: number;
+                            /** @description Send it as `cursor` for the next page; null on the last. Valid for 7 days. */
+                            next_cursor: string | null;
+                            /** @description Whether a page follows. */
+                            has_more: boolean;
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
     readThreadContext: {
         parameters: {
             query?: never;
@@ -2727,6 +2911,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -2751,6 +2937,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2798,6 +2985,96 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    listEmailThreads: {
+        parameters: {
+            query: {
+                /**
+                 * @description The mailbox; its case does not matter.
+                 * @example sales@shop.example
+                 */
+                account_email: string;
+                /** @description Whether soft-deleted threads are listed. */
+                deleted?: "exclude" | "include" | "only";
+                /** @description Only threads that were written or deleted since, inclusive. */
+                updated_since?: string;
+                /**
+                 * @description How many elements a page has.
+                 * @example 25
+                 */
+                per_page?: number;
+                /** @description The `next_cursor` of a response to the same query: the page after it. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
+                     *           "account_email": "sales@shop.example",
+                     *           "legacy_thread_id": "18c2f0a9b7d3e411",
+                     *           "mail_thread_id": "thread-f:1784215093462262801",
+                     *           "subject": "Shirts for the regatta",
+                     *           "snippet": "Could you quote 48 shirts …",
+                     *           "message_count": 1,
+                     *           "first_message_at": "2026-03-02T09:30:00.000Z",
+                     *           "last_message_at": "2026-03-02T09:30:00.000Z",
+                     *           "mail_history_id": "987654",
+                     *           "last_synced_at": "2026-03-02T09:31:00.000Z",
+                     *           "created_at": "2026-03-02T09:31:00.120Z",
+                     *           "updated_at": "2026-03-02T09:31:00.120Z",
+                     *           "deleted": false
+                     *         }
+                     *       ],
+                     *       "pagination": {
+                     *         "per_page": 25,
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["EmailThreadSummary"][];
+                        pagination: {
+                            per_page: number;
+                            /** @description Send it as `cursor` for the next page; null on the last. Valid for 7 days. */
+                            next_cursor: string | null;
+                            /** @description Whether a page follows. */
+                            has_more: boolean;
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
         };
@@ -3060,6 +3337,80 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    deleteEmailThread: {
+        parameters: {
+            query: {
+                /**
+                 * @description The mailbox; its case does not matter.
+                 * @example sales@shop.example
+                 */
+                account_email: string;
+            };
+            header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The mailbox’s legacy thread id.
+                 * @example 18c2f0a9b7d3e411
+                 */
+                legacyThreadId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "email_thread": {
+                     *         "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
+                     *         "account_email": "sales@shop.example",
+                     *         "legacy_thread_id": "18c2f0a9b7d3e411",
+                     *         "mail_thread_id": "thread-f:1784215093462262801",
+                     *         "subject": "Shirts for the regatta",
+                     *         "snippet": "Could you quote 48 shirts …",
+                     *         "message_count": 1,
+                     *         "first_message_at": "2026-03-02T09:30:00.000Z",
+                     *         "last_message_at": "2026-03-02T09:30:00.000Z",
+                     *         "mail_history_id": "987654",
+                     *         "last_synced_at": "2026-03-02T09:31:00.000Z",
+                     *         "created_at": "2026-03-02T09:31:00.120Z",
+                     *         "updated_at": "2026-03-05T08:00:00.000Z",
+                     *         "deleted": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        email_thread: components["schemas"]["EmailThreadSummary"];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
     presignUpload: {
         parameters: {
             query?: never;
@@ -3210,6 +3561,8 @@ export interface operations {
                 path: string;
             };
             header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -3234,6 +3587,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {

@@ -3,7 +3,8 @@ import type { RequestContext } from '../context.ts'
 import { type Actor, actorOf, auditEntry } from '../db/audit.ts'
 import { type CompanyContext, orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
 import { assignments, insertRow } from '../db/columns.ts'
-import { threadContexts } from '../db/schema.ts'
+import { type KeyName, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
+import { threadContextLinks, threadContexts } from '../db/schema.ts'
 import { invalid } from '../http/errors.ts'
 import type { NewThreadContext } from './contract.ts'
 
@@ -25,14 +26,18 @@ const { company_id, legacy_thread_id, thread_id, updated_at } = threadContexts
 
 const hasLegacyId = (p: Which) => sql`${company_id} = ${p.companyId} AND ${legacy_thread_id} = ${p.legacyThreadId}`
 
-/** Contexts with what belongs to the company of it. */
+const { company_id: _company, ...columns } = getTableColumns(threadContexts)
+const COLUMNS = Object.keys(columns)
+
+/** Contexts that are tied to the company, with what belongs to it of their contents. */
 function selectContexts(condition: SQL) {
-  const { company_id, ...columns } = getTableColumns(threadContexts)
   return orm
     .select({
       ...columns,
       client_id: ownedId('client_id', 'clients'),
-      client_data: sql<string | null>`(SELECT json FROM ${elementsOf('client_data')} WHERE ${belongs('clients')})`,
+      client_data: sql<string | null>`(SELECT json FROM ${elementsOf('client_data')} WHERE ${belongs('clients')})`.as(
+        'client_data',
+      ),
       clients_data: ownedElements('clients_data', 'clients'),
       orders_data: ownedElements('orders_data', 'orders'),
       selected_order_id: ownedId('selected_order_id', 'orders'),
@@ -52,7 +57,57 @@ export async function findThreadContext({ companyId, db }: CompanyContext, legac
   return row
 }
 
-const replacement = prepareBatch((p: Write) => {
+type Page = Placeholders<'companyId' | 'entity' | 'entityId' | 'after' | 'limit'>
+
+/** Of the stored JSON of one page: further contexts are on the next. */
+const MAX_PAGE_BYTES = 4_000_000
+
+/** The contexts of a page and the one after it, by their thread ids; `before` is the bytes of those before. */
+function linksOf(p: Page): SQL {
+  const bytes = JSON_COLUMNS.map((column) => sql.raw(`octet_length(coalesce(context.${column}, ''))`))
+  const links = sql`SELECT link.thread_id, ${sql.join(bytes, sql` + `)} AS bytes
+    FROM ${threadContextLinks} AS link CROSS JOIN ${threadContexts} AS context
+      ON context.company_id = link.company_id AND context.thread_id = link.thread_id
+    WHERE link.company_id = ${p.companyId} AND link.entity = ${p.entity} AND link.entity_id = ${p.entityId}
+      AND link.thread_id > ${p.after} ORDER BY link.thread_id LIMIT ${p.limit} + 1`
+  return sql`SELECT thread_id, sum(bytes) OVER (ORDER BY thread_id) - bytes AS before FROM (${links})`
+}
+
+const contextPage = prepareBatch((p: Page) => {
+  const isShown = sql`before < ${sql.raw(String(MAX_PAGE_BYTES))}`
+  const shown = sql`SELECT thread_id FROM (${linksOf(p)}) WHERE ${isShown} ORDER BY thread_id LIMIT ${p.limit}`
+  const isThisOne = sql`trim(element.id, '"') = ${p.entityId}`
+  const names = (column: 'clients_data' | 'orders_data', table: Owned) =>
+    sql`EXISTS (SELECT 1 FROM ${elementsOf(column)} WHERE ${isThisOne} AND ${belongs(table)})`
+  const isClient = sql`thread_contexts.client_id = ${p.entityId} AND ${isOwned('clients', sql`thread_contexts.client_id`)}`
+  const isLinked = sql`CASE ${p.entity} WHEN 'order' THEN ${names('orders_data', 'orders')}
+    ELSE (${isClient}) OR ${names('clients_data', 'clients')} END`
+  return [
+    orm
+      .select({ threadId: sql<string>`thread_id`, isShown: sql<number>`${isShown}`.as('shown') })
+      .from(sql`(${linksOf(p)})`),
+    selectContexts(sql`${company_id} = ${p.companyId} AND ${thread_id} IN (${shown}) AND ${isLinked}`).orderBy(
+      thread_id,
+    ),
+  ]
+})
+
+/**
+ * A page of the contexts that are linked to a client or an order, by their thread ids: at most `limit`, after the thread
+ * id `after`.
+ *
+ * @returns `last` is the thread id after which the next page begins, null when none follows
+ */
+export async function listThreadContexts(
+  { companyId, db }: CompanyContext,
+  { entityId, limit, ...rest }: { entity: 'client' | 'order'; entityId: number; after: string; limit: number },
+) {
+  const [links, rows] = await db.read(contextPage({ companyId, entityId: String(entityId), limit, ...rest }))
+  const shown = links.filter(({ isShown }) => isShown).slice(0, limit)
+  return { rows, last: links.length > shown.length ? (shown.at(-1)?.threadId ?? null) : null }
+}
+
+const replacement = prepareBatch((p: Values) => {
   const problems = problemsOf(p)
   const isValid = sql`NOT EXISTS (${problems})`
   const times = { fetched_at: p.now, updated_at: p.now }
@@ -89,22 +144,29 @@ export async function replaceThreadContext(context: RequestContext, legacyThread
 
 const MESSAGES: Record<string, string> = { thread_id: 'is the thread_id of a context with another legacy id' }
 
-const deletion = prepareBatch((p: Which & Placeholders<Actor>) => {
+const deletion = prepareBatch((p: Which & Placeholders<Actor, KeyName>) => {
   const isFound = sql`EXISTS (SELECT 1 FROM ${threadContexts} WHERE ${hasLegacyId(p)} AND ${isTied()})`
+  const members = COLUMNS.map((name) => sql.raw(`'${name}', ${name}`))
   return [
-    selectNewest(p),
+    resultStatement(p, sql`SELECT json_object(${sql.join(members, sql`, `)}) FROM ${selectNewest(p)}`),
     auditEntry(p, 'thread_context.delete', sql`${p.legacyThreadId}`, isFound),
     orm.delete(threadContexts).where(sql`${hasLegacyId(p)} AND ${isFound}`),
   ]
 })
 
-/** Deletes every context with this legacy id. @returns the one that was found by it, undefined where none was */
-export async function deleteThreadContext(context: RequestContext, legacyThreadId: string) {
-  const [[row]] = await context.db.write(deletion({ ...actorOf(context), legacyThreadId }))
-  return row
+/** The deletion of every context with a legacy id. Its result is the one that was found by it, undefined where none was. */
+export function contextDeletionOf(
+  context: RequestContext,
+  legacyThreadId: string,
+): Write<ThreadContextRow | undefined> {
+  return {
+    statements: deletion({ ...writerOf(context), legacyThreadId }),
+    result: 0,
+    read: (result) => (result === null ? undefined : JSON.parse(result)),
+  }
 }
 
-type Write = { [Name in keyof ReturnType<typeof valuesOf>]: Placeholder }
+type Values = { [Name in keyof ReturnType<typeof valuesOf>]: Placeholder }
 
 function valuesOf(context: RequestContext, legacyThreadId: string, body: NewThreadContext) {
   const { thread_id = null, sender_email = null, client_id, selected_order_id } = body
@@ -137,13 +199,13 @@ function referencesOf({ client_id, client_data, clients_data, orders_data }: New
 }
 
 /** The context's stored thread id where none is sent, else its legacy id; the same before and after the write. */
-function threadIdOf(p: Write): SQL {
+function threadIdOf(p: Values): SQL {
   const stored = sql`(SELECT min(${thread_id}) FROM ${threadContexts} WHERE ${hasLegacyId(p)})`
   return sql`coalesce(${p.thread_id}, ${stored}, ${p.legacyThreadId})`
 }
 
 /** Selects the path of each id that is not the company's, or deleted, or another context's. */
-function problemsOf(p: Write): SQL {
+function problemsOf(p: Values): SQL {
   const isLive = (table: Owned) => sql`EXISTS (SELECT 1 FROM ${sql.raw(table)} AS live
     WHERE live.company_id = ${p.companyId} AND live.id = reference.value ->> 'id' AND live.deleted = 0)`
   return sql`SELECT reference.value ->> 'path' AS path FROM json_each(${p.references}) AS reference
@@ -194,12 +256,12 @@ function isOwned(table: Owned, text: SQL): SQL {
 /** An id, or null where it is not one of the company's. */
 function ownedId(column: 'client_id' | 'selected_order_id', table: Owned) {
   const id = sql`${threadContexts[column]}`
-  return sql<string | null>`CASE WHEN ${isOwned(table, id)} THEN ${id} END`
+  return sql<string | null>`CASE WHEN ${isOwned(table, id)} THEN ${id} END`.as(column)
 }
 
 /** The elements that belong to the company. */
 function ownedElements(column: 'clients_data' | 'orders_data', table: Owned) {
   const owned = sql`FROM ${elementsOf(column)} WHERE ${belongs(table)}`
   return sql<string | null>`CASE WHEN json_type(${sql.raw(column)}) = 'array'
-    THEN (SELECT json_group_array(json(json)) ${owned}) ELSE (SELECT json ${owned}) END`
+    THEN (SELECT json_group_array(json(json)) ${owned}) ELSE (SELECT json ${owned}) END`.as(column)
 }

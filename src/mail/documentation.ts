@@ -31,7 +31,7 @@ const content = {
   ],
 }
 
-const exampleThread = {
+const exampleSummary = {
   id: '0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11',
   ...mailbox,
   legacy_thread_id: '18c2f0a9b7d3e411',
@@ -44,8 +44,9 @@ const exampleThread = {
   created_at: '2026-03-02T09:31:00.120Z',
   updated_at: '2026-03-02T09:31:00.120Z',
   deleted: false,
-  ...content,
 }
+const exampleThread = { ...exampleSummary, ...content }
+const pagination = { per_page: 25, next_cursor: null, has_more: false }
 
 const links = {
   sender_email: 'ines@harbor-rowing.example',
@@ -108,5 +109,27 @@ export const documentation = {
     description:
       'The thread of this mailbox with every message. 404 for one that was never stored or is soft-deleted. The response has an `ETag`, a weak one where it may be compressed; send it back in `If-None-Match`, and an unchanged thread gives 304 without a body.',
     example: { params: examplePath, query: mailbox, response: { email_thread: exampleThread } },
+  },
+  deleteEmailThread: {
+    summary: 'Delete an email thread',
+    description:
+      'Soft-deletes the thread and returns it without its content: reading it gives 404 until the next PUT, which restores it. Its stored messages still count against the company’s quota: to free them, PUT the thread with `"messages": []` before. 404 where there is none, a second time too.',
+    example: {
+      params: examplePath,
+      query: mailbox,
+      response: { email_thread: { ...exampleSummary, updated_at: '2026-03-05T08:00:00.000Z', deleted: true } },
+    },
+  },
+  listEmailThreads: {
+    summary: 'List the email threads of a mailbox',
+    description:
+      'Newest created first, without participants, labels and messages; read a thread for those. Pages follow by `cursor`: nothing that exists during the whole walk is skipped or shown twice. A page looks at 1,000 threads at most, so a filter may leave it with fewer elements than `per_page`, or none, while `has_more` is true.',
+    example: { query: { ...mailbox, per_page: 25 }, response: { data: [exampleSummary], pagination } },
+  },
+  listThreadContexts: {
+    summary: 'List the mail threads of an order or a client',
+    description:
+      'The contexts that are linked to this order by `orders_data`, or to this client by `client_id` or `clients_data`, as each is read by its id, in the order of `thread_id`. Send exactly one of `order_id` and `client_id`; one that is not the company’s has no contexts. A page has at most about 4 MB of stored JSON, so it may have fewer elements than `per_page` while `has_more` is true.',
+    example: { query: { order_id: 87, per_page: 25 }, response: { data: [exampleContext], pagination } },
   },
 } satisfies Record<string, Documentation>

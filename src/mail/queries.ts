@@ -81,7 +81,7 @@ export const isThread = (p: Placeholders<Key>): SQL =>
   sql`${emailThreads.company_id} = ${p.companyId} AND ${emailThreads.legacy_thread_id} = ${p.legacyThreadId}
     AND ${emailThreads.account_email} = ${p.accountEmail}`
 
-const isLive = (p: Placeholders<Key>) => sql`${isThread(p)} AND ${emailThreads.deleted} = 0`
+export const isLive = (p: Placeholders<Key>) => sql`${isThread(p)} AND ${emailThreads.deleted} = 0`
 
 /** Segments by field and position; without data where those of the thread are large together. */
 export const selectSegments = (threadId: SQL, condition: SQL = sql`1`) => {
