@@ -1,7 +1,8 @@
 import { and, eq, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
-import { type Actor, actorOf, auditEntry } from '../db/audit.ts'
-import { type CompanyContext, orm, type Placeholders, prepare } from '../db/client.ts'
+import { type Actor, auditEntry } from '../db/audit.ts'
+import { type CompanyContext, orm, type Placeholders, prepareBatch } from '../db/client.ts'
+import { type KeyName, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
 import { integrations, orders } from '../db/schema.ts'
 import { notFound } from '../http/errors.ts'
 import type { StorageRow } from './storage.ts'
@@ -19,9 +20,21 @@ export async function findStorage({ db, companyId }: CompanyContext, orderId: nu
   return storage ?? null
 }
 
-const deletionEntry = prepare((p: Placeholders<Actor | 'key'>) => auditEntry(p, 'file.delete', sql`${p.key}`))
+type Deletion = Placeholders<Actor | 'key' | 'response', KeyName>
 
-/** Records in the audit that a file was deleted: afterwards, since a storage is in no transaction. */
-export async function recordDeletion(context: RequestContext, key: string): Promise<void> {
-  await context.db.writeIdempotent([deletionEntry({ ...actorOf(context), key })])
+const deletionRecord = prepareBatch((p: Deletion) => [
+  auditEntry(p, 'file.delete', sql`${p.key}`),
+  resultStatement(p, sql`${p.response}`),
+])
+
+/**
+ * Records in the audit that a file was deleted, and the response under its `Idempotency-Key`: afterwards, since a storage
+ * is in no transaction.
+ */
+export function deletionRecordOf<T>(context: RequestContext, key: string, response: T): Write<T> {
+  return {
+    statements: deletionRecord({ ...writerOf(context), key, response: JSON.stringify(response) }),
+    isIdempotent: true,
+    read: (result) => JSON.parse(result ?? 'null'),
+  }
 }

@@ -1,16 +1,19 @@
 import type { RequestContext } from '../context.ts'
-import { isoTime } from '../http/contract.ts'
+import { findResponse, runWrite } from '../db/idempotency.ts'
+import { isoTime, type ResponseBody } from '../http/contract.ts'
 import { route } from '../http/endpoint.ts'
 import { notFound, unusable } from '../http/errors.ts'
 import * as contract from './contract.ts'
 import { attachmentNamed, isBelow, keyPrefix, objectNameOf, sourceOf } from './keys.ts'
 import { listOrderFiles } from './listing.ts'
 import { useStorage } from './order-storage.ts'
-import { findStorage, recordDeletion } from './queries.ts'
+import { deletionRecordOf, findStorage } from './queries.ts'
 import { EXPIRES_SECONDS, type StoredFile, type StoredObject } from './s3.ts'
 import { type FileStorage, openStorage } from './storage.ts'
 
 const DEFAULT_TYPE = 'application/octet-stream'
+
+type Deleted = ResponseBody<typeof contract.deleteFile>
 
 const presentFile = ({ key, sizeBytes, changedAt }: StoredFile) => ({
   path: key,
@@ -62,11 +65,20 @@ export const routes = [
     }),
   ),
 
-  route(contract.deleteFile, ({ params: { orderId }, query: { path } }, context) =>
-    useFile(context, orderId, path, async (storage, file) => {
+  route(contract.deleteFile, async ({ params: { orderId }, query: { path } }, context) => {
+    // Read beside the check; it is returned whatever has become of the file, the order and the storage.
+    const earlier = findResponse<Deleted>(context)
+    earlier.catch(() => undefined)
+    const deletion = useFile(context, orderId, path, async (storage, file) => {
+      const response = await earlier
+      if (response) return response
       await storage.delete(path)
-      await recordDeletion(context, path)
-      return { file: presentFile(file) }
-    }),
-  ),
+      return runWrite(context, deletionRecordOf<Deleted>(context, path, { file: presentFile(file) }))
+    })
+    return deletion.catch(async (error) => {
+      const response = await earlier
+      if (!response) throw error
+      return response
+    })
+  }),
 ]

@@ -62,7 +62,7 @@ type Page = Placeholders<'companyId' | 'entity' | 'entityId' | 'after' | 'limit'
 /** Of the stored JSON of one page: further contexts are on the next. */
 const MAX_PAGE_BYTES = 4_000_000
 
-/** The contexts of a page and the one after it, by their thread ids; `before` is the bytes of those before. */
+/** The thread ids of a page, and of what follows it: one more at most, or those that are too large for it. */
 function linksOf(p: Page): SQL {
   const bytes = JSON_COLUMNS.map((column) => sql.raw(`octet_length(coalesce(context.${column}, ''))`))
   const links = sql`SELECT link.thread_id, ${sql.join(bytes, sql` + `)} AS bytes
@@ -70,12 +70,12 @@ function linksOf(p: Page): SQL {
       ON context.company_id = link.company_id AND context.thread_id = link.thread_id
     WHERE link.company_id = ${p.companyId} AND link.entity = ${p.entity} AND link.entity_id = ${p.entityId}
       AND link.thread_id > ${p.after} ORDER BY link.thread_id LIMIT ${p.limit} + 1`
-  return sql`SELECT thread_id, sum(bytes) OVER (ORDER BY thread_id) - bytes AS before FROM (${links})`
+  return sql`SELECT thread_id, sum(bytes) OVER (ORDER BY thread_id) - bytes < ${sql.raw(String(MAX_PAGE_BYTES))}
+    AND row_number() OVER (ORDER BY thread_id) <= ${p.limit} AS is_shown FROM (${links})`
 }
 
 const contextPage = prepareBatch((p: Page) => {
-  const isShown = sql`before < ${sql.raw(String(MAX_PAGE_BYTES))}`
-  const shown = sql`SELECT thread_id FROM (${linksOf(p)}) WHERE ${isShown} ORDER BY thread_id LIMIT ${p.limit}`
+  const shown = sql`SELECT thread_id FROM (${linksOf(p)}) WHERE is_shown`
   const isThisOne = sql`trim(element.id, '"') = ${p.entityId}`
   const names = (column: 'clients_data' | 'orders_data', table: Owned) =>
     sql`EXISTS (SELECT 1 FROM ${elementsOf(column)} WHERE ${isThisOne} AND ${belongs(table)})`
@@ -83,12 +83,8 @@ const contextPage = prepareBatch((p: Page) => {
   const isLinked = sql`CASE ${p.entity} WHEN 'order' THEN ${names('orders_data', 'orders')}
     ELSE (${isClient}) OR ${names('clients_data', 'clients')} END`
   return [
-    orm
-      .select({ threadId: sql<string>`thread_id`, isShown: sql<number>`${isShown}`.as('shown') })
-      .from(sql`(${linksOf(p)})`),
-    selectContexts(sql`${company_id} = ${p.companyId} AND ${thread_id} IN (${shown}) AND ${isLinked}`).orderBy(
-      thread_id,
-    ),
+    orm.select({ threadId: sql<string>`thread_id`, isShown: sql<number>`is_shown` }).from(sql`(${linksOf(p)})`),
+    selectContexts(sql`${company_id} = ${p.companyId} AND ${thread_id} IN (${shown}) AND ${isLinked}`),
   ]
 })
 
@@ -103,8 +99,10 @@ export async function listThreadContexts(
   { entityId, limit, ...rest }: { entity: 'client' | 'order'; entityId: number; after: string; limit: number },
 ) {
   const [links, rows] = await db.read(contextPage({ companyId, entityId: String(entityId), limit, ...rest }))
-  const shown = links.filter(({ isShown }) => isShown).slice(0, limit)
-  return { rows, last: links.length > shown.length ? (shown.at(-1)?.threadId ?? null) : null }
+  const shown = links.filter(({ isShown }) => isShown)
+  const byId = new Map(rows.map((row) => [row.thread_id, row]))
+  const listed = shown.flatMap(({ threadId }) => byId.get(threadId) ?? [])
+  return { rows: listed, last: links.length > shown.length ? (shown.at(-1)?.threadId ?? null) : null }
 }
 
 const replacement = prepareBatch((p: Values) => {
@@ -198,9 +196,12 @@ function referencesOf({ client_id, client_data, clients_data, orders_data }: New
   return all.filter(({ id }) => id !== undefined && id !== null)
 }
 
-/** The context's stored thread id where none is sent, else its legacy id; the same before and after the write. */
+/**
+ * The context's stored thread id where none is sent, else its legacy id; the same before and after the write. Without the
+ * plus sign, SQLite would look for the minimum among all contexts in the order of their key.
+ */
 function threadIdOf(p: Values): SQL {
-  const stored = sql`(SELECT min(${thread_id}) FROM ${threadContexts} WHERE ${hasLegacyId(p)})`
+  const stored = sql`(SELECT min(+${thread_id}) FROM ${threadContexts} WHERE ${hasLegacyId(p)})`
   return sql`coalesce(${p.thread_id}, ${stored}, ${p.legacyThreadId})`
 }
 

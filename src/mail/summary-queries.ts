@@ -1,7 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import { type Actor, auditEntry } from '../db/audit.ts'
-import { type CompanyContext, orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
+import { type CompanyContext, orm, type Placeholders, prepareBatch } from '../db/client.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
 import { emailThreads } from '../db/schema.ts'
 import type { CursorPlace } from '../http/cursor.ts'
@@ -49,24 +49,25 @@ const LISTED = { exclude: '[0]', include: '[0,1]', only: '[1]' }
 
 type Page = Placeholders<'companyId' | 'accountEmail' | 'listed' | 'updatedSince' | 'createdAt' | 'id' | 'limit'>
 
-const page = prepare((p: Page) => {
-  const order = sql`ORDER BY created_at DESC, id DESC`
-  const scanned = sql`SELECT * FROM ${emailThreads} WHERE company_id = ${p.companyId}
-    AND account_email = ${p.accountEmail} AND (created_at, id) < (${p.createdAt}, ${p.id}) ${order}
-    LIMIT ${sql.raw(String(MAX_SCANNED))}`
+const page = prepareBatch((p: Page) => {
+  const order = sql`created_at DESC, id DESC`
+  const follows = sql`company_id = ${p.companyId} AND account_email = ${p.accountEmail}
+    AND (created_at, id) < (${p.createdAt}, ${p.id})`
   const isListed = sql`deleted IN (SELECT value FROM json_each(${p.listed})) AND updated_at >= ${p.updatedSince}`
-  return orm
-    .select({
-      createdAt: sql<number>`created_at`,
-      id: sql<string>`id`,
-      /** Null for the last that was looked at, where it is filtered out. */
-      json: sql<string | null>`CASE WHEN is_listed THEN ${summary} END`.as('json'),
-      isLast: sql<number>`position = ${sql.raw(String(MAX_SCANNED))}`.as('is_last'),
-    })
-    .from(sql`(SELECT *, ${isListed} AS is_listed, row_number() OVER (${order}) AS position FROM (${scanned}))`)
-    .where(sql`is_listed OR is_last`)
-    .orderBy(sql`position`)
-    .limit(p.limit)
+  const scanned = sql`SELECT * FROM ${emailThreads} WHERE ${follows} ORDER BY ${order} LIMIT ${sql.raw(String(MAX_SCANNED))}`
+  const isFull = sql`(SELECT count(*) FROM (SELECT 1 FROM (${scanned}) WHERE ${isListed} LIMIT ${p.limit})) = ${p.limit}`
+  return [
+    orm
+      .select({ json: sql<string>`${summary}`.as('json') })
+      .from(sql`(${scanned})`)
+      .where(isListed)
+      .limit(p.limit),
+    // The last thread that was looked at, where those that are listed do not fill the page.
+    orm.select({ created_at: sql<number>`created_at`, id: sql<string>`id` }).from(
+      sql`(SELECT created_at, id FROM ${emailThreads} WHERE ${follows} ORDER BY ${order}
+          LIMIT iif(${isFull}, 0, 1) OFFSET ${sql.raw(String(MAX_SCANNED - 1))})`,
+    ),
+  ]
 })
 
 /**
@@ -88,11 +89,10 @@ export async function listThreads(
   const { accountEmail, deleted, updatedSince, limit } = options
   const [createdAt = null, id = null] = options.after ?? [Number.MAX_SAFE_INTEGER, '']
   const values = { companyId, accountEmail, listed: LISTED[deleted], updatedSince, createdAt, id, limit: limit + 1 }
-  const [found] = await db.read([page(values)])
-  const rows = found.flatMap(({ json }) => (json === null ? [] : [decode(json)]))
+  const [found, [end]] = await db.read(page(values))
+  const rows = found.map(({ json }) => decode(json))
   const shown = rows.slice(0, limit)
-  const end = found.at(-1)
-  const last = rows.length > limit ? shown.at(-1) : end?.isLast ? { created_at: end.createdAt, id: end.id } : undefined
+  const last = rows.length > limit ? shown.at(-1) : end
   return { rows: shown, last: last ? [last.created_at, last.id] : null }
 }
 

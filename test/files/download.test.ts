@@ -170,6 +170,29 @@ describe('a deletion', () => {
     expect(recorded).not.toContain(absent)
   })
 
+  it('with an Idempotency-Key gives its first response again, whatever has become of the file', async () => {
+    const order = { ...company, orderId: await mintOrder(company) }
+    const key = `${folderOf(order)}keyed`
+    const path = target('delete', order, key)
+    const headers = { 'idempotency-key': `delete-${key}` }
+    await env.FILES.put(key, 'abc')
+    const first = await company.call(...path, undefined, headers)
+    expect([first.status, first.headers.get('idempotency-replayed')]).toEqual([200, null])
+    const expectReplay = async () => {
+      const again = await company.call(...path, undefined, headers)
+      expect([again.status, again.headers.get('idempotency-replayed')]).toEqual([200, 'true'])
+      expect(again.body).toEqual(first.body)
+    }
+    await expectReplay()
+    await env.FILES.put(key, 'another file')
+    await expectReplay()
+    expect(await env.FILES.head(key)).not.toBeNull()
+    const reused = await company.call(...target('delete', order, `${key}2`), undefined, headers)
+    expect([reused.status, reused.body.error.details.reason]).toEqual([400, 'idempotency_key_reused'])
+    await company.call('DELETE', `/orders/${order.orderId}`)
+    await expectReplay()
+  })
+
   it('requires the permission to write files', async () => {
     const key = `${folderOf(company)}guarded`
     await env.FILES.put(key, 'abc')

@@ -67,6 +67,12 @@ const budget: Record<string, [depth: number, path: () => string, body?: () => un
   'GET /products/search': [[1, () => '/products/search?q=tee&include=local,lines']],
   'GET /products/{source}': [[1, () => '/products/invoice_item?id=1']],
   'GET /mail/threads/{legacyThreadId}': [[1, () => '/mail/threads/t']],
+  'GET /mail/threads': [
+    [1, () => `/mail/threads?client_id=${clientId}`],
+    [1, () => `/mail/threads?order_id=${orderId}`],
+  ],
+  'GET /mail/email-threads': [[1, () => `/mail/email-threads?account_email=${MAILBOX}`]],
+  'DELETE /mail/email-threads/{legacyThreadId}': [[2, () => `/mail/email-threads/t?account_email=${MAILBOX}`]],
   'PUT /mail/threads/{legacyThreadId}': [[2, () => '/mail/threads/t', () => ({ client_id: clientId })]],
   'DELETE /mail/threads/{legacyThreadId}': [[2, () => '/mail/threads/t']],
   'GET /mail/email-threads/{legacyThreadId}': [[1, () => `/mail/email-threads/t?account_email=${MAILBOX}`]],

@@ -71,6 +71,18 @@ const EXPECTED: Record<string, Decided> = {
     own: ({ thread }) => ({ params: { legacyThreadId: thread } }),
     places: { 'params.legacyThreadId': 404 },
   },
+  listThreadContexts: {
+    own: ({ client }) => ({ query: { client_id: String(client) } }),
+    places: { 'query.client_id': EMPTY, 'query.order_id': 400, 'query.per_page': 200, 'query.cursor': 400 },
+  },
+  listEmailThreads: {
+    own: ({ mailbox }) => ({ query: { account_email: mailbox } }),
+    places: { 'query.account_email': EMPTY, 'query.per_page': 200, 'query.cursor': 400 },
+  },
+  deleteEmailThread: {
+    own: ({ thread, mailbox }) => ({ params: { legacyThreadId: thread }, query: { account_email: mailbox } }),
+    places: { 'params.legacyThreadId': 404, 'query.account_email': 404 },
+  },
   putThreadContext: {
     own: ({ thread, client, order }) => ({
       params: { legacyThreadId: thread },
