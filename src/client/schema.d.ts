@@ -4,6 +4,28 @@
  */
 
 export interface paths {
+    "/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the company, the token and its limits
+         * @description What the token of the request stands for. A first request that needs nothing but a valid token.
+         *
+         *     Permission: `null`.
+         */
+        get: operations["readAccount"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/clients": {
         parameters: {
             query?: never;
@@ -120,6 +142,72 @@ export interface paths {
          *     Permission: `orders:write`.
          */
         patch: operations["updateOrder"];
+        trace?: never;
+    };
+    "/order-statuses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the order statuses
+         * @description The company’s own statuses by position: the values of `status_id`, and of `status` in the list of orders. A new order gets the first one with `is_default` unless it names another.
+         *
+         *     Permission: `orders:read`.
+         */
+        get: operations["listOrderStatuses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/taxes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the taxes
+         * @description The company’s taxes: the values of `tax_id`.
+         *
+         *     Permission: `orders:read`.
+         */
+        get: operations["listTaxes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow every change
+         * @description Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept: copy the lists again. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`.
+         *
+         *     Permission: `null`.
+         */
+        get: operations["listChanges"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/products/search": {
@@ -354,6 +442,41 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description The company and the token of the request, and its limits. */
+        Account: {
+            company: {
+                id: number;
+                name: string;
+            };
+            token: {
+                id: number;
+                name: string;
+                permissions: ("clients:read" | "clients:write" | "orders:read" | "orders:write" | "products:read" | "mail:read" | "mail:write" | "files:read" | "files:write")[];
+                /** Format: date-time */
+                created_at: string;
+                /**
+                 * Format: date-time
+                 * @description Null for a token that does not expire.
+                 */
+                expires_at: string | null;
+            };
+            limits: {
+                requests_per_minute: number;
+                /** @description Milliseconds of database time. */
+                database_ms_per_minute: number;
+                /** @description Of `per_page` in lists of clients and orders. */
+                per_page_max: number;
+                batch_operations_max: number;
+                /** @description Of a body, where the operation names no other limit. */
+                body_bytes_max: number;
+                /** @description Of an uploaded file. */
+                file_bytes_max: number;
+                /** @description Stored (compressed) bytes of email threads. */
+                mail_bytes: number;
+                /** @description The limit of `mail_bytes`. */
+                mail_quota_bytes: number;
+            };
+        };
         /** @description An artwork of an order. */
         Artwork: {
             id: number;
@@ -365,12 +488,66 @@ export interface components {
             preview_url: string | null;
             status: string | null;
         };
+        /** @description A file of a message. */
+        Attachment: {
+            /** @description Without one the attachment is not shown. */
+            filename?: string;
+            mime_type?: string;
+            size_bytes?: number;
+            /** @description The `key` of the uploaded file: it makes a download link. */
+            storage_key?: string | null;
+            /** @description Identifies the attachment, before its filename. */
+            mail_attachment_id?: string;
+        } & {
+            [key: string]: unknown;
+        };
         /** @description An item of the company’s own catalogue. */
         CatalogItem: {
             id: number;
             title: string;
             description: string | null;
             price: number | null;
+        };
+        /** @description A create, update or delete: read the object for its content. */
+        Change: {
+            /** @enum {string} */
+            type: "clients" | "orders";
+            id: number;
+            /**
+             * @description `delete` for every change that leaves it deleted; an `update` may restore what was deleted.
+             * @enum {string}
+             */
+            operation: "create" | "update" | "delete";
+            /** @description The version that the change made. */
+            version: number;
+            /** Format: date-time */
+            time: string;
+        } | {
+            /** @enum {string} */
+            type: "email_threads";
+            /** Format: uuid */
+            id: string;
+            account_email: string;
+            legacy_thread_id: string;
+            /**
+             * @description `delete` for every change that leaves it deleted; an `update` may restore what was deleted.
+             * @enum {string}
+             */
+            operation: "create" | "update" | "delete";
+            /** @description The version that the change made. */
+            version: number;
+            /** Format: date-time */
+            time: string;
+        };
+        /** @description A page of the feed, oldest change first. */
+        Changes: {
+            data: components["schemas"]["Change"][];
+            pagination: {
+                /** @description Send it as `cursor` for what follows, now or later. */
+                next_cursor: string;
+                /** @description Whether more is there already. A page may be empty nevertheless. */
+                has_more: boolean;
+            };
         };
         /** @description A client of the company. */
         Client: {
@@ -553,9 +730,33 @@ export interface components {
         };
         /** @description Any JSON value. */
         JsonValue: unknown;
-        /** @description A message, as it was sent: any object. */
+        /** @description A name and an address. */
+        Mailbox: {
+            name?: string;
+            email?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A message. Its fields are suggested: any object is stored, and returned as it was sent. */
         Message: {
-            [key: string]: components["schemas"]["JsonValue"];
+            /** @description The message id of the mailbox. */
+            id?: string;
+            /** @description A date-time. `internal_date` is read where it is left out. */
+            sent_at?: string;
+            from?: components["schemas"]["Mailbox"];
+            to?: components["schemas"]["Mailbox"][];
+            subject?: string;
+            /** @description A short preview. */
+            snippet?: string;
+            body_plain?: string;
+            /** @description The same as `body_plain`. */
+            body_text?: string;
+            body_html?: string | null;
+            /** @description Shown on the right. */
+            is_from_us?: boolean;
+            attachments?: components["schemas"]["Attachment"][];
+        } & {
+            [key: string]: unknown;
         };
         /** @description The fields of a new client. */
         NewClient: {
@@ -939,27 +1140,27 @@ export interface components {
             thread_id?: string | null;
             sender_email?: string | null;
             /** @description A client of the company. */
-            client_id?: (number | string) | null;
+            client_id?: (number) | null;
             /** @description An `id` must be a client of the company. */
             client_data?: ({
-                id?: (number | string) | null;
+                id?: (number) | null;
             } & {
                 [key: string]: unknown;
             }) | null;
             /** @description An `id` must be a client of the company. */
             clients_data?: ({
-                id?: (number | string) | null;
+                id?: (number) | null;
             } & {
                 [key: string]: unknown;
             })[] | null;
             /** @description Each `id` must be an order of the company. */
             orders_data?: ({
-                id: number | string;
+                id: number;
             } & {
                 [key: string]: unknown;
             })[] | null;
             /** @description The `id` of an element of `orders_data`. */
-            selected_order_id?: (number | string) | null;
+            selected_order_id?: (number) | null;
             participant_emails?: string[] | null;
             participants_data?: {
                 [key: string]: unknown;
@@ -972,7 +1173,7 @@ export interface components {
             updated_at?: unknown;
         };
         /** @description Every error has this form, whatever its status. */
-        Error: {
+        ErrorResponse: {
             /** @description What went wrong. */
             error: {
                 /**
@@ -983,14 +1184,14 @@ export interface components {
                 /** @description For people; its wording may change. */
                 message: string;
                 /** @description More about the error, for programs; `null` where there is nothing to add. */
-                details: components["schemas"]["ValidationDetails"] | components["schemas"]["ReasonDetails"] | components["schemas"]["LimitDetails"] | null;
+                details: components["schemas"]["ValidationDetails"] | components["schemas"]["ReasonDetails"] | components["schemas"]["LimitDetails"] | components["schemas"]["RetryDetails"] | null;
             };
         };
         /** @description Sent with 400: every problem of the request at once. */
         ValidationDetails: {
             /** @description The first problems. Long texts are truncated. */
             issues: {
-                /** @description The field, with dots between levels (`messages.3`); empty for the whole body. */
+                /** @description The field as it was sent, dots between levels (`messages.3`); empty for the whole body. */
                 path: string;
                 /** @description What is wrong, worded to follow the field’s name. */
                 message: string;
@@ -1001,11 +1202,12 @@ export interface components {
         /** @description Why a valid request could not be carried out. */
         ReasonDetails: {
             /**
-             * @description - `integration_missing`: The company has no such integration
-             *     - `integration_disabled`: The company has disabled this integration
+             * @description - `integration_missing`: The company has no such integration: set it up first
+             *     - `integration_disabled`: The company has disabled this integration: enable it first
              *     - `storage_not_configured`: No file storage is configured
-             *     - `supplier_unavailable`: The supplier did not respond as expected
-             *     - `supplier_rejected_credentials`: The supplier rejected the company’s credentials
+             *     - `credentials_unreadable`: The stored credentials of the integration cannot be read: save them again
+             *     - `supplier_unavailable`: The supplier did not respond as expected: retry later
+             *     - `supplier_rejected_credentials`: The supplier rejected the company’s credentials: correct them in the integration
              *     - `external_id_taken`: Another resource of the company has this `external_id`: choose another, or update that one
              *     - `idempotency_key_reused`: The `Idempotency-Key` was sent with another request before: send a new key with each new request
              *     - `idempotency_key_in_use`: A request with this `Idempotency-Key` is still running: retry after the time in Retry-After
@@ -1013,7 +1215,7 @@ export interface components {
              *     - `cursor_expired`: The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor
              * @enum {string}
              */
-            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "supplier_unavailable" | "supplier_rejected_credentials" | "external_id_taken" | "idempotency_key_reused" | "idempotency_key_in_use" | "version_mismatch" | "cursor_expired";
+            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "credentials_unreadable" | "supplier_unavailable" | "supplier_rejected_credentials" | "external_id_taken" | "idempotency_key_reused" | "idempotency_key_in_use" | "version_mismatch" | "cursor_expired";
             /** @description The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one. */
             storage_code?: string;
         };
@@ -1026,6 +1228,11 @@ export interface components {
              * @enum {string}
              */
             reason?: "storage_quota";
+        };
+        /** @description Sent with 429: when the same request succeeds. */
+        RetryDetails: {
+            /** @description The seconds to wait, as in `Retry-After`. */
+            retry_after: number;
         };
     };
     responses: {
@@ -1054,7 +1261,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description No token, or a malformed, unknown, expired or revoked one. Not counted against any token. */
@@ -1074,7 +1281,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The token lacks the permission of this operation, or its company is suspended. */
@@ -1095,7 +1302,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The company has no such resource. Another company’s, a deleted one and an invalid id look the same. */
@@ -1116,16 +1323,15 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
-        /** @description The company lacks or has disabled what this operation needs, an `external_id` is taken, or a request with the same `Idempotency-Key` is running (then with `Retry-After`); `details.reason` names the cause. */
+        /** @description The company lacks or has disabled what this operation needs, or its credentials cannot be read; an `external_id` is taken; or a request with the same `Idempotency-Key` is running (then with `Retry-After`). `details.reason` names the cause. */
         Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                 RateLimit: components["headers"]["RateLimit"];
-                "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
             content: {
@@ -1133,14 +1339,37 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "The company has no such integration",
+                 *         "message": "The company has no such integration: set it up first",
                  *         "details": {
                  *           "reason": "integration_missing"
                  *         }
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
+            };
+        };
+        /** @description What the request continues from is no longer stored; `details.reason` names the cause. */
+        Gone: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                RateLimit: components["headers"]["RateLimit"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "invalid_request",
+                 *         "message": "The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor",
+                 *         "details": {
+                 *           "reason": "cursor_expired"
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The resource has another version than `If-Match` names. Nothing was changed. */
@@ -1163,7 +1392,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The body is larger than `details.limit_bytes`. With the `details.reason` `storage_quota`, the stored (compressed) email threads of the company would exceed that limit; only a PUT that increases them is rejected. */
@@ -1179,14 +1408,14 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "The body is larger than 1048576 bytes",
+                 *         "message": "The body must have at most 1 MiB",
                  *         "details": {
                  *           "limit_bytes": 1048576
                  *         }
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The body was not sent with `Content-Type: application/json`, or it was sent with a `Content-Encoding`; the response then has `Accept-Encoding: identity`. */
@@ -1208,7 +1437,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description Too many requests, or too much database time used. Retry after the seconds in `Retry-After`. */
@@ -1225,12 +1454,14 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "rate_limited",
-                 *         "message": "Too many requests: retry after the time in Retry-After",
-                 *         "details": null
+                 *         "message": "The token may send 300 requests a minute: retry after 42 seconds",
+                 *         "details": {
+                 *           "retry_after": 42
+                 *         }
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The server failed. The message contains the request id: quote it when you report the problem. */
@@ -1251,7 +1482,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description A supplier or storage failed and no earlier response is cached; `details.reason` names the cause. */
@@ -1267,14 +1498,14 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "internal_error",
-                 *         "message": "The supplier did not respond as expected",
+                 *         "message": "The supplier did not respond as expected: retry later",
                  *         "details": {
                  *           "reason": "supplier_unavailable"
                  *         }
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description Too busy for a large body. Nothing was changed. Retry after the seconds in `Retry-After`. */
@@ -1291,12 +1522,12 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "internal_error",
-                 *         "message": "The service is busy: retry after the time in Retry-After",
+                 *         "message": "The service is busy: retry after the seconds in Retry-After",
                  *         "details": null
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
     };
@@ -1364,15 +1595,85 @@ export interface components {
          */
         Vary: string;
         /**
-         * @description The authentication scheme.
+         * @description The authentication scheme; with `error="invalid_token"` where the token is unknown, revoked or expired (RFC 6750).
          * @example Bearer
          */
-        "WWW-Authenticate": "Bearer";
+        "WWW-Authenticate": string;
     };
     pathItems: never;
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    readAccount: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The company and the token of the request, and its limits. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "company": {
+                     *         "id": 1,
+                     *         "name": "Sample Apparel Shop"
+                     *       },
+                     *       "token": {
+                     *         "id": 1,
+                     *         "name": "First integration",
+                     *         "permissions": [
+                     *           "clients:read",
+                     *           "clients:write",
+                     *           "orders:read",
+                     *           "orders:write",
+                     *           "products:read",
+                     *           "mail:read",
+                     *           "mail:write",
+                     *           "files:read",
+                     *           "files:write"
+                     *         ],
+                     *         "created_at": "2026-03-02T09:00:00.000Z",
+                     *         "expires_at": null
+                     *       },
+                     *       "limits": {
+                     *         "requests_per_minute": 300,
+                     *         "database_ms_per_minute": 15000,
+                     *         "per_page_max": 100,
+                     *         "batch_operations_max": 100,
+                     *         "body_bytes_max": 1048576,
+                     *         "file_bytes_max": 157286400,
+                     *         "mail_bytes": 20480,
+                     *         "mail_quota_bytes": 2147483648
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
     listClients: {
         parameters: {
             query?: {
@@ -1730,9 +2031,9 @@ export interface operations {
                  * @description Only orders of this client.
                  * @example 42
                  */
-                client_id?: string;
+                client_id?: number;
                 /** @description Only orders with this order status id. */
-                status?: string;
+                status?: number;
                 /**
                  * @description Only orders created on this date or later.
                  * @example 2026-01-01
@@ -2005,7 +2306,7 @@ export interface operations {
                  * @description The id of the order (project).
                  * @example 1207
                  */
-                id: string;
+                id: number;
             };
             cookie?: never;
         };
@@ -2187,7 +2488,7 @@ export interface operations {
                  * @description The id of the order (project).
                  * @example 1207
                  */
-                id: string;
+                id: number;
             };
             cookie?: never;
         };
@@ -2279,7 +2580,7 @@ export interface operations {
                  * @description The id of the order (project).
                  * @example 1207
                  */
-                id: string;
+                id: number;
             };
             cookie?: never;
         };
@@ -2366,6 +2667,175 @@ export interface operations {
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    listOrderStatuses: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": 3,
+                     *           "title": "In production",
+                     *           "color": "#2266cc",
+                     *           "workflow_key": "production",
+                     *           "position": 3,
+                     *           "is_default": false
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["OrderStatus"][];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    listTaxes: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": 1,
+                     *           "name": "Sales tax",
+                     *           "rate": 8.25
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Tax"][];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    listChanges: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of a response: the changes after it. */
+                cursor?: string;
+                /** @description `latest`: no changes, only a cursor for those to come. Instead of `cursor`. */
+                start?: "latest";
+                /**
+                 * @description Comma list of clients, orders, email_threads. Left out or blank: all that the token may read.
+                 * @example clients
+                 */
+                types?: string;
+                /**
+                 * @description How many changes a response has at most.
+                 * @example 100
+                 */
+                per_page?: number;
+                /** @description Seconds to wait for a change where there is none yet. */
+                wait?: number;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the feed, oldest change first. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "type": "clients",
+                     *           "id": 42,
+                     *           "operation": "create",
+                     *           "version": 1,
+                     *           "time": "2026-03-02T09:30:00.000Z"
+                     *         }
+                     *       ],
+                     *       "pagination": {
+                     *         "next_cursor": "q83vEjRWeJq83vEjRWeJqltbMV0sMTc3MjQ0MzgwMF0",
+                     *         "has_more": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Changes"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            410: components["responses"]["Gone"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
         };
     };
     searchProducts: {
@@ -2498,7 +2968,7 @@ export interface operations {
                 /** @description The same as `styleId`. */
                 styleid?: string;
                 /** @description invoice_item: the id, required. */
-                id?: string;
+                id?: number;
             };
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
@@ -2609,9 +3079,9 @@ export interface operations {
                  * @description The contexts that are linked to this order.
                  * @example 87
                  */
-                order_id?: string;
+                order_id?: number;
                 /** @description The contexts that are linked to this client. */
-                client_id?: string;
+                client_id?: number;
                 /**
                  * @description How many elements a page has.
                  * @example 25
@@ -3427,7 +3897,7 @@ export interface operations {
                  * @description The order, which must not be deleted.
                  * @example 87
                  */
-                orderId: string;
+                orderId: number;
             };
             cookie?: never;
         };
@@ -3501,7 +3971,7 @@ export interface operations {
                  * @description The order, which must not be deleted.
                  * @example 87
                  */
-                orderId: string;
+                orderId: number;
             };
             cookie?: never;
         };
@@ -3546,6 +4016,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             502: components["responses"]["UpstreamFailed"];
@@ -3573,7 +4044,7 @@ export interface operations {
                  * @description The order, which must not be deleted.
                  * @example 87
                  */
-                orderId: string;
+                orderId: number;
             };
             cookie?: never;
         };
@@ -3637,7 +4108,7 @@ export interface operations {
                  * @description The order, which must not be deleted.
                  * @example 87
                  */
-                orderId: string;
+                orderId: number;
             };
             cookie?: never;
         };

@@ -48,9 +48,13 @@ export async function useStorage<First, Result>(
     const { problem, status, code } = error
     log('storage_failed', { request_id: requestId, company_id: companyId, problem, status, code })
     if (status === 401 || status === 403) {
-      throw unusable('supplier_rejected_credentials', 'The company’s storage rejected its keys', code)
+      const message = 'The company’s storage rejected its keys: correct them in the integration'
+      throw unusable('supplier_rejected_credentials', { message, storage_code: code })
     }
-    throw unusable('supplier_unavailable', `The company’s storage ${PROBLEMS[problem]}`, code)
+    throw unusable('supplier_unavailable', {
+      message: `The company’s storage ${PROBLEMS[problem]}`,
+      storage_code: code,
+    })
   }
 }
 

@@ -6,7 +6,7 @@ import { assignments, insertRow } from '../db/columns.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
 import { threadContextLinks, threadContexts } from '../db/schema.ts'
 import { invalid } from '../http/errors.ts'
-import type { NewThreadContext } from './contract.ts'
+import type { NewThreadContext } from './context-input.ts'
 
 /** Columns that hold JSON text. */
 export const JSON_COLUMNS = [

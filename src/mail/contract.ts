@@ -5,13 +5,12 @@ import {
   cursorText,
   dateTime,
   defineContract,
-  id,
   idText,
   nextPage,
-  oneLine,
   pageQuery,
   queryEmail,
 } from '../http/contract.ts'
+import { newThreadContext } from './context-input.ts'
 
 const threadContext = component('ThreadContext', 'The clients and orders that a mail thread is linked to.', {
   thread_id: z.string(),
@@ -28,78 +27,52 @@ const threadContext = component('ThreadContext', 'The clients and orders that a 
   updated_at: dateTime,
 })
 
-/** Of an array in a context. */
-const MAX_ELEMENTS = 100
-/** SQLite reads JSON of 1,000 levels. */
-const MAX_DEPTH = 32
-
-/** Whether the database can store it as JSON: a number that is no double has become infinite. */
-function isStorable(value: unknown): boolean {
-  let level: unknown[] = [value]
-  for (let depth = 0; level.length > 0 && depth <= MAX_DEPTH; depth++) {
-    if (level.some((each) => typeof each === 'number' && !Number.isFinite(each))) return false
-    level = level.flatMap((each) => (typeof each === 'object' && each !== null ? Object.values(each) : []))
-  }
-  return level.length === 0
-}
-
-const storable = () =>
-  z.refine(isStorable, `must be nested at most ${MAX_DEPTH} levels deep, with numbers of a double’s range`)
-
-const linkedId = z.union([id, idText], {
-  error: ({ input }) => (input === undefined ? 'is required' : 'must be a positive integer'),
-})
-const linkedClient = z.looseObject({ id: z.nullish(linkedId) })
-const linkedOrder = z.looseObject({ id: linkedId })
-const participantEmail = z.string().check(z.maxLength(1_000))
-const listOf = <T extends z.ZodMiniType>(element: T) =>
-  z.nullish(z.array(element).check(z.maxLength(MAX_ELEMENTS), storable()))
-const ignored = z.optional(z.unknown()).check(z.describe('Ignored, so that what was read may be sent back.'))
-
-const newThreadContext = z
-  .strictObject({
-    thread_id: z.nullish(oneLine(1, 255)).check(z.describe('Left out: the stored one, else the legacy id.')),
-    sender_email: z.nullish(oneLine(1, 320)),
-    client_id: z.nullish(linkedId).check(z.describe('A client of the company.')),
-    client_data: z
-      .nullish(linkedClient.check(storable()))
-      .check(z.describe('An `id` must be a client of the company.')),
-    clients_data: listOf(linkedClient).check(z.describe('An `id` must be a client of the company.')),
-    orders_data: listOf(linkedOrder).check(z.describe('Each `id` must be an order of the company.')),
-    selected_order_id: z.nullish(linkedId).check(z.describe('The `id` of an element of `orders_data`.')),
-    participant_emails: listOf(participantEmail),
-    participants_data: listOf(z.record(z.string(), z.unknown())),
-    legacy_thread_id: ignored,
-    fetched_at: ignored,
-    updated_at: ignored,
-  })
-  .check(
-    z.refine(({ client_id, orders_data }) => !!client_id || !!orders_data?.length, {
-      message:
-        'must link to something, by `client_id` or an element of `orders_data`: to remove the context, DELETE it',
-    }),
-    z.refine(
-      ({ selected_order_id, orders_data }) =>
-        !selected_order_id || !!orders_data?.some((order) => order.id === selected_order_id),
-      { message: 'must be the id of an element of `orders_data`', path: ['selected_order_id'] },
-    ),
-    z.meta({
-      id: 'ThreadContextBody',
-      description: 'A whole context: what is left out becomes null. Ids may be numbers or strings of digits.',
-    }),
-  )
-
-export type NewThreadContext = z.output<typeof newThreadContext>
-
 const MAX_EMAIL = 320
 const lowerCase = z.transform((email: string) => email.toLowerCase())
 const email = z.email().check(z.maxLength(MAX_EMAIL))
 export const accountEmail = z.pipe(email, lowerCase)
 
+/** Of schemas that only suggest fields: the service does not validate them, so a response may differ. */
+const SUGGESTED = { 'x-suggested': true }
+
 const nullableText = z.nullable(z.string())
 const inputTime = z.nullish(z.iso.datetime({ offset: true }))
 const participant = z.record(z.string(), z.json())
-const message = participant.check(z.meta({ id: 'Message', description: 'A message, as it was sent: any object.' }))
+const mailbox = z
+  .looseObject({ name: z.optional(z.string()), email: z.optional(z.string()) })
+  .check(z.meta({ id: 'Mailbox', description: 'A name and an address.', ...SUGGESTED }))
+
+const attachment = z
+  .looseObject({
+    filename: z.optional(z.string()).check(z.describe('Without one the attachment is not shown.')),
+    mime_type: z.optional(z.string()),
+    size_bytes: z.optional(z.number()),
+    storage_key: z.nullish(z.string()).check(z.describe('The `key` of the uploaded file: it makes a download link.')),
+    mail_attachment_id: z.optional(z.string()).check(z.describe('Identifies the attachment, before its filename.')),
+  })
+  .check(z.meta({ id: 'Attachment', description: 'A file of a message.', ...SUGGESTED }))
+
+const message = z
+  .looseObject({
+    id: z.optional(z.string()).check(z.describe('The message id of the mailbox.')),
+    sent_at: z.optional(z.string()).check(z.describe('A date-time. `internal_date` is read where it is left out.')),
+    from: z.optional(mailbox),
+    to: z.optional(z.array(mailbox)),
+    subject: z.optional(z.string()),
+    snippet: z.optional(z.string()).check(z.describe('A short preview.')),
+    body_plain: z.optional(z.string()),
+    body_text: z.optional(z.string()).check(z.describe('The same as `body_plain`.')),
+    body_html: z.nullish(z.string()),
+    is_from_us: z.optional(z.boolean()).check(z.describe('Shown on the right.')),
+    attachments: z.optional(z.array(attachment)),
+  })
+  .check(
+    z.meta({
+      id: 'Message',
+      description: 'A message. Its fields are suggested: any object is stored, and returned as it was sent.',
+      ...SUGGESTED,
+    }),
+  )
 
 const summaryFields = {
   id: z.uuid(),

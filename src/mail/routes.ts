@@ -6,6 +6,7 @@ import { type Extras, route } from '../http/endpoint.ts'
 import { invalid, notFound } from '../http/errors.ts'
 import { etagsOf } from '../http/etag.ts'
 import { releaseBytes, SMALL_BODY_BYTES } from '../http/memory.ts'
+import type { NewThreadContext } from './context-input.ts'
 import { contextDeletionOf, findThreadContext, listThreadContexts, replaceThreadContext } from './context-queries.ts'
 import * as contract from './contract.ts'
 import { findThread } from './queries.ts'
@@ -81,7 +82,7 @@ export const routes = [
 ]
 
 /** @throws ApiError 400 naming each element that names another company: a read would leave it out */
-function refuseOtherCompanies(companyId: number, body: contract.NewThreadContext): void {
+function refuseOtherCompanies(companyId: number, body: NewThreadContext): void {
   const elements = [
     { path: 'client_data', element: body.client_data },
     ...(body.clients_data ?? []).map((element, index) => ({ path: `clients_data.${index}`, element })),

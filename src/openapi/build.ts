@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import { describeSeedFile } from '../cli/seed-schema.ts'
 import { contracts } from '../contracts.ts'
 import { DATABASE_LIMIT_MS, LIMIT } from '../rate-limit/window.ts'
 import { describeApi } from './document.ts'
@@ -16,7 +17,7 @@ const ASSETS_DIR = join(ROOT, '.assets')
 const VIEWER_FILES = ['swagger-ui-bundle.js', 'swagger-ui-bundle.js.LICENSE.txt', 'swagger-ui.css', 'LICENSE', 'NOTICE']
 
 /*
- * npm run docs             writes the description, and the types of src/client generated from it
+ * npm run docs             writes the description, the types of src/client generated from it, and the schema of seed files
  * npm run docs -- --check  fails where one of these files is out of date
  * npm run lint:api         (--lint) fails on any problem or hint of two linters
  * npm run build:assets     (--assets) fills .assets/, the Worker's static assets, with the description and its page
@@ -41,7 +42,11 @@ async function generateDocument(): Promise<string> {
 async function generateFiles(isCheck: boolean): Promise<void> {
   const document = await generateDocument()
   const types = execFileSync(process.execPath, [TYPES_GENERATOR], { input: document, encoding: 'utf8' })
-  const files = { 'src/openapi/openapi.json': document, 'src/client/schema.d.ts': types }
+  const files = {
+    'src/openapi/openapi.json': document,
+    'src/client/schema.d.ts': types,
+    'src/cli/seed-file.schema.json': describeSeedFile(),
+  }
   for (const [path, content] of Object.entries(files)) {
     if (!isCheck) await writeFile(join(ROOT, path), content)
     else if ((await readFile(join(ROOT, path), 'utf8').catch(() => '')) !== content) {

@@ -9,6 +9,8 @@ const HEADERS = {
   'x-content-type-options': 'nosniff',
   'ratelimit-policy': '"default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds"',
   ratelimit: '"default";r=299;t=60, "database";r=14998;t=60',
+  etag: '"1-0"',
+  vary: 'Accept-Encoding',
 }
 
 interface Change {
@@ -56,7 +58,7 @@ describe('expectConforms accepts', () => {
     ['a 400', { status: 400, body: error('invalid_request', issues) }],
     ['a 401', UNAUTHENTICATED],
     ['a 404', { status: 404, body: error('not_found') }],
-    ['a 429', { status: 429, body: error('rate_limited'), headers: { 'retry-after': '7' } }],
+    ['a 429', { status: 429, body: error('rate_limited', { retry_after: 7 }), headers: { 'retry-after': '7' } }],
     ['a 500', { status: 500, body: error('internal_error', null, 'Tell us r-1.') }],
     [
       'a 405',
@@ -95,7 +97,7 @@ describe('expectConforms rejects', () => {
       { body: { client: { ...client.client, created_at: '2026-03-02T09:30:00Z' } } },
       /created_at.*pattern/,
     ],
-    ['an undocumented status', { status: 201 }, /status is not among 200, 400, 401/],
+    ['an undocumented status', { status: 201 }, /status is not among 200, 304, 400, 401/],
     [
       'a status that another operation has',
       { status: 413, body: error('invalid_request', { limit_bytes: 1 }) },
@@ -112,7 +114,11 @@ describe('expectConforms rejects', () => {
     ['a malformed rate limit', { headers: { ratelimit: 'limit=300' } }, /header RateLimit .*pattern/],
     ['one limit of two', { headers: { ratelimit: '"default";r=299;t=60' } }, /header RateLimit .*pattern/],
     ['a 401 without its header', { ...UNAUTHENTICATED, headers: {} }, /WWW-Authenticate is missing/],
-    ['a 429 without Retry-After', { status: 429, body: error('rate_limited') }, /Retry-After is missing/],
+    [
+      'a 429 without Retry-After',
+      { status: 429, body: error('rate_limited', { retry_after: 7 }) },
+      /Retry-After is missing/,
+    ],
     ['an unknown code', { status: 404, body: error('gone') }, /error\/code/],
     ['a code of another status', { status: 404, body: error('forbidden') }, /code forbidden is not one of not_found/],
     ['an error without details', { status: 404, body: { error: { code: 'not_found', message: 'No.' } } }, /details/],
