@@ -1140,27 +1140,27 @@ export interface components {
             thread_id?: string | null;
             sender_email?: string | null;
             /** @description A client of the company. */
-            client_id?: (number) | null;
+            client_id?: (number | string) | null;
             /** @description An `id` must be a client of the company. */
             client_data?: ({
-                id?: (number) | null;
+                id?: (number | string) | null;
             } & {
                 [key: string]: unknown;
             }) | null;
             /** @description An `id` must be a client of the company. */
             clients_data?: ({
-                id?: (number) | null;
+                id?: (number | string) | null;
             } & {
                 [key: string]: unknown;
             })[] | null;
             /** @description Each `id` must be an order of the company. */
             orders_data?: ({
-                id: number;
+                id: number | string;
             } & {
                 [key: string]: unknown;
             })[] | null;
             /** @description The `id` of an element of `orders_data`. */
-            selected_order_id?: (number) | null;
+            selected_order_id?: (number | string) | null;
             participant_emails?: string[] | null;
             participants_data?: {
                 [key: string]: unknown;

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { id, idText, oneLine } from '../http/contract.ts'
+import { id, oneLine } from '../http/contract.ts'
 
 /** Of an array in a context. */
 const MAX_ELEMENTS = 100
@@ -19,7 +19,10 @@ function isStorable(value: unknown): boolean {
 const storable = () =>
   z.refine(isStorable, `must be nested at most ${MAX_DEPTH} levels deep, with numbers of a double’s range`)
 
-const linkedId = z.union([id, idText], {
+/** Published as a pattern, whereas ids in a path are integers there. */
+const digits = z.pipe(z.string().check(z.regex(/^[1-9]\d{0,15}$/)), z.transform(Number))
+
+const linkedId = z.union([id, digits.check(z.refine(Number.isSafeInteger))], {
   error: ({ input }) => (input === undefined ? 'is required' : 'must be a positive integer'),
 })
 const linkedClient = z.looseObject({ id: z.nullish(linkedId) })
