@@ -42,7 +42,7 @@ const summary: SQL = (() => {
 const decode = (json: string): ThreadSummaryRow => JSON.parse(json)
 
 /** Threads that one page looks at: it may have fewer than requested, or none, where others are filtered out. */
-export const MAX_SCANNED = 1_000
+const MAX_SCANNED = 1_000
 
 /** Whether threads are listed, by their `deleted`. */
 const LISTED = { exclude: '[0]', include: '[0,1]', only: '[1]' }
