@@ -254,6 +254,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/mail/threads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the mail threads of an order or a client
+         * @description The contexts that are linked to this order by `orders_data`, or to this client by `client_id` or `clients_data`, as each is read by its id, in the order of `thread_id`. Send exactly one of `order_id` and `client_id`; one that is not the company’s has no contexts. A page has at most about 4 MB of stored JSON, so it may have fewer elements than `per_page` while `has_more` is true.
+         *
+         *     Permission: `mail:read`.
+         */
+        get: operations["listThreadContexts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/mail/threads/{legacyThreadId}": {
         parameters: {
             query?: never;
@@ -268,6 +290,40 @@ export interface paths {
          *     Permission: `mail:read`.
          */
         get: operations["readThreadContext"];
+        /**
+         * Link a mail thread to clients and orders
+         * @description Creates the context of this legacy id, or replaces it: a field that is left out becomes null. Every id must be a client or an order of the company that is not deleted: 400 names each other one by its path, such as `orders_data.1.id`. The context must link to a client or an order; to remove it, use DELETE. The arrays have at most 100 elements; the shape of their JSON is otherwise the writer’s own. The body may have up to 262144 bytes.
+         *
+         *     Permission: `mail:write`.
+         */
+        put: operations["putThreadContext"];
+        post?: never;
+        /**
+         * Remove what links a mail thread to clients and orders
+         * @description Deletes the context for good and returns it as it was. 404 where there is none, a second time too. The email thread, its clients and its orders stay.
+         *
+         *     Permission: `mail:write`.
+         */
+        delete: operations["deleteThreadContext"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/mail/email-threads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the email threads of a mailbox
+         * @description Newest created first, without participants, labels and messages; read a thread for those. Pages follow by `cursor`: nothing that exists during the whole walk is skipped or shown twice. A page looks at 1,000 threads at most, so a filter may leave it with fewer elements than `per_page`, or none, while `has_more` is true.
+         *
+         *     Permission: `mail:read`.
+         */
+        get: operations["listEmailThreads"];
         put?: never;
         post?: never;
         delete?: never;
@@ -298,7 +354,13 @@ export interface paths {
          */
         put: operations["putEmailThread"];
         post?: never;
-        delete?: never;
+        /**
+         * Delete an email thread
+         * @description Soft-deletes the thread and returns it without its content: reading it gives 404 until the next PUT, which restores it. Its stored messages still count against the company’s quota: to free them, PUT the thread with `"messages": []` before. 404 where there is none, a second time too.
+         *
+         *     Permission: `mail:write`.
+         */
+        delete: operations["deleteEmailThread"];
         options?: never;
         head?: never;
         patch?: never;
@@ -340,6 +402,34 @@ export interface paths {
          *     Permission: `files:read`.
          */
         get: operations["listFiles"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a file of an order
+         * @description Deletes the file for good and returns what it was; messages that name its key keep it. 404 for a key that is not one of this order’s files, a second time too. 409 and 502 as for a download.
+         *
+         *     Permission: `files:write`.
+         */
+        delete: operations["deleteFile"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/orders/{orderId}/files/download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a URL to download a file from
+         * @description The URL is valid for 600 seconds and saves the file under its own name: its response has `Content-Disposition: attachment`. 404 for a key that is not one of this order’s files. 409 with the reason `storage_not_configured` where no storage is configured, 502 when the company’s own storage fails.
+         *
+         *     Permission: `files:read`.
+         */
+        get: operations["presignDownload"];
         put?: never;
         post?: never;
         delete?: never;
@@ -517,7 +607,7 @@ export interface components {
             subject: string | null;
             /** @description A short preview. */
             snippet: string | null;
-            /** @description The length of `messages`. */
+            /** @description The number of messages. */
             message_count: number;
             /** Format: date-time */
             first_message_at: string | null;
@@ -564,6 +654,34 @@ export interface components {
              * @description Left out or null: the time of the server.
              */
             last_synced_at?: string | null;
+        };
+        /** @description A mail thread without what is stored with its messages: participants, labels and the messages. Texts are cut after 2,000 characters, with `…` at the end. */
+        EmailThreadSummary: {
+            /** Format: uuid */
+            id: string;
+            /** @description The mailbox that was synced, lower-case. */
+            account_email: string;
+            legacy_thread_id: string;
+            /** @description The canonical thread id, where it differs. */
+            mail_thread_id: string | null;
+            subject: string | null;
+            /** @description A short preview. */
+            snippet: string | null;
+            /** @description The number of messages. */
+            message_count: number;
+            /** Format: date-time */
+            first_message_at: string | null;
+            /** Format: date-time */
+            last_message_at: string | null;
+            /** @description For incremental sync. */
+            mail_history_id: string | null;
+            /** Format: date-time */
+            last_synced_at: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            deleted: boolean;
         };
         /** @description The default invoice of an order. Amounts are computed from its lines. */
         Invoice: {
@@ -800,6 +918,30 @@ export interface components {
             paid_at: string | null;
             note: string | null;
         };
+        /** @description A URL to download one file from, and the file. */
+        PresignedDownload: {
+            /** @description The URL to GET the bytes from, without the token. */
+            downloadUrl: string;
+            /**
+             * @description Seconds.
+             * @constant
+             */
+            expiresIn: 600;
+            contentType: string;
+            /** @description The whole key. */
+            path: string;
+            /** @description The last part of the key. */
+            objectName: string;
+            /** @description Bytes. */
+            length: number;
+            /** Format: date-time */
+            lastChanged: string;
+            /**
+             * @description `email` when the key contains `/email/`.
+             * @enum {string}
+             */
+            source: "email" | "manual";
+        };
         /** @description A URL to upload one file to. */
         PresignedUpload: {
             /** @description The URL to PUT the bytes to, without the token. */
@@ -991,6 +1133,44 @@ export interface components {
             fetched_at: string;
             /** Format: date-time */
             updated_at: string;
+        };
+        /** @description A whole context: what is left out becomes null. Ids may be numbers or strings of digits. */
+        ThreadContextBody: {
+            /** @description Left out: the stored one, else the legacy id. */
+            thread_id?: string | null;
+            sender_email?: string | null;
+            /** @description A client of the company. */
+            client_id?: (number | string) | null;
+            /** @description An `id` must be a client of the company. */
+            client_data?: ({
+                id?: (number | string) | null;
+            } & {
+                [key: string]: unknown;
+            }) | null;
+            /** @description An `id` must be a client of the company. */
+            clients_data?: ({
+                id?: (number | string) | null;
+            } & {
+                [key: string]: unknown;
+            })[] | null;
+            /** @description Each `id` must be an order of the company. */
+            orders_data?: ({
+                id: number | string;
+            } & {
+                [key: string]: unknown;
+            })[] | null;
+            /** @description The `id` of an element of `orders_data`. */
+            selected_order_id?: (number | string) | null;
+            participant_emails?: string[] | null;
+            participants_data?: {
+                [key: string]: unknown;
+            }[] | null;
+            /** @description Ignored, so that what was read may be sent back. */
+            legacy_thread_id?: unknown;
+            /** @description Ignored, so that what was read may be sent back. */
+            fetched_at?: unknown;
+            /** @description Ignored, so that what was read may be sent back. */
+            updated_at?: unknown;
         };
         /** @description Every error has this form, whatever its status. */
         ErrorResponse: {
@@ -1453,21 +1633,21 @@ export interface operations {
                      * @example {
                      *       "company": {
                      *         "id": 1,
-                     *         "name": "Sample Apparel Shop"
+                     *         "name": "Ridgeline Custom Apparel"
                      *       },
                      *       "token": {
                      *         "id": 1,
-                     *         "name": "First integration",
+                     *         "name": "sample (dev)",
                      *         "permissions": [
                      *           "clients:read",
                      *           "clients:write",
-                     *           "orders:read",
-                     *           "orders:write",
-                     *           "products:read",
+                     *           "files:read",
+                     *           "files:write",
                      *           "mail:read",
                      *           "mail:write",
-                     *           "files:read",
-                     *           "files:write"
+                     *           "orders:read",
+                     *           "orders:write",
+                     *           "products:read"
                      *         ],
                      *         "created_at": "2026-03-02T09:00:00.000Z",
                      *         "expires_at": null
@@ -1479,7 +1659,7 @@ export interface operations {
                      *         "batch_operations_max": 100,
                      *         "body_bytes_max": 1048576,
                      *         "file_bytes_max": 157286400,
-                     *         "mail_bytes": 20480,
+                     *         "mail_bytes": 0,
                      *         "mail_quota_bytes": 2147483648
                      *       }
                      *     }
@@ -1509,7 +1689,7 @@ export interface operations {
                 per_page?: number;
                 /**
                  * @description Search text. Blank: no filter.
-                 * @example rowing
+                 * @example old mill brewing
                  */
                 q?: string;
             };
@@ -1539,21 +1719,21 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
-                     *           "id": 42,
-                     *           "company_name": "Harbor Rowing Club",
-                     *           "first_name": "Ines",
-                     *           "last_name": "Duarte",
-                     *           "email": "ines@harbor-rowing.example",
-                     *           "website": "https://harbor-rowing.example",
-                     *           "phone": "(555) 010-0142",
-                     *           "accounting_sync_enabled": false,
-                     *           "tax_exempt": true,
-                     *           "tax_exempt_reason": "Non-profit",
+                     *           "id": 17,
+                     *           "company_name": "Old Mill Brewing Company",
+                     *           "first_name": "Søren",
+                     *           "last_name": "Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example",
+                     *           "website": "https://old-mill-brewing-company.example",
+                     *           "phone": "(555) 011-6696",
+                     *           "accounting_sync_enabled": true,
+                     *           "tax_exempt": false,
+                     *           "tax_exempt_reason": null,
                      *           "deleted": false,
                      *           "external_id": null,
                      *           "version": 1,
-                     *           "created_at": "2026-03-02T09:30:00.000Z",
-                     *           "updated_at": "2026-03-02T09:30:00.000Z"
+                     *           "created_at": "2025-08-06T14:59:00.000Z",
+                     *           "updated_at": "2025-08-06T14:59:00.000Z"
                      *         }
                      *       ],
                      *       "pagination": {
@@ -1606,9 +1786,9 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "company_name": "Harbor Rowing Club",
+                 *       "company_name": "Granite Street Climbing",
                  *       "first_name": "Ines",
-                 *       "email": "ines@harbor-rowing.example"
+                 *       "email": "ines@granite-street.example"
                  *     }
                  */
                 "application/json": components["schemas"]["NewClient"];
@@ -1631,21 +1811,21 @@ export interface operations {
                     /**
                      * @example {
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
+                     *         "id": 61,
+                     *         "company_name": "Granite Street Climbing",
                      *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": "https://harbor-rowing.example",
-                     *         "phone": "(555) 010-0142",
+                     *         "last_name": null,
+                     *         "email": "ines@granite-street.example",
+                     *         "website": null,
+                     *         "phone": null,
                      *         "accounting_sync_enabled": false,
-                     *         "tax_exempt": true,
-                     *         "tax_exempt_reason": "Non-profit",
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z"
                      *       }
                      *     }
                      */
@@ -1682,7 +1862,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id, or the email, percent-encoded and in any case.
-                 * @example 42
+                 * @example 17
                  */
                 id: string;
             };
@@ -1706,21 +1886,21 @@ export interface operations {
                     /**
                      * @example {
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
-                     *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": "https://harbor-rowing.example",
-                     *         "phone": "(555) 010-0142",
-                     *         "accounting_sync_enabled": false,
-                     *         "tax_exempt": true,
-                     *         "tax_exempt_reason": "Non-profit",
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "website": "https://old-mill-brewing-company.example",
+                     *         "phone": "(555) 011-6696",
+                     *         "accounting_sync_enabled": true,
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "created_at": "2025-08-06T14:59:00.000Z",
+                     *         "updated_at": "2025-08-06T14:59:00.000Z"
                      *       }
                      *     }
                      */
@@ -1770,7 +1950,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id, or the email, percent-encoded and in any case.
-                 * @example 42
+                 * @example 61
                  */
                 id: string;
             };
@@ -1804,21 +1984,21 @@ export interface operations {
                     /**
                      * @example {
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
+                     *         "id": 61,
+                     *         "company_name": "Granite Street Climbing",
                      *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": "https://harbor-rowing.example",
+                     *         "last_name": null,
+                     *         "email": "ines@granite-street.example",
+                     *         "website": null,
                      *         "phone": "(555) 010-0142",
                      *         "accounting_sync_enabled": false,
-                     *         "tax_exempt": true,
-                     *         "tax_exempt_reason": "Non-profit",
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
-                     *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "version": 2,
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z"
                      *       }
                      *     }
                      */
@@ -1845,19 +2025,19 @@ export interface operations {
             query?: {
                 /** @description The page, from 1. */
                 page?: number;
-                /** @description How many elements a page has. */
+                /**
+                 * @description How many elements a page has.
+                 * @example 1
+                 */
                 per_page?: number;
                 /**
                  * @description Only orders of this client.
-                 * @example 42
+                 * @example 17
                  */
                 client_id?: number;
                 /** @description Only orders with this order status id. */
                 status?: number;
-                /**
-                 * @description Only orders created on this date or later.
-                 * @example 2026-01-01
-                 */
+                /** @description Only orders created on this date or later. */
                 from?: string;
                 /** @description Only orders created on this date or earlier. */
                 to?: string;
@@ -1888,17 +2068,17 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
-                     *           "id": 1207,
-                     *           "title": "Regatta shirts 2026",
-                     *           "client_id": 42,
-                     *           "description": "Navy, two-colour front print",
-                     *           "start_date": "2026-03-02",
-                     *           "deadline": "2026-03-20",
-                     *           "order_status_id": 3,
+                     *           "id": 44,
+                     *           "title": "Staff shirts",
+                     *           "client_id": 17,
+                     *           "description": "Sand garments, embroidery. Bag and label by size.",
+                     *           "start_date": "2026-06-13",
+                     *           "deadline": "2026-07-01",
+                     *           "order_status_id": 10,
                      *           "client_notes": null,
-                     *           "created_date": "2026-03-02",
-                     *           "created_at": "2026-03-02T09:40:00.000Z",
-                     *           "updated_at": "2026-03-02T09:40:00.000Z",
+                     *           "created_date": "2026-06-11",
+                     *           "created_at": "2026-06-11T18:52:00.000Z",
+                     *           "updated_at": "2026-06-15T18:52:00.000Z",
                      *           "deleted": false,
                      *           "external_id": null,
                      *           "version": 1
@@ -1906,10 +2086,10 @@ export interface operations {
                      *       ],
                      *       "pagination": {
                      *         "page": 1,
-                     *         "per_page": 25,
-                     *         "total": 1,
-                     *         "next_cursor": null,
-                     *         "has_more": false
+                     *         "per_page": 1,
+                     *         "total": 3,
+                     *         "next_cursor": "Gnmk1g3mcY6OWzJuM4rlM1tbIjIwMjYtMDYtMTEiLDQ0LDNdLDE3OTUzNzI4MDBd",
+                     *         "has_more": true
                      *       }
                      *     }
                      */
@@ -1954,8 +2134,8 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "title": "Regatta shirts 2026",
-                 *       "client_id": 42,
+                 *       "title": "Anniversary shirts 2026",
+                 *       "client_id": 17,
                  *       "description": "Navy, two-colour front print"
                  *     }
                  */
@@ -1979,120 +2159,73 @@ export interface operations {
                     /**
                      * @example {
                      *       "project": {
-                     *         "id": 1207,
-                     *         "title": "Regatta shirts 2026",
-                     *         "client_id": 42,
+                     *         "id": 81,
+                     *         "title": "Anniversary shirts 2026",
+                     *         "client_id": 17,
                      *         "description": "Navy, two-colour front print",
-                     *         "start_date": "2026-03-02",
-                     *         "deadline": "2026-03-20",
-                     *         "order_status_id": 3,
+                     *         "start_date": null,
+                     *         "deadline": null,
+                     *         "order_status_id": 1,
                      *         "client_notes": null,
-                     *         "created_date": "2026-03-02",
-                     *         "created_at": "2026-03-02T09:40:00.000Z",
-                     *         "updated_at": "2026-03-02T09:40:00.000Z",
+                     *         "created_date": "2026-11-20",
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z",
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1
                      *       },
                      *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
+                     *         "id": 81,
+                     *         "project_id": 81,
+                     *         "number": "1081",
+                     *         "due_date": null,
+                     *         "tax_id": null,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
+                     *         "discount_amount": 0,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
+                     *         "subtotal": 0,
+                     *         "discount_total": 0,
+                     *         "tax_total": 0,
+                     *         "total": 0,
+                     *         "amount_paid": 0,
+                     *         "balance_due": 0,
                      *         "deleted": false
                      *       },
-                     *       "invoice_items": [
-                     *         {
-                     *           "id": 5310,
-                     *           "invoice_id": 1180,
-                     *           "title": "Heavy cotton tee, navy",
-                     *           "description": null,
-                     *           "quantity": 60,
-                     *           "unit_price": 9.5,
-                     *           "total": 570,
-                     *           "taxable": true,
-                     *           "supplier": "supplier_a",
-                     *           "style": "PC61",
-                     *           "color": "Navy",
-                     *           "size": "L",
-                     *           "sku": null,
-                     *           "position": 1,
-                     *           "deleted": false
-                     *         }
-                     *       ],
-                     *       "payments": [
-                     *         {
-                     *           "id": 901,
-                     *           "invoice_id": 1180,
-                     *           "amount": 100,
-                     *           "method": "card",
-                     *           "paid_at": "2026-03-03T12:00:00.000Z",
-                     *           "note": null
-                     *         }
-                     *       ],
+                     *       "invoice_items": [],
+                     *       "payments": [],
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
-                     *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": null,
-                     *         "phone": null,
-                     *         "accounting_sync_enabled": false,
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "website": "https://old-mill-brewing-company.example",
+                     *         "phone": "(555) 011-6696",
+                     *         "accounting_sync_enabled": true,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "created_at": "2025-08-06T14:59:00.000Z",
+                     *         "updated_at": "2025-08-06T14:59:00.000Z"
                      *       },
-                     *       "tax": {
-                     *         "id": 1,
-                     *         "name": "State sales tax",
-                     *         "rate": 8.25
-                     *       },
+                     *       "tax": null,
                      *       "order_status": {
-                     *         "id": 3,
-                     *         "title": "In production",
-                     *         "color": "#2563eb",
-                     *         "workflow_key": "production",
-                     *         "position": 3,
-                     *         "is_default": false
+                     *         "id": 1,
+                     *         "title": "Quote",
+                     *         "color": "#94a3b8",
+                     *         "workflow_key": "quote",
+                     *         "position": 1,
+                     *         "is_default": true
                      *       },
-                     *       "artworks": [
-                     *         {
-                     *           "id": 77,
-                     *           "project_id": 1207,
-                     *           "name": "Oar crest",
-                     *           "print_method": "screen print",
-                     *           "placements": [
-                     *             "front"
-                     *           ],
-                     *           "colors": [
-                     *             "white",
-                     *             "red"
-                     *           ],
-                     *           "preview_url": null,
-                     *           "status": "approved"
-                     *         }
-                     *       ],
+                     *       "artworks": [],
                      *       "accounting": {
-                     *         "status": "synced",
+                     *         "status": "pending",
                      *         "last_error": null,
-                     *         "synced_at": "2026-03-02T09:40:02.000Z"
+                     *         "synced_at": null
                      *       }
                      *     }
                      */
@@ -2124,7 +2257,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the order (project).
-                 * @example 1207
+                 * @example 44
                  */
                 id: number;
             };
@@ -2148,120 +2281,153 @@ export interface operations {
                     /**
                      * @example {
                      *       "project": {
-                     *         "id": 1207,
-                     *         "title": "Regatta shirts 2026",
-                     *         "client_id": 42,
-                     *         "description": "Navy, two-colour front print",
-                     *         "start_date": "2026-03-02",
-                     *         "deadline": "2026-03-20",
-                     *         "order_status_id": 3,
+                     *         "id": 44,
+                     *         "title": "Staff shirts",
+                     *         "client_id": 17,
+                     *         "description": "Sand garments, embroidery. Bag and label by size.",
+                     *         "start_date": "2026-06-13",
+                     *         "deadline": "2026-07-01",
+                     *         "order_status_id": 10,
                      *         "client_notes": null,
-                     *         "created_date": "2026-03-02",
-                     *         "created_at": "2026-03-02T09:40:00.000Z",
-                     *         "updated_at": "2026-03-02T09:40:00.000Z",
+                     *         "created_date": "2026-06-11",
+                     *         "created_at": "2026-06-11T18:52:00.000Z",
+                     *         "updated_at": "2026-06-15T18:52:00.000Z",
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1
                      *       },
                      *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
+                     *         "id": 44,
+                     *         "project_id": 44,
+                     *         "number": "1044",
+                     *         "due_date": "2026-07-01",
+                     *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
-                     *         "discount_amount_type": "percentage",
+                     *         "discount_amount": 0,
+                     *         "discount_amount_type": "fixed_amount",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
+                     *         "subtotal": 1512,
+                     *         "discount_total": 0,
+                     *         "tax_total": 124.74,
+                     *         "total": 1636.74,
+                     *         "amount_paid": 756,
+                     *         "balance_due": 880.74,
                      *         "deleted": false
                      *       },
                      *       "invoice_items": [
                      *         {
-                     *           "id": 5310,
-                     *           "invoice_id": 1180,
-                     *           "title": "Heavy cotton tee, navy",
-                     *           "description": null,
-                     *           "quantity": 60,
-                     *           "unit_price": 9.5,
-                     *           "total": 570,
+                     *           "id": 440,
+                     *           "invoice_id": 44,
+                     *           "title": "Trucker cap, gold",
+                     *           "description": "112 Gold XL",
+                     *           "quantity": 18,
+                     *           "unit_price": 16.25,
+                     *           "total": 292.5,
+                     *           "taxable": true,
+                     *           "supplier": "supplier_b",
+                     *           "style": "112",
+                     *           "color": "Gold",
+                     *           "size": "XL",
+                     *           "sku": "112-GOL-XL",
+                     *           "position": 1,
+                     *           "deleted": false
+                     *         },
+                     *         {
+                     *           "id": 441,
+                     *           "invoice_id": 44,
+                     *           "title": "Canvas tote, light blue",
+                     *           "description": "Q125300 Light Blue 3XL",
+                     *           "quantity": 18,
+                     *           "unit_price": 8.55,
+                     *           "total": 153.9,
+                     *           "taxable": true,
+                     *           "supplier": "supplier_b",
+                     *           "style": "Q125300",
+                     *           "color": "Light Blue",
+                     *           "size": "3XL",
+                     *           "sku": "Q125300-LIG-3XL",
+                     *           "position": 2,
+                     *           "deleted": false
+                     *         },
+                     *         {
+                     *           "id": 442,
+                     *           "invoice_id": 44,
+                     *           "title": "Performance polo, navy",
+                     *           "description": "ST550 Navy S",
+                     *           "quantity": 48,
+                     *           "unit_price": 22.2,
+                     *           "total": 1065.6,
                      *           "taxable": true,
                      *           "supplier": "supplier_a",
-                     *           "style": "PC61",
+                     *           "style": "ST550",
                      *           "color": "Navy",
-                     *           "size": "L",
-                     *           "sku": null,
-                     *           "position": 1,
+                     *           "size": "S",
+                     *           "sku": "ST550-NAV-S",
+                     *           "position": 3,
                      *           "deleted": false
                      *         }
                      *       ],
                      *       "payments": [
                      *         {
-                     *           "id": 901,
-                     *           "invoice_id": 1180,
-                     *           "amount": 100,
-                     *           "method": "card",
-                     *           "paid_at": "2026-03-03T12:00:00.000Z",
-                     *           "note": null
+                     *           "id": 440,
+                     *           "invoice_id": 44,
+                     *           "amount": 756,
+                     *           "method": "check",
+                     *           "paid_at": "2026-06-12T18:52:00.000Z",
+                     *           "note": "Deposit"
                      *         }
                      *       ],
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
-                     *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": null,
-                     *         "phone": null,
-                     *         "accounting_sync_enabled": false,
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "website": "https://old-mill-brewing-company.example",
+                     *         "phone": "(555) 011-6696",
+                     *         "accounting_sync_enabled": true,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "created_at": "2025-08-06T14:59:00.000Z",
+                     *         "updated_at": "2025-08-06T14:59:00.000Z"
                      *       },
                      *       "tax": {
-                     *         "id": 1,
-                     *         "name": "State sales tax",
+                     *         "id": 2,
+                     *         "name": "State and city sales tax",
                      *         "rate": 8.25
                      *       },
                      *       "order_status": {
-                     *         "id": 3,
-                     *         "title": "In production",
-                     *         "color": "#2563eb",
-                     *         "workflow_key": "production",
-                     *         "position": 3,
+                     *         "id": 10,
+                     *         "title": "Completed",
+                     *         "color": "#15803d",
+                     *         "workflow_key": "completed",
+                     *         "position": 10,
                      *         "is_default": false
                      *       },
                      *       "artworks": [
                      *         {
-                     *           "id": 77,
-                     *           "project_id": 1207,
-                     *           "name": "Oar crest",
-                     *           "print_method": "screen print",
+                     *           "id": 440,
+                     *           "project_id": 44,
+                     *           "name": "Mascot C",
+                     *           "print_method": "direct to garment",
                      *           "placements": [
-                     *             "front"
+                     *             "full back"
                      *           ],
                      *           "colors": [
-                     *             "white",
-                     *             "red"
+                     *             "PMS 123 C"
                      *           ],
-                     *           "preview_url": null,
-                     *           "status": "approved"
+                     *           "preview_url": "https://art.ridgeline.example/previews/440.png",
+                     *           "status": "proof sent"
                      *         }
                      *       ],
                      *       "accounting": {
-                     *         "status": "synced",
+                     *         "status": "not_synced",
                      *         "last_error": null,
-                     *         "synced_at": "2026-03-02T09:40:02.000Z"
+                     *         "synced_at": null
                      *       }
                      *     }
                      */
@@ -2306,7 +2472,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the order (project).
-                 * @example 1207
+                 * @example 81
                  */
                 id: number;
             };
@@ -2330,38 +2496,38 @@ export interface operations {
                     /**
                      * @example {
                      *       "project": {
-                     *         "id": 1207,
-                     *         "title": "Regatta shirts 2026",
-                     *         "client_id": 42,
+                     *         "id": 81,
+                     *         "title": "Anniversary shirts 2026",
+                     *         "client_id": 17,
                      *         "description": "Navy, two-colour front print",
-                     *         "start_date": "2026-03-02",
-                     *         "deadline": "2026-03-20",
-                     *         "order_status_id": 3,
+                     *         "start_date": null,
+                     *         "deadline": null,
+                     *         "order_status_id": 1,
                      *         "client_notes": null,
-                     *         "created_date": "2026-03-02",
-                     *         "created_at": "2026-03-02T09:40:00.000Z",
-                     *         "updated_at": "2026-03-02T09:40:00.000Z",
+                     *         "created_date": "2026-11-20",
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z",
                      *         "deleted": true,
                      *         "external_id": null,
-                     *         "version": 1
+                     *         "version": 2
                      *       },
                      *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
+                     *         "id": 81,
+                     *         "project_id": 81,
+                     *         "number": "1081",
+                     *         "due_date": null,
+                     *         "tax_id": null,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
+                     *         "discount_amount": 0,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
+                     *         "subtotal": 0,
+                     *         "discount_total": 0,
+                     *         "tax_total": 0,
+                     *         "total": 0,
+                     *         "amount_paid": 0,
+                     *         "balance_due": 0,
                      *         "deleted": true
                      *       }
                      *     }
@@ -2398,7 +2564,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the order (project).
-                 * @example 1207
+                 * @example 44
                  */
                 id: number;
             };
@@ -2409,7 +2575,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "status_id": 3,
+                 *       "status_id": 11,
                  *       "discount_amount": 10,
                  *       "discount_amount_type": "percentage"
                  *     }
@@ -2434,38 +2600,38 @@ export interface operations {
                     /**
                      * @example {
                      *       "project": {
-                     *         "id": 1207,
-                     *         "title": "Regatta shirts 2026",
-                     *         "client_id": 42,
-                     *         "description": "Navy, two-colour front print",
-                     *         "start_date": "2026-03-02",
-                     *         "deadline": "2026-03-20",
-                     *         "order_status_id": 3,
+                     *         "id": 44,
+                     *         "title": "Staff shirts",
+                     *         "client_id": 17,
+                     *         "description": "Sand garments, embroidery. Bag and label by size.",
+                     *         "start_date": "2026-06-13",
+                     *         "deadline": "2026-07-01",
+                     *         "order_status_id": 11,
                      *         "client_notes": null,
-                     *         "created_date": "2026-03-02",
-                     *         "created_at": "2026-03-02T09:40:00.000Z",
-                     *         "updated_at": "2026-03-02T09:40:00.000Z",
+                     *         "created_date": "2026-06-11",
+                     *         "created_at": "2026-06-11T18:52:00.000Z",
+                     *         "updated_at": "2026-06-15T18:52:00.000Z",
                      *         "deleted": false,
                      *         "external_id": null,
-                     *         "version": 1
+                     *         "version": 2
                      *       },
                      *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
+                     *         "id": 44,
+                     *         "project_id": 44,
+                     *         "number": "1044",
+                     *         "due_date": "2026-07-01",
+                     *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "discount_amount": 10,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
+                     *         "subtotal": 1512,
+                     *         "discount_total": 151.2,
+                     *         "tax_total": 112.27,
+                     *         "total": 1473.07,
+                     *         "amount_paid": 756,
+                     *         "balance_due": 717.07,
                      *         "deleted": false
                      *       }
                      *     }
@@ -2518,11 +2684,91 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "id": 1,
+                     *           "title": "Quote",
+                     *           "color": "#94a3b8",
+                     *           "workflow_key": "quote",
+                     *           "position": 1,
+                     *           "is_default": true
+                     *         },
+                     *         {
+                     *           "id": 2,
+                     *           "title": "Quote sent",
+                     *           "color": "#64748b",
+                     *           "workflow_key": "quote_sent",
+                     *           "position": 2,
+                     *           "is_default": false
+                     *         },
+                     *         {
                      *           "id": 3,
-                     *           "title": "In production",
-                     *           "color": "#2266cc",
-                     *           "workflow_key": "production",
+                     *           "title": "Approved",
+                     *           "color": "#0ea5e9",
+                     *           "workflow_key": "approved",
                      *           "position": 3,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 4,
+                     *           "title": "Art in progress",
+                     *           "color": "#8b5cf6",
+                     *           "workflow_key": "artwork",
+                     *           "position": 4,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 5,
+                     *           "title": "Proof sent",
+                     *           "color": "#a855f7",
+                     *           "workflow_key": "proof_sent",
+                     *           "position": 5,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 6,
+                     *           "title": "Garments ordered",
+                     *           "color": "#f59e0b",
+                     *           "workflow_key": "garments_ordered",
+                     *           "position": 6,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 7,
+                     *           "title": "In production",
+                     *           "color": "#2563eb",
+                     *           "workflow_key": "production",
+                     *           "position": 7,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 8,
+                     *           "title": "Quality check",
+                     *           "color": "#14b8a6",
+                     *           "workflow_key": "quality_check",
+                     *           "position": 8,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 9,
+                     *           "title": "Ready for pickup",
+                     *           "color": "#22c55e",
+                     *           "workflow_key": "ready",
+                     *           "position": 9,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 10,
+                     *           "title": "Completed",
+                     *           "color": "#15803d",
+                     *           "workflow_key": "completed",
+                     *           "position": 10,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 11,
+                     *           "title": "On hold",
+                     *           "color": "#ef4444",
+                     *           "workflow_key": "on_hold",
+                     *           "position": 11,
                      *           "is_default": false
                      *         }
                      *       ]
@@ -2570,8 +2816,18 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "id": 1,
-                     *           "name": "Sales tax",
+                     *           "name": "State sales tax",
+                     *           "rate": 6.25
+                     *         },
+                     *         {
+                     *           "id": 2,
+                     *           "name": "State and city sales tax",
                      *           "rate": 8.25
+                     *         },
+                     *         {
+                     *           "id": 3,
+                     *           "name": "Out of state",
+                     *           "rate": 0
                      *         }
                      *       ]
                      *     }
@@ -2602,7 +2858,7 @@ export interface operations {
                 types?: string;
                 /**
                  * @description How many changes a response has at most.
-                 * @example 100
+                 * @example 1
                  */
                 per_page?: number;
                 /** @description Seconds to wait for a change where there is none yet. */
@@ -2635,7 +2891,7 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "type": "clients",
-                     *           "id": 42,
+                     *           "id": 1,
                      *           "operation": "create",
                      *           "version": 1,
                      *           "time": "2026-03-02T09:30:00.000Z"
@@ -2643,7 +2899,7 @@ export interface operations {
                      *       ],
                      *       "pagination": {
                      *         "next_cursor": "q83vEjRWeJq83vEjRWeJqltbMV0sMTc3MjQ0MzgwMF0",
-                     *         "has_more": false
+                     *         "has_more": true
                      *       }
                      *     }
                      */
@@ -2663,7 +2919,7 @@ export interface operations {
             query?: {
                 /**
                  * @description Search text.
-                 * @example cotton tee
+                 * @example triblend embroidery
                  */
                 q?: string;
                 /**
@@ -2696,13 +2952,13 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "query": "cotton tee",
+                     *       "query": "triblend embroidery",
                      *       "local_items": [
                      *         {
-                     *           "id": 7,
-                     *           "title": "Heavy cotton tee",
-                     *           "description": "Navy, S–3XL",
-                     *           "price": 9.5
+                     *           "id": 30,
+                     *           "title": "Triblend tee with embroidery (NL6010)",
+                     *           "description": "NL6010, one location, 24 pieces and more. Sizes S to XL; larger sizes cost more.",
+                     *           "price": 15.25
                      *         }
                      *       ],
                      *       "supplier_b_styles": [],
@@ -2771,12 +3027,12 @@ export interface operations {
             query?: {
                 /**
                  * @description supplier_a: the style, required. supplier_b: the style id where `sku` and `styleId` are left out.
-                 * @example PC61
+                 * @example SOLO1
                  */
                 style?: string;
                 /**
                  * @description supplier_a: only variants of this colour.
-                 * @example Navy
+                 * @example Athletic Heather
                  */
                 color?: string;
                 /** @description supplier_a: only variants of this size. */
@@ -2822,38 +3078,38 @@ export interface operations {
                      * @example {
                      *       "source": "supplier_a",
                      *       "query": {
-                     *         "style": "PC61",
-                     *         "color": "Navy",
+                     *         "style": "SOLO1",
+                     *         "color": "Athletic Heather",
                      *         "size": null
                      *       },
                      *       "products": [
                      *         {
-                     *           "style": "PC61",
-                     *           "title": "Everyday Cotton Tee",
-                     *           "brand": "Cedar Row",
-                     *           "category": "T-Shirts",
-                     *           "color": "Navy",
-                     *           "catalog_color": "Navy",
-                     *           "size": "L",
-                     *           "size_index": 4,
-                     *           "inventory_key": "91100",
-                     *           "unique_key": "911004",
-                     *           "status": "Regular",
-                     *           "piece_weight": 0.42,
+                     *           "style": "SOLO1",
+                     *           "title": "Harbor & Pine® Canvas Sample Tote. SOLO1",
+                     *           "brand": "Harbor & Pine",
+                     *           "category": "Bags",
+                     *           "color": "Athletic Heather",
+                     *           "catalog_color": "Athletic Hthr",
+                     *           "size": "OSFA",
+                     *           "size_index": 1,
+                     *           "inventory_key": "2000",
+                     *           "unique_key": "20001",
+                     *           "status": "Active",
+                     *           "piece_weight": 0.3,
                      *           "case_size": 72,
-                     *           "piece_price": 2.9,
+                     *           "piece_price": 6,
                      *           "piece_sale_price": null,
-                     *           "dozen_price": 2.75,
+                     *           "dozen_price": 5.7,
                      *           "dozen_sale_price": null,
-                     *           "case_price": 2.6,
+                     *           "case_price": 5.4,
                      *           "case_sale_price": null,
                      *           "map_price": null,
                      *           "sale_start_date": null,
                      *           "sale_end_date": null,
-                     *           "product_image": "https://images.supplier-a.example/PC61_navy.jpg",
-                     *           "swatch_image": null,
-                     *           "front_image": null,
-                     *           "back_image": null
+                     *           "product_image": "https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_front_full.jpg",
+                     *           "swatch_image": "https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/colour_swatch.jpg",
+                     *           "front_image": "https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_front.jpg",
+                     *           "back_image": "https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_back.jpg"
                      *         }
                      *       ]
                      *     }
@@ -2892,6 +3148,125 @@ export interface operations {
             502: components["responses"]["UpstreamFailed"];
         };
     };
+    listThreadContexts: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The contexts that are linked to this order.
+                 * @example 87
+                 */
+                order_id?: number;
+                /** @description The contexts that are linked to this client. */
+                client_id?: number;
+                /**
+                 * @description How many elements a page has.
+                 * @example 25
+                 */
+                per_page?: number;
+                /** @description The `next_cursor` of a response to the same query: the page after it. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "thread_id": "thread-f:1859111802210284692",
+                     *           "legacy_thread_id": "19cce455887af494",
+                     *           "sender_email": "soren@old-mill-brewing-company.example",
+                     *           "client_id": "17",
+                     *           "client_data": {
+                     *             "id": 17,
+                     *             "company_name": "Old Mill Brewing Company",
+                     *             "first_name": "Søren",
+                     *             "last_name": "Mendes",
+                     *             "email": "soren@old-mill-brewing-company.example",
+                     *             "company_id": 1
+                     *           },
+                     *           "clients_data": [
+                     *             {
+                     *               "id": 17,
+                     *               "company_name": "Old Mill Brewing Company",
+                     *               "first_name": "Søren",
+                     *               "last_name": "Mendes",
+                     *               "email": "soren@old-mill-brewing-company.example"
+                     *             }
+                     *           ],
+                     *           "orders_data": [
+                     *             {
+                     *               "id": 44,
+                     *               "title": "Staff shirts",
+                     *               "order_status_id": 10,
+                     *               "deadline": "2026-07-01"
+                     *             }
+                     *           ],
+                     *           "selected_order_id": "44",
+                     *           "participant_emails": [
+                     *             "soren@old-mill-brewing-company.example",
+                     *             "orders@ridgeline.example"
+                     *           ],
+                     *           "participants_data": [
+                     *             {
+                     *               "name": "Søren Mendes",
+                     *               "email": "soren@old-mill-brewing-company.example"
+                     *             },
+                     *             {
+                     *               "name": "Ridgeline Custom Apparel",
+                     *               "email": "orders@ridgeline.example"
+                     *             }
+                     *           ],
+                     *           "fetched_at": "2026-11-19T17:27:00.000Z",
+                     *           "updated_at": "2026-11-19T17:27:00.000Z"
+                     *         }
+                     *       ],
+                     *       "pagination": {
+                     *         "per_page": 25,
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["ThreadContext"][];
+                        pagination: {
+                            per_page: number;
+                            /** @description Send it as `cursor` for the next page; null on the last. Valid for 7 days. */
+                            next_cursor: string | null;
+                            /** @description Whether a page follows. */
+                            has_more: boolean;
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
     readThreadContext: {
         parameters: {
             query?: never;
@@ -2904,7 +3279,7 @@ export interface operations {
             path: {
                 /**
                  * @description The mailbox’s legacy thread id.
-                 * @example 18c2f0a9b7d3e411
+                 * @example 19cce455887af494
                  */
                 legacyThreadId: string;
             };
@@ -2925,39 +3300,52 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "thread_id": "thread-f:1784215093462262801",
-                     *       "legacy_thread_id": "18c2f0a9b7d3e411",
-                     *       "sender_email": "ines@harbor-rowing.example",
-                     *       "client_id": "42",
+                     *       "thread_id": "thread-f:1859111802210284692",
+                     *       "legacy_thread_id": "19cce455887af494",
+                     *       "sender_email": "soren@old-mill-brewing-company.example",
+                     *       "client_id": "17",
                      *       "client_data": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club"
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "company_id": 1
                      *       },
                      *       "clients_data": [
                      *         {
-                     *           "id": 42,
-                     *           "company_name": "Harbor Rowing Club"
+                     *           "id": 17,
+                     *           "company_name": "Old Mill Brewing Company",
+                     *           "first_name": "Søren",
+                     *           "last_name": "Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
                      *         }
                      *       ],
                      *       "orders_data": [
                      *         {
-                     *           "id": 87,
-                     *           "title": "Regatta shirts"
+                     *           "id": 44,
+                     *           "title": "Staff shirts",
+                     *           "order_status_id": 10,
+                     *           "deadline": "2026-07-01"
                      *         }
                      *       ],
-                     *       "selected_order_id": "87",
+                     *       "selected_order_id": "44",
                      *       "participant_emails": [
-                     *         "ines@harbor-rowing.example",
-                     *         "sales@shop.example"
+                     *         "soren@old-mill-brewing-company.example",
+                     *         "orders@ridgeline.example"
                      *       ],
                      *       "participants_data": [
                      *         {
-                     *           "name": "Ines Duarte",
-                     *           "email": "ines@harbor-rowing.example"
+                     *           "name": "Søren Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
+                     *         },
+                     *         {
+                     *           "name": "Ridgeline Custom Apparel",
+                     *           "email": "orders@ridgeline.example"
                      *         }
                      *       ],
-                     *       "fetched_at": "2026-03-02T09:31:00.000Z",
-                     *       "updated_at": "2026-03-02T09:31:00.000Z"
+                     *       "fetched_at": "2026-11-19T17:27:00.000Z",
+                     *       "updated_at": "2026-11-19T17:27:00.000Z"
                      *     }
                      */
                     "application/json": components["schemas"]["ThreadContext"];
@@ -2971,12 +3359,343 @@ export interface operations {
             500: components["responses"]["InternalError"];
         };
     };
+    putThreadContext: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The mailbox’s legacy thread id.
+                 * @example 19cce455887af494
+                 */
+                legacyThreadId: string;
+            };
+            cookie?: never;
+        };
+        /** @description A whole context: what is left out becomes null. Ids may be numbers or strings of digits. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "thread_id": "thread-f:1859111802210284692",
+                 *       "sender_email": "soren@old-mill-brewing-company.example",
+                 *       "client_id": "17",
+                 *       "client_data": {
+                 *         "id": 17,
+                 *         "company_name": "Old Mill Brewing Company",
+                 *         "first_name": "Søren",
+                 *         "last_name": "Mendes",
+                 *         "email": "soren@old-mill-brewing-company.example",
+                 *         "company_id": 1
+                 *       },
+                 *       "clients_data": [
+                 *         {
+                 *           "id": 17,
+                 *           "company_name": "Old Mill Brewing Company",
+                 *           "first_name": "Søren",
+                 *           "last_name": "Mendes",
+                 *           "email": "soren@old-mill-brewing-company.example"
+                 *         }
+                 *       ],
+                 *       "orders_data": [
+                 *         {
+                 *           "id": 44,
+                 *           "title": "Staff shirts",
+                 *           "order_status_id": 10,
+                 *           "deadline": "2026-07-01"
+                 *         }
+                 *       ],
+                 *       "selected_order_id": "44",
+                 *       "participant_emails": [
+                 *         "soren@old-mill-brewing-company.example",
+                 *         "orders@ridgeline.example"
+                 *       ],
+                 *       "participants_data": [
+                 *         {
+                 *           "name": "Søren Mendes",
+                 *           "email": "soren@old-mill-brewing-company.example"
+                 *         },
+                 *         {
+                 *           "name": "Ridgeline Custom Apparel",
+                 *           "email": "orders@ridgeline.example"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["ThreadContextBody"];
+            };
+        };
+        responses: {
+            /** @description The clients and orders that a mail thread is linked to. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "thread_id": "thread-f:1859111802210284692",
+                     *       "legacy_thread_id": "19cce455887af494",
+                     *       "sender_email": "soren@old-mill-brewing-company.example",
+                     *       "client_id": "17",
+                     *       "client_data": {
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "company_id": 1
+                     *       },
+                     *       "clients_data": [
+                     *         {
+                     *           "id": 17,
+                     *           "company_name": "Old Mill Brewing Company",
+                     *           "first_name": "Søren",
+                     *           "last_name": "Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
+                     *         }
+                     *       ],
+                     *       "orders_data": [
+                     *         {
+                     *           "id": 44,
+                     *           "title": "Staff shirts",
+                     *           "order_status_id": 10,
+                     *           "deadline": "2026-07-01"
+                     *         }
+                     *       ],
+                     *       "selected_order_id": "44",
+                     *       "participant_emails": [
+                     *         "soren@old-mill-brewing-company.example",
+                     *         "orders@ridgeline.example"
+                     *       ],
+                     *       "participants_data": [
+                     *         {
+                     *           "name": "Søren Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
+                     *         },
+                     *         {
+                     *           "name": "Ridgeline Custom Apparel",
+                     *           "email": "orders@ridgeline.example"
+                     *         }
+                     *       ],
+                     *       "fetched_at": "2026-11-19T17:27:00.000Z",
+                     *       "updated_at": "2026-11-19T17:27:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ThreadContext"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteThreadContext: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The mailbox’s legacy thread id.
+                 * @example 19cce455887af494
+                 */
+                legacyThreadId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The clients and orders that a mail thread is linked to. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "thread_id": "thread-f:1859111802210284692",
+                     *       "legacy_thread_id": "19cce455887af494",
+                     *       "sender_email": "soren@old-mill-brewing-company.example",
+                     *       "client_id": "17",
+                     *       "client_data": {
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "company_id": 1
+                     *       },
+                     *       "clients_data": [
+                     *         {
+                     *           "id": 17,
+                     *           "company_name": "Old Mill Brewing Company",
+                     *           "first_name": "Søren",
+                     *           "last_name": "Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
+                     *         }
+                     *       ],
+                     *       "orders_data": [
+                     *         {
+                     *           "id": 44,
+                     *           "title": "Staff shirts",
+                     *           "order_status_id": 10,
+                     *           "deadline": "2026-07-01"
+                     *         }
+                     *       ],
+                     *       "selected_order_id": "44",
+                     *       "participant_emails": [
+                     *         "soren@old-mill-brewing-company.example",
+                     *         "orders@ridgeline.example"
+                     *       ],
+                     *       "participants_data": [
+                     *         {
+                     *           "name": "Søren Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
+                     *         },
+                     *         {
+                     *           "name": "Ridgeline Custom Apparel",
+                     *           "email": "orders@ridgeline.example"
+                     *         }
+                     *       ],
+                     *       "fetched_at": "2026-11-19T17:27:00.000Z",
+                     *       "updated_at": "2026-11-19T17:27:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ThreadContext"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    listEmailThreads: {
+        parameters: {
+            query: {
+                /**
+                 * @description The mailbox; its case does not matter.
+                 * @example orders@ridgeline.example
+                 */
+                account_email: string;
+                /** @description Whether soft-deleted threads are listed. */
+                deleted?: "exclude" | "include" | "only";
+                /** @description Only threads that were written or deleted since, inclusive. */
+                updated_since?: string;
+                /**
+                 * @description How many elements a page has.
+                 * @example 25
+                 */
+                per_page?: number;
+                /** @description The `next_cursor` of a response to the same query: the page after it. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
+                     *           "account_email": "orders@ridgeline.example",
+                     *           "legacy_thread_id": "19cce455887af494",
+                     *           "mail_thread_id": "thread-f:1859111802210284692",
+                     *           "subject": "Staff shirts: the new logo",
+                     *           "snippet": "Here is the logo for the shirts …",
+                     *           "message_count": 1,
+                     *           "first_message_at": "2026-06-11T16:20:00.000Z",
+                     *           "last_message_at": "2026-06-11T16:20:00.000Z",
+                     *           "mail_history_id": "987654",
+                     *           "last_synced_at": "2026-06-11T16:21:00.000Z",
+                     *           "created_at": "2026-06-11T16:21:00.120Z",
+                     *           "updated_at": "2026-06-11T16:21:00.120Z",
+                     *           "deleted": false
+                     *         }
+                     *       ],
+                     *       "pagination": {
+                     *         "per_page": 25,
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["EmailThreadSummary"][];
+                        pagination: {
+                            per_page: number;
+                            /** @description Send it as `cursor` for the next page; null on the last. Valid for 7 days. */
+                            next_cursor: string | null;
+                            /** @description Whether a page follows. */
+                            has_more: boolean;
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
     readEmailThread: {
         parameters: {
             query: {
                 /**
                  * @description The mailbox; its case does not matter.
-                 * @example sales@shop.example
+                 * @example orders@ridgeline.example
                  */
                 account_email: string;
             };
@@ -2991,7 +3710,7 @@ export interface operations {
             path: {
                 /**
                  * @description The mailbox’s legacy thread id.
-                 * @example 18c2f0a9b7d3e411
+                 * @example 19cce455887af494
                  */
                 legacyThreadId: string;
             };
@@ -3016,23 +3735,23 @@ export interface operations {
                      * @example {
                      *       "email_thread": {
                      *         "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
-                     *         "account_email": "sales@shop.example",
-                     *         "legacy_thread_id": "18c2f0a9b7d3e411",
-                     *         "mail_thread_id": "thread-f:1784215093462262801",
-                     *         "subject": "Shirts for the regatta",
-                     *         "snippet": "Could you quote 48 shirts …",
+                     *         "account_email": "orders@ridgeline.example",
+                     *         "legacy_thread_id": "19cce455887af494",
+                     *         "mail_thread_id": "thread-f:1859111802210284692",
+                     *         "subject": "Staff shirts: the new logo",
+                     *         "snippet": "Here is the logo for the shirts …",
                      *         "message_count": 1,
-                     *         "first_message_at": "2026-03-02T09:30:00.000Z",
-                     *         "last_message_at": "2026-03-02T09:30:00.000Z",
+                     *         "first_message_at": "2026-06-11T16:20:00.000Z",
+                     *         "last_message_at": "2026-06-11T16:20:00.000Z",
                      *         "mail_history_id": "987654",
-                     *         "last_synced_at": "2026-03-02T09:31:00.000Z",
-                     *         "created_at": "2026-03-02T09:31:00.120Z",
-                     *         "updated_at": "2026-03-02T09:31:00.120Z",
+                     *         "last_synced_at": "2026-06-11T16:21:00.000Z",
+                     *         "created_at": "2026-06-11T16:21:00.120Z",
+                     *         "updated_at": "2026-06-11T16:21:00.120Z",
                      *         "deleted": false,
                      *         "participants": [
                      *           {
-                     *             "name": "Ines Duarte",
-                     *             "email": "ines@harbor-rowing.example"
+                     *             "name": "Søren Mendes",
+                     *             "email": "soren@old-mill-brewing-company.example"
                      *           }
                      *         ],
                      *         "labels": [
@@ -3040,20 +3759,20 @@ export interface operations {
                      *         ],
                      *         "messages": [
                      *           {
-                     *             "id": "18c2f0a9b7d3e411",
-                     *             "sent_at": "2026-03-02T09:30:00Z",
+                     *             "id": "19cce455887af494",
+                     *             "sent_at": "2026-06-11T16:20:00Z",
                      *             "from": {
-                     *               "name": "Ines Duarte",
-                     *               "email": "ines@harbor-rowing.example"
+                     *               "name": "Søren Mendes",
+                     *               "email": "soren@old-mill-brewing-company.example"
                      *             },
-                     *             "body_plain": "Could you quote 48 shirts …",
+                     *             "body_plain": "Here is the logo for the shirts …",
                      *             "is_from_us": false,
                      *             "attachments": [
                      *               {
-                     *                 "filename": "logo.png",
+                     *                 "filename": "logo front.png",
                      *                 "mime_type": "image/png",
-                     *                 "size_bytes": 18204,
-                     *                 "storage_key": "orders/1/87/email/18c2f0a9b7d3e411/logo.png"
+                     *                 "size_bytes": 48211,
+                     *                 "storage_key": "orders/1/44/email/19cce455887af494/logo front.png"
                      *               }
                      *             ]
                      *           }
@@ -3101,7 +3820,7 @@ export interface operations {
             path: {
                 /**
                  * @description The mailbox’s legacy thread id.
-                 * @example 18c2f0a9b7d3e411
+                 * @example 19cce455887af494
                  */
                 legacyThreadId: string;
             };
@@ -3112,17 +3831,17 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "account_email": "sales@shop.example",
-                 *       "subject": "Shirts for the regatta",
-                 *       "snippet": "Could you quote 48 shirts …",
-                 *       "mail_thread_id": "thread-f:1784215093462262801",
+                 *       "account_email": "orders@ridgeline.example",
+                 *       "subject": "Staff shirts: the new logo",
+                 *       "snippet": "Here is the logo for the shirts …",
+                 *       "mail_thread_id": "thread-f:1859111802210284692",
                  *       "mail_history_id": "987654",
-                 *       "first_message_at": "2026-03-02T09:30:00.000Z",
-                 *       "last_message_at": "2026-03-02T09:30:00.000Z",
+                 *       "first_message_at": "2026-06-11T16:20:00.000Z",
+                 *       "last_message_at": "2026-06-11T16:20:00.000Z",
                  *       "participants": [
                  *         {
-                 *           "name": "Ines Duarte",
-                 *           "email": "ines@harbor-rowing.example"
+                 *           "name": "Søren Mendes",
+                 *           "email": "soren@old-mill-brewing-company.example"
                  *         }
                  *       ],
                  *       "labels": [
@@ -3130,20 +3849,20 @@ export interface operations {
                  *       ],
                  *       "messages": [
                  *         {
-                 *           "id": "18c2f0a9b7d3e411",
-                 *           "sent_at": "2026-03-02T09:30:00Z",
+                 *           "id": "19cce455887af494",
+                 *           "sent_at": "2026-06-11T16:20:00Z",
                  *           "from": {
-                 *             "name": "Ines Duarte",
-                 *             "email": "ines@harbor-rowing.example"
+                 *             "name": "Søren Mendes",
+                 *             "email": "soren@old-mill-brewing-company.example"
                  *           },
-                 *           "body_plain": "Could you quote 48 shirts …",
+                 *           "body_plain": "Here is the logo for the shirts …",
                  *           "is_from_us": false,
                  *           "attachments": [
                  *             {
-                 *               "filename": "logo.png",
+                 *               "filename": "logo front.png",
                  *               "mime_type": "image/png",
-                 *               "size_bytes": 18204,
-                 *               "storage_key": "orders/1/87/email/18c2f0a9b7d3e411/logo.png"
+                 *               "size_bytes": 48211,
+                 *               "storage_key": "orders/1/44/email/19cce455887af494/logo front.png"
                  *             }
                  *           ]
                  *         }
@@ -3169,23 +3888,23 @@ export interface operations {
                      * @example {
                      *       "email_thread": {
                      *         "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
-                     *         "account_email": "sales@shop.example",
-                     *         "legacy_thread_id": "18c2f0a9b7d3e411",
-                     *         "mail_thread_id": "thread-f:1784215093462262801",
-                     *         "subject": "Shirts for the regatta",
-                     *         "snippet": "Could you quote 48 shirts …",
+                     *         "account_email": "orders@ridgeline.example",
+                     *         "legacy_thread_id": "19cce455887af494",
+                     *         "mail_thread_id": "thread-f:1859111802210284692",
+                     *         "subject": "Staff shirts: the new logo",
+                     *         "snippet": "Here is the logo for the shirts …",
                      *         "message_count": 1,
-                     *         "first_message_at": "2026-03-02T09:30:00.000Z",
-                     *         "last_message_at": "2026-03-02T09:30:00.000Z",
+                     *         "first_message_at": "2026-06-11T16:20:00.000Z",
+                     *         "last_message_at": "2026-06-11T16:20:00.000Z",
                      *         "mail_history_id": "987654",
-                     *         "last_synced_at": "2026-03-02T09:31:00.000Z",
-                     *         "created_at": "2026-03-02T09:31:00.120Z",
-                     *         "updated_at": "2026-03-02T09:31:00.120Z",
+                     *         "last_synced_at": "2026-06-11T16:21:00.000Z",
+                     *         "created_at": "2026-06-11T16:21:00.120Z",
+                     *         "updated_at": "2026-06-11T16:21:00.120Z",
                      *         "deleted": false,
                      *         "participants": [
                      *           {
-                     *             "name": "Ines Duarte",
-                     *             "email": "ines@harbor-rowing.example"
+                     *             "name": "Søren Mendes",
+                     *             "email": "soren@old-mill-brewing-company.example"
                      *           }
                      *         ],
                      *         "labels": [
@@ -3193,20 +3912,20 @@ export interface operations {
                      *         ],
                      *         "messages": [
                      *           {
-                     *             "id": "18c2f0a9b7d3e411",
-                     *             "sent_at": "2026-03-02T09:30:00Z",
+                     *             "id": "19cce455887af494",
+                     *             "sent_at": "2026-06-11T16:20:00Z",
                      *             "from": {
-                     *               "name": "Ines Duarte",
-                     *               "email": "ines@harbor-rowing.example"
+                     *               "name": "Søren Mendes",
+                     *               "email": "soren@old-mill-brewing-company.example"
                      *             },
-                     *             "body_plain": "Could you quote 48 shirts …",
+                     *             "body_plain": "Here is the logo for the shirts …",
                      *             "is_from_us": false,
                      *             "attachments": [
                      *               {
-                     *                 "filename": "logo.png",
+                     *                 "filename": "logo front.png",
                      *                 "mime_type": "image/png",
-                     *                 "size_bytes": 18204,
-                     *                 "storage_key": "orders/1/87/email/18c2f0a9b7d3e411/logo.png"
+                     *                 "size_bytes": 48211,
+                     *                 "storage_key": "orders/1/44/email/19cce455887af494/logo front.png"
                      *               }
                      *             ]
                      *           }
@@ -3229,6 +3948,80 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    deleteEmailThread: {
+        parameters: {
+            query: {
+                /**
+                 * @description The mailbox; its case does not matter.
+                 * @example orders@ridgeline.example
+                 */
+                account_email: string;
+            };
+            header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The mailbox’s legacy thread id.
+                 * @example 19cce455887af494
+                 */
+                legacyThreadId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "email_thread": {
+                     *         "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
+                     *         "account_email": "orders@ridgeline.example",
+                     *         "legacy_thread_id": "19cce455887af494",
+                     *         "mail_thread_id": "thread-f:1859111802210284692",
+                     *         "subject": "Staff shirts: the new logo",
+                     *         "snippet": "Here is the logo for the shirts …",
+                     *         "message_count": 1,
+                     *         "first_message_at": "2026-06-11T16:20:00.000Z",
+                     *         "last_message_at": "2026-06-11T16:20:00.000Z",
+                     *         "mail_history_id": "987654",
+                     *         "last_synced_at": "2026-06-11T16:21:00.000Z",
+                     *         "created_at": "2026-06-11T16:21:00.120Z",
+                     *         "updated_at": "2026-03-05T08:00:00.000Z",
+                     *         "deleted": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        email_thread: components["schemas"]["EmailThreadSummary"];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
     presignUpload: {
         parameters: {
             query?: never;
@@ -3243,7 +4036,7 @@ export interface operations {
             path: {
                 /**
                  * @description The order, which must not be deleted.
-                 * @example 87
+                 * @example 44
                  */
                 orderId: number;
             };
@@ -3257,7 +4050,7 @@ export interface operations {
                  *       "fileName": "logo front.png",
                  *       "contentType": "image/png",
                  *       "size": 48211,
-                 *       "legacyThreadId": "18c2f0a9b7d3e411"
+                 *       "legacyThreadId": "19cce455887af494"
                  *     }
                  */
                 "application/json": components["schemas"]["NewFile"];
@@ -3278,8 +4071,8 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "uploadUrl": "https://storage.example/shop-files/orders/1/87/email/18c2f0a9b7d3e411/logo%20front.png?X-Amz-Expires=600&X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost&X-Amz-Signature=…",
-                     *       "key": "orders/1/87/email/18c2f0a9b7d3e411/logo front.png",
+                     *       "uploadUrl": "https://storage.example/shop-files/orders/1/44/email/19cce455887af494/logo%20front.png?X-Amz-Expires=600&X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost&X-Amz-Signature=…",
+                     *       "key": "orders/1/44/email/19cce455887af494/logo front.png",
                      *       "contentType": "image/png",
                      *       "expiresIn": 600
                      *     }
@@ -3304,11 +4097,84 @@ export interface operations {
             query?: {
                 /**
                  * @description Only files of this mail thread.
-                 * @example 18c2f0a9b7d3e411
+                 * @example 19cce455887af494
                  */
                 legacyThreadId?: string;
             };
             header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The order, which must not be deleted.
+                 * @example 44
+                 */
+                orderId: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "files": [
+                     *         {
+                     *           "path": "orders/1/44/email/19cce455887af494/logo front.png",
+                     *           "objectName": "logo front.png",
+                     *           "length": 48211,
+                     *           "lastChanged": "2026-03-02T09:30:00.000Z",
+                     *           "source": "email"
+                     *         }
+                     *       ],
+                     *       "configured": true,
+                     *       "truncated": false
+                     *     }
+                     */
+                    "application/json": {
+                        files: components["schemas"]["OrderFile"][];
+                        /** @description Whether a storage is configured. */
+                        configured: boolean;
+                        /** @description Whether there are more files than listed here. */
+                        truncated: boolean;
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["UpstreamFailed"];
+        };
+    };
+    deleteFile: {
+        parameters: {
+            query: {
+                /**
+                 * @description The whole key: the `path` of a listed file, the `key` of an upload, the `storage_key` of an attachment.
+                 * @example orders/1/44/email/19cce455887af494/logo front.png
+                 */
+                path: string;
+            };
+            header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -3333,31 +4199,86 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
                     /**
                      * @example {
-                     *       "files": [
-                     *         {
-                     *           "path": "orders/1/87/email/18c2f0a9b7d3e411/logo front.png",
-                     *           "objectName": "logo front.png",
-                     *           "length": 48211,
-                     *           "lastChanged": "2026-03-02T09:30:00.000Z",
-                     *           "source": "email"
-                     *         }
-                     *       ],
-                     *       "configured": true,
-                     *       "truncated": false
+                     *       "file": {
+                     *         "path": "orders/1/44/email/19cce455887af494/logo front.png",
+                     *         "objectName": "logo front.png",
+                     *         "length": 48211,
+                     *         "lastChanged": "2026-03-02T09:30:00.000Z",
+                     *         "source": "email"
+                     *       }
                      *     }
                      */
                     "application/json": {
-                        files: components["schemas"]["OrderFile"][];
-                        /** @description Whether a storage is configured. */
-                        configured: boolean;
-                        /** @description Whether there are more files than listed here. */
-                        truncated: boolean;
+                        file: components["schemas"]["OrderFile"];
                     };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["UpstreamFailed"];
+        };
+    };
+    presignDownload: {
+        parameters: {
+            query: {
+                /**
+                 * @description The whole key: the `path` of a listed file, the `key` of an upload, the `storage_key` of an attachment.
+                 * @example orders/1/44/email/19cce455887af494/logo front.png
+                 */
+                path: string;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The order, which must not be deleted.
+                 * @example 87
+                 */
+                orderId: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A URL to download one file from, and the file. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "downloadUrl": "https://storage.example/shop-files/orders/1/87/email/18c2f0a9b7d3e411/logo%20front.png?X-Amz-Expires=600&response-content-disposition=attachment%3B%20filename%3D%22logo%20front.png%22&X-Amz-SignedHeaders=host&X-Amz-Signature=…",
+                     *       "expiresIn": 600,
+                     *       "contentType": "image/png",
+                     *       "path": "orders/1/44/email/19cce455887af494/logo front.png",
+                     *       "objectName": "logo front.png",
+                     *       "length": 48211,
+                     *       "lastChanged": "2026-03-02T09:30:00.000Z",
+                     *       "source": "email"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PresignedDownload"];
                 };
             };
             400: components["responses"]["InvalidRequest"];

@@ -2,21 +2,10 @@ import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import { type ApiError, conflict, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
-import { databaseMessage, orm, type Placeholders, prepare, type Statements } from './client.ts'
+import { databaseMessage, type Idempotency, orm, type Placeholders, prepare, type Statements } from './client.ts'
 import { insertRow } from './columns.ts'
 import { idempotencyKeys } from './schema.ts'
 import { IDEMPOTENCY_TTL_MS } from './sweep.ts'
-
-/** The `Idempotency-Key` of a request. */
-export interface Idempotency {
-  key: string
-  /** SHA-256 of method, path, query and body, hex. */
-  fingerprint: string
-  /** Of one result among several of the request. */
-  position: number
-  /** Set when the result of an earlier request was returned. */
-  isReplayed: boolean
-}
 
 /** The placeholders of a keyed write. Without a key they are not given. */
 export type KeyName = 'idempotencyKey' | 'fingerprint' | 'position'
@@ -32,8 +21,9 @@ export function writerOf(context: RequestContext) {
  * a whole on the stored one.
  */
 export interface Write<T> {
-  /** The last one is a {@link resultStatement}. */
   statements: Statements
+  /** The place of the {@link resultStatement}; the last where it is left out. */
+  result?: number
   /** The place of the statement that returns a row when it writes an accounting event. */
   event?: number
   /** Whether it leaves the same when it runs twice. */
@@ -91,7 +81,7 @@ export async function runWrite<T>(context: RequestContext, write: Write<T>): Pro
   if ('result' in results) return write.read(results.result)
   const rows = results as readonly unknown[][]
   if (write.event !== undefined && rows[write.event]?.length) context.deliverAccounting()
-  const [last] = (rows.at(-1) ?? []) as { result: string | null }[]
+  const [last] = (rows.at(write.result ?? -1) ?? []) as { result: string | null }[]
   const value = write.read(last?.result ?? null)
   context.announceChange()
   return value

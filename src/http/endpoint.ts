@@ -6,6 +6,7 @@ import type { Permission } from '../auth/permissions.ts'
 import type { AppEnv, RequestContext } from '../context.ts'
 import { waitForLimit } from '../rate-limit/middleware.ts'
 import { BODY_LIMIT_BYTES, readJsonBytes } from './body.ts'
+import { LruCache } from './cache.ts'
 import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
 import { BUDGET_MS, withDeadline } from './deadline.ts'
 import { ApiError, conflict, type Issue, invalid, MAX_ISSUES, notFound } from './errors.ts'
@@ -32,6 +33,8 @@ export interface Extras {
   headers: Record<string, string>
   /** A handler sets it to that of the resource it returns: the response gets its `ETag`. */
   version?: number
+  /** A list sets it to that of the page that follows: the response gets its `Link`. */
+  nextCursor?: string | null
 }
 
 type Handler<C extends Contract> = (
@@ -70,7 +73,6 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
       }
       const result = await withDeadline(handle(validated<C>(c), context, extras), BUDGET_MS.handler)
       const { headers, version } = extras
-      if (context.idempotency?.isReplayed) headers['Idempotency-Replayed'] = 'true'
       if (contract.hasVersion && version !== undefined) headers.ETag = versionTag(version)
       // Hono's own `json()` sets one header after the other, each a call out of the isolate's own memory.
       const response =
@@ -79,17 +81,27 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
           : contract.hasEtag && version !== undefined
             ? taggedResponse(result, version, { headers, ifNoneMatch: context.ifNoneMatch })
             : Response.json(result, { headers })
+      if (context.idempotency?.isReplayed) response.headers.set('Idempotency-Replayed', 'true')
+      if (extras.nextCursor) response.headers.set('Link', linkNext(c.req.url, extras.nextCursor))
       if (contract.hasEtag) weakenEtag(response.headers, c.req.header('accept-encoding'))
       return response
     })
   }
 }
 
+/** The `Link` (RFC 8288) to the page after the requested one. */
+function linkNext(requestUrl: string, cursor: string): string {
+  const url = new URL(requestUrl)
+  url.searchParams.set('cursor', cursor)
+  url.searchParams.delete('page')
+  return `<${url.href}>; rel="next"`
+}
+
 /** Visible ASCII. */
 const KEY = /^[\x21-\x7e]{1,255}$/
 
 /** The keys of requests that run in this isolate, with their tokens. */
-const running = new Set<string>()
+const running = new LruCache<string, true>({ maxWeight: 10_000 })
 
 /** Prepares the request's `Idempotency-Key` for its write. @throws ApiError 400 for an invalid key, 409 for a running one */
 const runOnce: MiddlewareHandler<AppEnv> = async (c, next) => {
@@ -102,8 +114,8 @@ const runOnce: MiddlewareHandler<AppEnv> = async (c, next) => {
   const { pathname, search } = new URL(c.req.url)
   const fingerprint = hash('sha256', `${c.req.method} ${pathname}${search} ${c.get('bodyHash') ?? ''}`)
   const name = `${context.token.id}/${key}`
-  if (running.has(name)) throw conflict('idempotency_key_in_use', 1)
-  running.add(name)
+  if (running.get(name)) throw conflict('idempotency_key_in_use', 1)
+  running.set(name, true)
   context.idempotency = { key, fingerprint, position: 0, isReplayed: false }
   try {
     await next()
