@@ -24,11 +24,11 @@ const HELP = `${Object.values(USAGE).join('\n')}
 
 Manages the addresses to which a company's changes are delivered, signed by the Standard Webhooks convention.
 
-'create' prints the id and the signing secret, which is shown once; delivered is what changes from then on. 'list' shows
-how many changes an endpoint is behind, and why the service disabled it: a delivery failed for three days, or was
-answered with 410. 'update --enable' goes on where it stopped. 'rotate-secret' prints a new secret; the previous one also
-signs for 24 hours. 'replay' delivers the changes of a time span again, before new ones. 'deliveries' lists the changes
-that failed, and those that wait behind them.
+'create' prints the id and the signing secret, which is shown once; delivered is what changes from then on. 'list'
+shows how many changes an endpoint is behind, and why the service disabled it: a delivery failed for three days, or was
+answered with 410. 'update --enable' goes on where it stopped. 'rotate-secret' prints a new secret; the previous one
+also signs for 24 hours. 'replay' delivers the changes of a time span again, before new ones. 'deliveries' lists the
+changes that failed, and those that wait behind them.
 
   --company ID   of the company, as in its seed file
   --url URL      https, of a host with public addresses only; of a local database also http on a loopback address
@@ -42,8 +42,8 @@ Events:
   ${EVENT_TYPES.slice(0, 6).join(', ')},
   ${EVENT_TYPES.slice(6).join(', ')}
 
-The delivery to a new endpoint starts within a minute where 'dev' runs on the data, within 5 minutes where the service is
-deployed; from then on with each change.`
+The delivery to a new endpoint starts within a minute where 'dev' runs on the data, within 5 minutes where the service
+is deployed; from then on with each change.`
 
 const DAY_MS = 86_400_000
 const MAX_ENDPOINTS = 10
