@@ -77,7 +77,7 @@ describe('npm run webhooks', () => {
     const { id } = await create(state, '--url', 'http://127.0.0.1:9/hook')
     runSql(
       state,
-      `INSERT INTO webhook_deliveries VALUES (7, '${id}', 'clients', '1', 1, 9, 5, 9e15, 'HTTP 500'), (7, '${id}', 'clients', '1', 2, 0, NULL, NULL, NULL)`,
+      `INSERT INTO webhook_deliveries VALUES (7, '${id}', 'clients', '1', 1, 9, 5, 4000000000000, 'HTTP 500'), (7, '${id}', 'clients', '1', 2, 0, NULL, NULL, NULL)`,
     )
     runSql(state, `UPDATE webhook_endpoints SET enabled = 0, disabled_reason = 'It failed.', position = 2`)
     const deliveries = (await run(state, 'deliveries', id)).stdout.trimEnd().split('\n')
