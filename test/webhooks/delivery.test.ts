@@ -329,7 +329,9 @@ describe('deliveries', () => {
     const [first, second] = [await subscriber.createClient('a'), await subscriber.createClient('b')]
     await subscriber.rename(first, 'a2')
     await subscriber.deliver()
-    const before = await receiver.messages()
+    const sequenceOf = ({ id }: { id: string }) => Number(id.split('_').at(-1))
+    // Different objects are delivered at once.
+    const before = (await receiver.messages()).sort((a, b) => sequenceOf(a) - sequenceOf(b))
     const [span] = await sql<{ first: number; last: number }>(
       'SELECT min(sequence) AS first, max(sequence) AS last FROM changes WHERE company_id = ?',
       subscriber.company.id,
