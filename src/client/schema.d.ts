@@ -435,6 +435,35 @@ export interface components {
         };
         /** @description Any JSON value. */
         JsonValue: unknown;
+        /** @description An order in a list. */
+        ListedOrder: {
+            id: number;
+            title: string;
+            client_id: number;
+            description: string | null;
+            /** @description As it was sent. */
+            start_date: string | null;
+            /** @description A date. */
+            deadline: string | null;
+            order_status_id: number | null;
+            /** @description Shown to the customer on the invoice. */
+            client_notes: string | null;
+            /** Format: date */
+            created_date: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            deleted: boolean;
+            /** @description Your own id of the order, unique in the company. */
+            external_id: string | null;
+            /** @description Raised by 1 with every change. */
+            version: number;
+            /** @description With `expand=totals`; null without an invoice. */
+            totals?: components["schemas"]["OrderTotals"] | null;
+            /** @description With `expand=client`. */
+            client?: components["schemas"]["Client"];
+        };
         /** @description A message, as it was sent: any object. */
         Message: {
             [key: string]: components["schemas"]["JsonValue"];
@@ -589,6 +618,17 @@ export interface components {
             workflow_key: string | null;
             position: number;
             is_default: boolean;
+        };
+        /** @description The amounts of an order’s invoice. */
+        OrderTotals: {
+            /** @description The sum of the line totals. */
+            subtotal: number;
+            discount_total: number;
+            tax_total: number;
+            /** @description `subtotal` − `discount_total` + `tax_total`. */
+            total: number;
+            amount_paid: number;
+            balance_due: number;
         };
         /** @description A payment on an invoice. */
         Payment: {
@@ -1197,7 +1237,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description The page, from 1.
+                 * @description The page, from 1. Cannot be sent with `cursor`.
                  * @example 1
                  */
                 page?: number;
@@ -1206,6 +1246,16 @@ export interface operations {
                  * @example 25
                  */
                 per_page?: number;
+                /** @description The `next_cursor` of a response to the same query: the page after it. */
+                cursor?: string;
+                /** @description Only what was changed at this time or later. Inclusive. */
+                updated_since?: string;
+                /** @description Whether deleted ones are listed. */
+                deleted?: "exclude" | "include" | "only";
+                /** @description Only the one with this id of yours. */
+                external_id?: string;
+                /** @description The order; `-` for descending. Ties are ordered by `id`. */
+                sort?: "id" | "-id" | "created_at" | "-created_at" | "updated_at" | "-updated_at";
                 /**
                  * @description Search text. Blank: no filter.
                  * @example rowing
@@ -1231,6 +1281,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    Link: components["headers"]["Link"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1542,16 +1593,28 @@ export interface operations {
     listOrders: {
         parameters: {
             query?: {
-                /** @description The page, from 1. */
+                /** @description The page, from 1. Cannot be sent with `cursor`. */
                 page?: number;
                 /** @description How many elements a page has. */
                 per_page?: number;
+                /** @description The `next_cursor` of a response to the same query: the page after it. */
+                cursor?: string;
+                /** @description Only what was changed at this time or later. Inclusive. */
+                updated_since?: string;
+                /** @description Whether deleted ones are listed. */
+                deleted?: "exclude" | "include" | "only";
+                /** @description Only the one with this id of yours. */
+                external_id?: string;
+                /** @description The order; `-` for descending. Ties are ordered by `id`. Left out: newest `created_date` first, then the highest `id`. */
+                sort?: "id" | "-id" | "created_at" | "-created_at" | "updated_at" | "-updated_at";
+                /** @description Search text. Blank: no filter. */
+                q?: string;
                 /**
                  * @description Only orders of this client.
                  * @example 42
                  */
                 client_id?: string;
-                /** @description Only orders with this order status id. */
+                /** @description Only orders with one of these order status ids: a comma list, or the parameter repeated. */
                 status?: string;
                 /**
                  * @description Only orders created on this date or later.
@@ -1560,6 +1623,8 @@ export interface operations {
                 from?: string;
                 /** @description Only orders created on this date or earlier. */
                 to?: string;
+                /** @description Comma list of what to add to each order: `totals`, `client`. */
+                expand?: string;
             };
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
@@ -1580,6 +1645,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    Link: components["headers"]["Link"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1613,7 +1679,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        data: components["schemas"]["Project"][];
+                        data: components["schemas"]["ListedOrder"][];
                         pagination: {
                             page: number;
                             per_page: number;

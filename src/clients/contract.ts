@@ -5,10 +5,12 @@ import {
   defineContract,
   externalId,
   id,
+  listOf,
+  listQuery,
   oneLine,
   pageOf,
-  pageQuery,
   queryEmail,
+  SORTS,
   text,
   trimmed,
   version,
@@ -80,8 +82,12 @@ export const listClients = defineContract({
   ...shared,
   ...read,
   operationId: 'listClients',
-  query: z.strictObject({
-    ...pageQuery,
+  isPaged: true,
+  query: listOf({
+    ...listQuery,
+    sort: z
+      ._default(z.enum(SORTS), '-id')
+      .check(z.meta({ default: '-id' }), z.describe('The order; `-` for descending. Ties are ordered by `id`.')),
     q: z.optional(text(0, 200)).check(z.describe('Search text. Blank: no filter.')),
   }),
   response: pageOf(client),

@@ -191,11 +191,49 @@ const PAGE_MAX = 1_000_000
 
 /** The query of every paged list. */
 export const pageQuery = {
-  page: z._default(wholeNumber(1, PAGE_MAX), 1).check(z.meta({ default: 1 }), z.describe('The page, from 1.')),
+  page: z
+    .optional(wholeNumber(1, PAGE_MAX))
+    .check(z.meta({ default: 1 }), z.describe('The page, from 1. Cannot be sent with `cursor`.')),
   per_page: z
     ._default(wholeNumber(1, PER_PAGE_MAX), PER_PAGE_DEFAULT)
     .check(z.meta({ default: PER_PAGE_DEFAULT }), z.describe('How many elements a page has.')),
 }
+
+/**
+ * A comma list in a query, or the parameter repeated: 1 to `max` of what `pattern` (without anchors) describes, each once.
+ */
+export function commaList<T extends string>(pattern: string, max: number, message: string) {
+  const element = new RegExp(`^(?:${pattern})$`)
+  return z
+    .pipe(
+      z.pipe(
+        z.unknown(),
+        z.transform((sent) => new Set([sent].flat().flatMap((part) => String(part).split(',')))),
+      ),
+      z.pipe(
+        z.custom<Set<string>>().check(
+          z.refine((parts) => [...parts].every((part) => element.test(part.trim())), { error: message, abort: true }),
+          z.refine((parts) => parts.size <= max, `must name at most ${max}`),
+        ),
+        z.transform((parts) => [...new Set(Array.from(parts, (part) => part.trim() as T))]),
+      ),
+    )
+    .check(z.meta({ type: 'string', pattern: `^\\s*(?:${pattern})\\s*(?:,\\s*(?:${pattern})\\s*)*$` }))
+}
+
+/** A date-time in a query as milliseconds. Form decoding turns an unencoded `+` into a space. */
+export const timeText = z
+  .pipe(
+    z.string().check(
+      z.overwrite((value) => value.replace(' ', '+')),
+      z.refine((value) => z.safeParse(z.iso.datetime({ offset: true }), value).success, {
+        error: 'must be a date-time with an offset, such as 2026-01-31T12:00:00Z',
+        abort: true,
+      }),
+    ),
+    z.transform((value) => Date.parse(value)),
+  )
+  .check(z.meta({ type: 'string', format: 'date-time' }))
 
 /** A `cursor` in a query. */
 export const cursorText = z
@@ -205,17 +243,36 @@ export const cursorText = z
     z.describe('The `next_cursor` of a response to the same query: the page after it.'),
   )
 
+/** What the lists of clients and orders have in common. A list adds its `sort`. */
+export const listQuery = {
+  ...pageQuery,
+  cursor: z.optional(cursorText),
+  updated_since: z.optional(timeText).check(z.describe('Only what was changed at this time or later. Inclusive.')),
+  deleted: z
+    ._default(z.enum(['exclude', 'include', 'only']), 'exclude')
+    .check(z.meta({ default: 'exclude' }), z.describe('Whether deleted ones are listed.')),
+  external_id: z.optional(externalId).check(z.describe('Only the one with this id of yours.')),
+}
+
+/** The values of `sort`. */
+export const SORTS = ['id', '-id', 'created_at', '-created_at', 'updated_at', '-updated_at'] as const
+
+/** A list's query. @throws for `page` beside `cursor`, as an issue of `page` */
+export function listOf<T extends typeof listQuery & z.core.$ZodShape>(fields: T) {
+  return z.strictObject(fields).check(
+    z.refine((query) => !('cursor' in query && 'page' in query && query.cursor && query.page), {
+      path: ['page'],
+      error: 'cannot be sent with cursor',
+    }),
+  )
+}
+
 /** How every list continues. */
 export const nextPage = {
   next_cursor: z
     .nullable(z.string())
     .check(z.describe('Send it as `cursor` for the next page; null on the last. Valid for 7 days.')),
   has_more: z.boolean().check(z.describe('Whether a page follows.')),
-}
-
-export interface Page {
-  page: number
-  per_page: number
 }
 
 /** The response of every paged list. */
@@ -229,15 +286,6 @@ export function pageOf<T extends z.ZodMiniType>(element: T) {
       ...nextPage,
     }),
   })
-}
-
-/** The `pagination` of a page that was found by its number. */
-export function pagination({ page, per_page }: Page, total: number) {
-  return { page, per_page, total, next_cursor: null, has_more: page * per_page < total }
-}
-
-export function offsetOf({ page, per_page }: Page): number {
-  return (page - 1) * per_page
 }
 
 /** Milliseconds since the epoch as UTC with milliseconds and `Z`. */

@@ -2,6 +2,7 @@ import * as z from 'zod/mini'
 import { client } from '../clients/contract.ts'
 import {
   amount,
+  commaList,
   component,
   date,
   dateTime,
@@ -9,9 +10,11 @@ import {
   externalId,
   id,
   idText,
+  listOf,
+  listQuery,
   oneLine,
   pageOf,
-  pageQuery,
+  SORTS,
   text,
   trimmed,
   version,
@@ -202,17 +205,57 @@ const change = {
   response: z.strictObject({ project, invoice: z.nullable(invoice) }),
 } as const
 
+/** What a list may add to its orders. */
+export const EXPANSIONS = ['totals', 'client'] as const
+
+export type Expansion = (typeof EXPANSIONS)[number]
+
+const { subtotal, discount_total, tax_total, total, amount_paid, balance_due } = invoice.shape
+const totals = { subtotal, discount_total, tax_total, total, amount_paid, balance_due }
+
+const listedOrder = component('ListedOrder', 'An order in a list.', {
+  ...project.shape,
+  totals: z
+    .optional(z.nullable(component('OrderTotals', 'The amounts of an order’s invoice.', totals)))
+    .check(z.describe('With `expand=totals`; null without an invoice.')),
+  client: z.optional(client).check(z.describe('With `expand=client`.')),
+})
+
+const expand = commaList<Expansion>(
+  EXPANSIONS.join('|'),
+  EXPANSIONS.length,
+  `must be a comma list of ${EXPANSIONS.join(', ')}`,
+)
+const statuses = z
+  .pipe(
+    commaList('[1-9]\\d{0,15}', 100, 'must be a positive integer, or a comma list of them'),
+    z.transform((ids) => ids.map(Number).sort((a, b) => a - b)),
+  )
+  .check(z.refine((ids) => ids.every(Number.isSafeInteger), 'must be at most 9007199254740991'))
+
 export const listOrders = defineContract({
   ...read,
   operationId: 'listOrders',
-  query: z.strictObject({
-    ...pageQuery,
+  isPaged: true,
+  query: listOf({
+    ...listQuery,
+    sort: z
+      .optional(z.enum(SORTS))
+      .check(
+        z.describe(
+          'The order; `-` for descending. Ties are ordered by `id`. Left out: newest `created_date` first, then the highest `id`.',
+        ),
+      ),
+    q: z.optional(text(0, 200)).check(z.describe('Search text. Blank: no filter.')),
     client_id: z.optional(idText).check(z.describe('Only orders of this client.')),
-    status: z.optional(idText).check(z.describe('Only orders with this order status id.')),
+    status: z
+      .optional(statuses)
+      .check(z.describe('Only orders with one of these order status ids: a comma list, or the parameter repeated.')),
     from: z.optional(date).check(z.describe('Only orders created on this date or later.')),
     to: z.optional(date).check(z.describe('Only orders created on this date or earlier.')),
+    expand: z.optional(expand).check(z.describe('Comma list of what to add to each order: `totals`, `client`.')),
   }),
-  response: pageOf(project),
+  response: pageOf(listedOrder),
 })
 
 export type OrderList = z.output<typeof listOrders.query>
