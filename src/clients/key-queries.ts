@@ -1,7 +1,7 @@
 import { eq, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import { orm, type Placeholders, prepare } from '../db/client.ts'
-import { clientColumns } from '../db/columns.ts'
+import { clientColumns, jsonRow } from '../db/columns.ts'
 import {
   DELETED,
   type Flag,
@@ -21,7 +21,11 @@ import type { ClientList } from './contract.ts'
 import type { ClientRow } from './queries.ts'
 
 /** A page in any order, with any filters, or behind a cursor. */
-export function listByKey(context: RequestContext, query: ClientList, start: PageStart): Promise<FoundPage<ClientRow>> {
+export async function listByKey(
+  context: RequestContext,
+  query: ClientList,
+  start: PageStart,
+): Promise<FoundPage<ClientRow>> {
   const { sort, deleted, q = '', updated_since, external_id } = query
   const { db, companyId, token } = context
   const { folded, digits, match } = clientSearch(q.trim())
@@ -29,23 +33,27 @@ export function listByKey(context: RequestContext, query: ClientList, start: Pag
   const search = folded === '' ? {} : { slot: token.companySlot, search: folded, digits, ...text }
   const values = { companyId, updated_since, external_id, ...search }
   const { page, whole } = statements({ sort, deleted })
-  return readKeyset(
+  const found = await readKeyset(
     db,
     sortOf(sort),
     start,
     (place) => page({ ...values, ...place }),
     () => whole({ ...values, limit: 0 }),
   )
+  return { ...found, rows: found.rows.map(({ row }) => row) }
 }
 
 type Values = KeysetValues &
   Placeholders<never, 'updated_since' | 'external_id' | 'slot' | 'search' | 'digits' | 'match' | 'prefix'>
 
+const CLIENT = jsonRow(clientColumns)
+
 const statements = perVariant((variant: Pick<ClientList, 'sort' | 'deleted'>) => ({
   page: prepare((p: Values) => {
     const { from, order } = pageRows(keysetOf(variant, p))
+    const place = sql<string | number>`place`.as('the_place')
     return orm
-      .select({ ...clientColumns, place: sql<string | number>`place`.as('the_place') })
+      .select({ row: CLIENT.row.as('the_row'), place })
       .from(from)
       .orderBy(order)
   }),

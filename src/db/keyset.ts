@@ -68,13 +68,13 @@ interface Place {
 }
 
 /** Reads a page with `page` and, unless a cursor has it, the list's length and the company's newest change with `whole`. */
-export async function readKeyset<R extends { id: number; place: string | number }>(
+export async function readKeyset<R extends { row: { id: number }; place: string | number }>(
   db: Database,
   { column }: Sort,
   { limit, offset, after }: PageStart,
   page: (place: Place) => Filled<R[]>,
   whole: () => Filled<{ total: number; sequence: number }[]>,
-): Promise<FoundPage<Omit<R, 'place'>>> {
+): Promise<FoundPage<R>> {
   const [key, id, sequence] = after ?? []
   const since = column === 'updated_at' && after ? { sequence: Number(sequence) } : {}
   const place = after ? { key: key ?? '', id: Number(id), ...since } : { offset }
@@ -83,9 +83,9 @@ export async function readKeyset<R extends { id: number; place: string | number 
   const last = found.length > limit ? found[limit - 1] : undefined
   const walk = column === 'updated_at' ? [since.sequence ?? list?.sequence ?? 0] : []
   return {
-    rows: found.slice(0, limit).map(({ place: _, ...row }) => row),
+    rows: found.slice(0, limit),
     total: list?.total ?? null,
-    next: last ? [last.place, last.id, ...walk] : null,
+    next: last ? [last.place, last.row.id, ...walk] : null,
   }
 }
 

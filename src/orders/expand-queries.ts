@@ -1,5 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { clientColumns, invoiceColumns, jsonRow, projectColumns, type RowOf } from '../db/columns.ts'
+import { clientColumns, invoiceColumns, jsonRow, type projectColumns, type RowOf } from '../db/columns.ts'
 import type { Expansion } from './contract.ts'
 import type { Line } from './totals.ts'
 
@@ -47,11 +47,10 @@ function decodeTotals(json: string): TotalsRow | null {
   }
 }
 
-/** The columns of {@link ListedRow}, to be selected from `orders`. */
-export function listedColumns(expand: readonly Expansion[]) {
+/** What is added to the columns of an order, to be selected from `orders`. */
+export function expansions(expand: readonly Expansion[]) {
   const wanted = (name: Expansion, json: SQL) => (expand.includes(name) ? json : sql`NULL`)
   return {
-    ...projectColumns,
     totals: sql`${wanted('totals', TOTALS_JSON)}`.mapWith(decodeTotals).as('the_totals'),
     client: sql`${wanted('client', CLIENT_JSON)}`
       .mapWith((json: string): ListedRow['client'] => CLIENT.decode(json))

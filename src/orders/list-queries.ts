@@ -1,6 +1,7 @@
 import { eq, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import { orm, type Placeholders, prepare } from '../db/client.ts'
+import { jsonRow, projectColumns } from '../db/columns.ts'
 import {
   DELETED,
   type Flag,
@@ -18,7 +19,7 @@ import { companies } from '../db/schema.ts'
 import { fold, idOf, inSlot, substringMatch } from '../db/search.ts'
 import type { FoundPage, PageStart } from '../http/paging.ts'
 import type { Expansion, OrderList } from './contract.ts'
-import { type ListedRow, listedColumns } from './expand-queries.ts'
+import { expansions, type ListedRow } from './expand-queries.ts'
 import { type Filter, hasStatus, inDays, listNewest, selectTotal } from './newest-queries.ts'
 
 /** One page, and the exact total. Newest orders are found by counts, however far the page; others by their keys. */
@@ -40,13 +41,14 @@ export async function listOrders(
   const statuses = others.length > 0 ? { statuses: JSON.stringify(status) } : { status: one }
   const values = { companyId, client_id, from, to, ...statuses, updated_since, external_id, ...text }
   const { page, whole } = statements({ sort, deleted, expand })
-  return readKeyset(
+  const found = await readKeyset(
     db,
     orderOf(sort),
     { limit, offset, after },
     (place) => page({ ...values, ...place }),
     () => whole({ ...values, limit: 0 }),
   )
+  return { ...found, rows: found.rows.map(({ row, totals, client }) => ({ ...row, totals, client })) }
 }
 
 type Variant = Pick<OrderList, 'sort' | 'deleted'> & { expand: readonly Expansion[] }
@@ -54,12 +56,14 @@ type Values = KeysetValues & Filter & Placeholders<never, 'updated_since' | 'ext
 
 const orderOf = (sort: OrderList['sort']): Sort => (sort ? sortOf(sort) : { column: 'created_date', direction: 'DESC' })
 
+const PROJECT = jsonRow(projectColumns)
+
 const statements = perVariant((variant: Variant) => ({
   page: prepare((p: Values) => {
     const { from, order } = pageRows(keysetOf(variant, p))
     const place = sql<string | number>`place`.as('the_place')
     return orm
-      .select({ ...listedColumns(variant.expand), place })
+      .select({ row: PROJECT.row.as('the_row'), ...expansions(variant.expand), place })
       .from(from)
       .orderBy(order)
   }),

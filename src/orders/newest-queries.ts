@@ -1,10 +1,11 @@
 import { and, count, desc, eq, type SQL, sql } from 'drizzle-orm'
 import { type CompanyContext, orm, type Placeholders, prepareBatch } from '../db/client.ts'
+import { projectColumns } from '../db/columns.ts'
 import { perVariant } from '../db/keyset.ts'
 import { OFFSET_MAX, pageOfSpan, spanOfPage } from '../db/paging.ts'
 import { companies, orderCounts, orders } from '../db/schema.ts'
 import type { Expansion, OrderList } from './contract.ts'
-import { listedColumns } from './expand-queries.ts'
+import { expansions } from './expand-queries.ts'
 
 type Range = Pick<OrderList, 'client_id' | 'from' | 'to'> & { status?: number | undefined }
 
@@ -48,7 +49,7 @@ const deepPage = perVariant((expand: readonly Expansion[]) =>
 
 function selectProjects(expand: readonly Expansion[], condition: SQL | undefined) {
   return orm
-    .select(listedColumns(expand))
+    .select({ ...projectColumns, ...expansions(expand) })
     .from(orders)
     .where(condition)
     .orderBy(desc(orders.created_date), desc(orders.id))
