@@ -4,6 +4,28 @@
  */
 
 export interface paths {
+    "/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the company, the token and its limits
+         * @description What the token of the request stands for. A first request that needs nothing but a valid token.
+         *
+         *     Permission: `null`.
+         */
+        get: operations["readAccount"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/clients": {
         parameters: {
             query?: never;
@@ -120,6 +142,72 @@ export interface paths {
          *     Permission: `orders:write`.
          */
         patch: operations["updateOrder"];
+        trace?: never;
+    };
+    "/order-statuses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the order statuses
+         * @description The company’s own statuses by position: the values of `status_id`, and of `status` in the list of orders. A new order gets the first one with `is_default` unless it names another.
+         *
+         *     Permission: `orders:read`.
+         */
+        get: operations["listOrderStatuses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/taxes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the taxes
+         * @description The company’s taxes: the values of `tax_id`.
+         *
+         *     Permission: `orders:read`.
+         */
+        get: operations["listTaxes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow every change
+         * @description Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept: copy the lists again. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`.
+         *
+         *     Permission: `null`.
+         */
+        get: operations["listChanges"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/products/search": {
@@ -264,6 +352,41 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description The company and the token of the request, and its limits. */
+        Account: {
+            company: {
+                id: number;
+                name: string;
+            };
+            token: {
+                id: number;
+                name: string;
+                permissions: ("clients:read" | "clients:write" | "orders:read" | "orders:write" | "products:read" | "mail:read" | "mail:write" | "files:read" | "files:write")[];
+                /** Format: date-time */
+                created_at: string;
+                /**
+                 * Format: date-time
+                 * @description Null for a token that does not expire.
+                 */
+                expires_at: string | null;
+            };
+            limits: {
+                requests_per_minute: number;
+                /** @description Milliseconds of database time. */
+                database_ms_per_minute: number;
+                /** @description Of `per_page` in lists of clients and orders. */
+                per_page_max: number;
+                batch_operations_max: number;
+                /** @description Of a body, where the operation names no other limit. */
+                body_bytes_max: number;
+                /** @description Of an uploaded file. */
+                file_bytes_max: number;
+                /** @description Stored (compressed) bytes of email threads. */
+                mail_bytes: number;
+                /** @description The limit of `mail_bytes`. */
+                mail_quota_bytes: number;
+            };
+        };
         /** @description An artwork of an order. */
         Artwork: {
             id: number;
@@ -275,12 +398,66 @@ export interface components {
             preview_url: string | null;
             status: string | null;
         };
+        /** @description A file of a message. */
+        Attachment: {
+            /** @description Without one the attachment is not shown. */
+            filename?: string;
+            mime_type?: string;
+            size_bytes?: number;
+            /** @description The `key` of the uploaded file: it makes a download link. */
+            storage_key?: string | null;
+            /** @description Identifies the attachment, before its filename. */
+            mail_attachment_id?: string;
+        } & {
+            [key: string]: unknown;
+        };
         /** @description An item of the company’s own catalogue. */
         CatalogItem: {
             id: number;
             title: string;
             description: string | null;
             price: number | null;
+        };
+        /** @description A create, update or delete: read the object for its content. */
+        Change: {
+            /** @enum {string} */
+            type: "clients" | "orders";
+            id: number;
+            /**
+             * @description `delete` for every change that leaves it deleted; an `update` may restore what was deleted.
+             * @enum {string}
+             */
+            operation: "create" | "update" | "delete";
+            /** @description The version that the change made. */
+            version: number;
+            /** Format: date-time */
+            time: string;
+        } | {
+            /** @enum {string} */
+            type: "email_threads";
+            /** Format: uuid */
+            id: string;
+            account_email: string;
+            legacy_thread_id: string;
+            /**
+             * @description `delete` for every change that leaves it deleted; an `update` may restore what was deleted.
+             * @enum {string}
+             */
+            operation: "create" | "update" | "delete";
+            /** @description The version that the change made. */
+            version: number;
+            /** Format: date-time */
+            time: string;
+        };
+        /** @description A page of the feed, oldest change first. */
+        Changes: {
+            data: components["schemas"]["Change"][];
+            pagination: {
+                /** @description Send it as `cursor` for what follows, now or later. */
+                next_cursor: string;
+                /** @description Whether more is there already. A page may be empty nevertheless. */
+                has_more: boolean;
+            };
         };
         /** @description A client of the company. */
         Client: {
@@ -464,9 +641,33 @@ export interface components {
             /** @description With `expand=client`. */
             client?: components["schemas"]["Client"];
         };
-        /** @description A message, as it was sent: any object. */
+        /** @description A name and an address. */
+        Mailbox: {
+            name?: string;
+            email?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A message. Its fields are suggested: any object is stored, and returned as it was sent. */
         Message: {
-            [key: string]: components["schemas"]["JsonValue"];
+            /** @description The message id of the mailbox. */
+            id?: string;
+            /** @description A date-time. `internal_date` is read where it is left out. */
+            sent_at?: string;
+            from?: components["schemas"]["Mailbox"];
+            to?: components["schemas"]["Mailbox"][];
+            subject?: string;
+            /** @description A short preview. */
+            snippet?: string;
+            body_plain?: string;
+            /** @description The same as `body_plain`. */
+            body_text?: string;
+            body_html?: string | null;
+            /** @description Shown on the right. */
+            is_from_us?: boolean;
+            attachments?: components["schemas"]["Attachment"][];
+        } & {
+            [key: string]: unknown;
         };
         /** @description The fields of a new client. */
         NewClient: {
@@ -832,7 +1033,7 @@ export interface components {
             updated_at: string;
         };
         /** @description Every error has this form, whatever its status. */
-        Error: {
+        ErrorResponse: {
             /** @description What went wrong. */
             error: {
                 /**
@@ -843,14 +1044,14 @@ export interface components {
                 /** @description For people; its wording may change. */
                 message: string;
                 /** @description More about the error, for programs; `null` where there is nothing to add. */
-                details: components["schemas"]["ValidationDetails"] | components["schemas"]["ReasonDetails"] | components["schemas"]["LimitDetails"] | null;
+                details: components["schemas"]["ValidationDetails"] | components["schemas"]["ReasonDetails"] | components["schemas"]["LimitDetails"] | components["schemas"]["RetryDetails"] | null;
             };
         };
         /** @description Sent with 400: every problem of the request at once. */
         ValidationDetails: {
             /** @description The first problems. Long texts are truncated. */
             issues: {
-                /** @description The field, with dots between levels (`messages.3`); empty for the whole body. */
+                /** @description The field as it was sent, dots between levels (`messages.3`); empty for the whole body. */
                 path: string;
                 /** @description What is wrong, worded to follow the field’s name. */
                 message: string;
@@ -861,11 +1062,12 @@ export interface components {
         /** @description Why a valid request could not be carried out. */
         ReasonDetails: {
             /**
-             * @description - `integration_missing`: The company has no such integration
-             *     - `integration_disabled`: The company has disabled this integration
+             * @description - `integration_missing`: The company has no such integration: set it up first
+             *     - `integration_disabled`: The company has disabled this integration: enable it first
              *     - `storage_not_configured`: No file storage is configured
-             *     - `supplier_unavailable`: The supplier did not respond as expected
-             *     - `supplier_rejected_credentials`: The supplier rejected the company’s credentials
+             *     - `credentials_unreadable`: The stored credentials of the integration cannot be read: save them again
+             *     - `supplier_unavailable`: The supplier did not respond as expected: retry later
+             *     - `supplier_rejected_credentials`: The supplier rejected the company’s credentials: correct them in the integration
              *     - `external_id_taken`: Another resource of the company has this `external_id`: choose another, or update that one
              *     - `idempotency_key_reused`: The `Idempotency-Key` was sent with another request before: send a new key with each new request
              *     - `idempotency_key_in_use`: A request with this `Idempotency-Key` is still running: retry after the time in Retry-After
@@ -873,7 +1075,7 @@ export interface components {
              *     - `cursor_expired`: The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor
              * @enum {string}
              */
-            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "supplier_unavailable" | "supplier_rejected_credentials" | "external_id_taken" | "idempotency_key_reused" | "idempotency_key_in_use" | "version_mismatch" | "cursor_expired";
+            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "credentials_unreadable" | "supplier_unavailable" | "supplier_rejected_credentials" | "external_id_taken" | "idempotency_key_reused" | "idempotency_key_in_use" | "version_mismatch" | "cursor_expired";
             /** @description The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one. */
             storage_code?: string;
         };
@@ -886,6 +1088,11 @@ export interface components {
              * @enum {string}
              */
             reason?: "storage_quota";
+        };
+        /** @description Sent with 429: when the same request succeeds. */
+        RetryDetails: {
+            /** @description The seconds to wait, as in `Retry-After`. */
+            retry_after: number;
         };
     };
     responses: {
@@ -914,7 +1121,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description No token, or a malformed, unknown, expired or revoked one. Not counted against any token. */
@@ -934,7 +1141,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The token lacks the permission of this operation, or its company is suspended. */
@@ -955,7 +1162,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The company has no such resource. Another company’s, a deleted one and an invalid id look the same. */
@@ -976,10 +1183,10 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
-        /** @description The company lacks or has disabled what this operation needs, an `external_id` is taken, or a request with the same `Idempotency-Key` is running (then with `Retry-After`); `details.reason` names the cause. */
+        /** @description The company lacks or has disabled what this operation needs, or its credentials cannot be read; an `external_id` is taken; or a request with the same `Idempotency-Key` is running (then with `Retry-After`). `details.reason` names the cause. */
         Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -992,14 +1199,37 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "The company has no such integration",
+                 *         "message": "The company has no such integration: set it up first",
                  *         "details": {
                  *           "reason": "integration_missing"
                  *         }
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
+            };
+        };
+        /** @description What the request continues from is no longer stored; `details.reason` names the cause. */
+        Gone: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                RateLimit: components["headers"]["RateLimit"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "invalid_request",
+                 *         "message": "The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor",
+                 *         "details": {
+                 *           "reason": "cursor_expired"
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The resource has another version than `If-Match` names. Nothing was changed. */
@@ -1022,7 +1252,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The body is larger than `details.limit_bytes`. With the `details.reason` `storage_quota`, the stored (compressed) email threads of the company would exceed that limit; only a PUT that increases them is rejected. */
@@ -1038,14 +1268,14 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "The body is larger than 1048576 bytes",
+                 *         "message": "The body must have at most 1 MiB",
                  *         "details": {
                  *           "limit_bytes": 1048576
                  *         }
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The body was not sent with `Content-Type: application/json`, or it was sent with a `Content-Encoding`; the response then has `Accept-Encoding: identity`. */
@@ -1067,7 +1297,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description Too many requests, or too much database time used. Retry after the seconds in `Retry-After`. */
@@ -1084,12 +1314,14 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "rate_limited",
-                 *         "message": "Too many requests: retry after the time in Retry-After",
-                 *         "details": null
+                 *         "message": "The token may send 300 requests a minute: retry after 42 seconds",
+                 *         "details": {
+                 *           "retry_after": 42
+                 *         }
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The server failed. The message contains the request id: quote it when you report the problem. */
@@ -1110,7 +1342,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description A supplier or storage failed and no earlier response is cached; `details.reason` names the cause. */
@@ -1126,14 +1358,14 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "internal_error",
-                 *         "message": "The supplier did not respond as expected",
+                 *         "message": "The supplier did not respond as expected: retry later",
                  *         "details": {
                  *           "reason": "supplier_unavailable"
                  *         }
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description Too busy for a large body. Nothing was changed. Retry after the seconds in `Retry-After`. */
@@ -1150,12 +1382,12 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "internal_error",
-                 *         "message": "The service is busy: retry after the time in Retry-After",
+                 *         "message": "The service is busy: retry after the seconds in Retry-After",
                  *         "details": null
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
     };
@@ -1223,15 +1455,85 @@ export interface components {
          */
         Vary: string;
         /**
-         * @description The authentication scheme.
+         * @description The authentication scheme; with `error="invalid_token"` where the token is unknown, revoked or expired (RFC 6750).
          * @example Bearer
          */
-        "WWW-Authenticate": "Bearer";
+        "WWW-Authenticate": string;
     };
     pathItems: never;
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    readAccount: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The company and the token of the request, and its limits. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "company": {
+                     *         "id": 1,
+                     *         "name": "Ridgeline Custom Apparel"
+                     *       },
+                     *       "token": {
+                     *         "id": 1,
+                     *         "name": "sample (dev)",
+                     *         "permissions": [
+                     *           "clients:read",
+                     *           "clients:write",
+                     *           "files:read",
+                     *           "files:write",
+                     *           "mail:read",
+                     *           "mail:write",
+                     *           "orders:read",
+                     *           "orders:write",
+                     *           "products:read"
+                     *         ],
+                     *         "created_at": "2026-03-02T09:00:00.000Z",
+                     *         "expires_at": null
+                     *       },
+                     *       "limits": {
+                     *         "requests_per_minute": 300,
+                     *         "database_ms_per_minute": 15000,
+                     *         "per_page_max": 100,
+                     *         "batch_operations_max": 100,
+                     *         "body_bytes_max": 1048576,
+                     *         "file_bytes_max": 157286400,
+                     *         "mail_bytes": 0,
+                     *         "mail_quota_bytes": 2147483648
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
     listClients: {
         parameters: {
             query?: {
@@ -1257,7 +1559,7 @@ export interface operations {
                 sort?: "id" | "-id" | "created_at" | "-created_at" | "updated_at" | "-updated_at";
                 /**
                  * @description Search text. Blank: no filter.
-                 * @example rowing
+                 * @example old mill brewing
                  */
                 q?: string;
             };
@@ -1288,21 +1590,21 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
-                     *           "id": 42,
-                     *           "company_name": "Harbor Rowing Club",
-                     *           "first_name": "Ines",
-                     *           "last_name": "Duarte",
-                     *           "email": "ines@harbor-rowing.example",
-                     *           "website": "https://harbor-rowing.example",
-                     *           "phone": "(555) 010-0142",
-                     *           "accounting_sync_enabled": false,
-                     *           "tax_exempt": true,
-                     *           "tax_exempt_reason": "Non-profit",
+                     *           "id": 17,
+                     *           "company_name": "Old Mill Brewing Company",
+                     *           "first_name": "Søren",
+                     *           "last_name": "Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example",
+                     *           "website": "https://old-mill-brewing-company.example",
+                     *           "phone": "(555) 011-6696",
+                     *           "accounting_sync_enabled": true,
+                     *           "tax_exempt": false,
+                     *           "tax_exempt_reason": null,
                      *           "deleted": false,
                      *           "external_id": null,
                      *           "version": 1,
-                     *           "created_at": "2026-03-02T09:30:00.000Z",
-                     *           "updated_at": "2026-03-02T09:30:00.000Z"
+                     *           "created_at": "2025-08-06T14:59:00.000Z",
+                     *           "updated_at": "2025-08-06T14:59:00.000Z"
                      *         }
                      *       ],
                      *       "pagination": {
@@ -1355,9 +1657,9 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "company_name": "Harbor Rowing Club",
+                 *       "company_name": "Granite Street Climbing",
                  *       "first_name": "Ines",
-                 *       "email": "ines@harbor-rowing.example"
+                 *       "email": "ines@granite-street.example"
                  *     }
                  */
                 "application/json": components["schemas"]["NewClient"];
@@ -1380,21 +1682,21 @@ export interface operations {
                     /**
                      * @example {
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
+                     *         "id": 61,
+                     *         "company_name": "Granite Street Climbing",
                      *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": "https://harbor-rowing.example",
-                     *         "phone": "(555) 010-0142",
+                     *         "last_name": null,
+                     *         "email": "ines@granite-street.example",
+                     *         "website": null,
+                     *         "phone": null,
                      *         "accounting_sync_enabled": false,
-                     *         "tax_exempt": true,
-                     *         "tax_exempt_reason": "Non-profit",
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z"
                      *       }
                      *     }
                      */
@@ -1431,7 +1733,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id, or the email, percent-encoded and in any case.
-                 * @example 42
+                 * @example 17
                  */
                 id: string;
             };
@@ -1455,21 +1757,21 @@ export interface operations {
                     /**
                      * @example {
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
-                     *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": "https://harbor-rowing.example",
-                     *         "phone": "(555) 010-0142",
-                     *         "accounting_sync_enabled": false,
-                     *         "tax_exempt": true,
-                     *         "tax_exempt_reason": "Non-profit",
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "website": "https://old-mill-brewing-company.example",
+                     *         "phone": "(555) 011-6696",
+                     *         "accounting_sync_enabled": true,
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "created_at": "2025-08-06T14:59:00.000Z",
+                     *         "updated_at": "2025-08-06T14:59:00.000Z"
                      *       }
                      *     }
                      */
@@ -1519,7 +1821,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id, or the email, percent-encoded and in any case.
-                 * @example 42
+                 * @example 61
                  */
                 id: string;
             };
@@ -1553,21 +1855,21 @@ export interface operations {
                     /**
                      * @example {
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
+                     *         "id": 61,
+                     *         "company_name": "Granite Street Climbing",
                      *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": "https://harbor-rowing.example",
+                     *         "last_name": null,
+                     *         "email": "ines@granite-street.example",
+                     *         "website": null,
                      *         "phone": "(555) 010-0142",
                      *         "accounting_sync_enabled": false,
-                     *         "tax_exempt": true,
-                     *         "tax_exempt_reason": "Non-profit",
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
-                     *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "version": 2,
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z"
                      *       }
                      *     }
                      */
@@ -1594,7 +1896,10 @@ export interface operations {
             query?: {
                 /** @description The page, from 1. Cannot be sent with `cursor`. */
                 page?: number;
-                /** @description How many elements a page has. */
+                /**
+                 * @description How many elements a page has.
+                 * @example 1
+                 */
                 per_page?: number;
                 /** @description The `next_cursor` of a response to the same query: the page after it. */
                 cursor?: string;
@@ -1610,15 +1915,12 @@ export interface operations {
                 q?: string;
                 /**
                  * @description Only orders of this client.
-                 * @example 42
+                 * @example 17
                  */
-                client_id?: string;
+                client_id?: number;
                 /** @description Only orders with one of these order status ids: a comma list, or the parameter repeated. */
                 status?: string;
-                /**
-                 * @description Only orders created on this date or later.
-                 * @example 2026-01-01
-                 */
+                /** @description Only orders created on this date or later. */
                 from?: string;
                 /** @description Only orders created on this date or earlier. */
                 to?: string;
@@ -1652,17 +1954,17 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
-                     *           "id": 1207,
-                     *           "title": "Regatta shirts 2026",
-                     *           "client_id": 42,
-                     *           "description": "Navy, two-colour front print",
-                     *           "start_date": "2026-03-02",
-                     *           "deadline": "2026-03-20",
-                     *           "order_status_id": 3,
+                     *           "id": 44,
+                     *           "title": "Staff shirts",
+                     *           "client_id": 17,
+                     *           "description": "Sand garments, embroidery. Bag and label by size.",
+                     *           "start_date": "2026-06-13",
+                     *           "deadline": "2026-07-01",
+                     *           "order_status_id": 10,
                      *           "client_notes": null,
-                     *           "created_date": "2026-03-02",
-                     *           "created_at": "2026-03-02T09:40:00.000Z",
-                     *           "updated_at": "2026-03-02T09:40:00.000Z",
+                     *           "created_date": "2026-06-11",
+                     *           "created_at": "2026-06-11T18:52:00.000Z",
+                     *           "updated_at": "2026-06-15T18:52:00.000Z",
                      *           "deleted": false,
                      *           "external_id": null,
                      *           "version": 1
@@ -1670,10 +1972,10 @@ export interface operations {
                      *       ],
                      *       "pagination": {
                      *         "page": 1,
-                     *         "per_page": 25,
-                     *         "total": 1,
-                     *         "next_cursor": null,
-                     *         "has_more": false
+                     *         "per_page": 1,
+                     *         "total": 3,
+                     *         "next_cursor": "Gnmk1g3mcY6OWzJuM4rlM1tbIjIwMjYtMDYtMTEiLDQ0LDNdLDE3OTUzNzI4MDBd",
+                     *         "has_more": true
                      *       }
                      *     }
                      */
@@ -1718,8 +2020,8 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "title": "Regatta shirts 2026",
-                 *       "client_id": 42,
+                 *       "title": "Anniversary shirts 2026",
+                 *       "client_id": 17,
                  *       "description": "Navy, two-colour front print"
                  *     }
                  */
@@ -1743,120 +2045,73 @@ export interface operations {
                     /**
                      * @example {
                      *       "project": {
-                     *         "id": 1207,
-                     *         "title": "Regatta shirts 2026",
-                     *         "client_id": 42,
+                     *         "id": 81,
+                     *         "title": "Anniversary shirts 2026",
+                     *         "client_id": 17,
                      *         "description": "Navy, two-colour front print",
-                     *         "start_date": "2026-03-02",
-                     *         "deadline": "2026-03-20",
-                     *         "order_status_id": 3,
+                     *         "start_date": null,
+                     *         "deadline": null,
+                     *         "order_status_id": 1,
                      *         "client_notes": null,
-                     *         "created_date": "2026-03-02",
-                     *         "created_at": "2026-03-02T09:40:00.000Z",
-                     *         "updated_at": "2026-03-02T09:40:00.000Z",
+                     *         "created_date": "2026-11-20",
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z",
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1
                      *       },
                      *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
+                     *         "id": 81,
+                     *         "project_id": 81,
+                     *         "number": "1081",
+                     *         "due_date": null,
+                     *         "tax_id": null,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
+                     *         "discount_amount": 0,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
+                     *         "subtotal": 0,
+                     *         "discount_total": 0,
+                     *         "tax_total": 0,
+                     *         "total": 0,
+                     *         "amount_paid": 0,
+                     *         "balance_due": 0,
                      *         "deleted": false
                      *       },
-                     *       "invoice_items": [
-                     *         {
-                     *           "id": 5310,
-                     *           "invoice_id": 1180,
-                     *           "title": "Heavy cotton tee, navy",
-                     *           "description": null,
-                     *           "quantity": 60,
-                     *           "unit_price": 9.5,
-                     *           "total": 570,
-                     *           "taxable": true,
-                     *           "supplier": "supplier_a",
-                     *           "style": "PC61",
-                     *           "color": "Navy",
-                     *           "size": "L",
-                     *           "sku": null,
-                     *           "position": 1,
-                     *           "deleted": false
-                     *         }
-                     *       ],
-                     *       "payments": [
-                     *         {
-                     *           "id": 901,
-                     *           "invoice_id": 1180,
-                     *           "amount": 100,
-                     *           "method": "card",
-                     *           "paid_at": "2026-03-03T12:00:00.000Z",
-                     *           "note": null
-                     *         }
-                     *       ],
+                     *       "invoice_items": [],
+                     *       "payments": [],
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
-                     *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": null,
-                     *         "phone": null,
-                     *         "accounting_sync_enabled": false,
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "website": "https://old-mill-brewing-company.example",
+                     *         "phone": "(555) 011-6696",
+                     *         "accounting_sync_enabled": true,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "created_at": "2025-08-06T14:59:00.000Z",
+                     *         "updated_at": "2025-08-06T14:59:00.000Z"
                      *       },
-                     *       "tax": {
-                     *         "id": 1,
-                     *         "name": "State sales tax",
-                     *         "rate": 8.25
-                     *       },
+                     *       "tax": null,
                      *       "order_status": {
-                     *         "id": 3,
-                     *         "title": "In production",
-                     *         "color": "#2563eb",
-                     *         "workflow_key": "production",
-                     *         "position": 3,
-                     *         "is_default": false
+                     *         "id": 1,
+                     *         "title": "Quote",
+                     *         "color": "#94a3b8",
+                     *         "workflow_key": "quote",
+                     *         "position": 1,
+                     *         "is_default": true
                      *       },
-                     *       "artworks": [
-                     *         {
-                     *           "id": 77,
-                     *           "project_id": 1207,
-                     *           "name": "Oar crest",
-                     *           "print_method": "screen print",
-                     *           "placements": [
-                     *             "front"
-                     *           ],
-                     *           "colors": [
-                     *             "white",
-                     *             "red"
-                     *           ],
-                     *           "preview_url": null,
-                     *           "status": "approved"
-                     *         }
-                     *       ],
+                     *       "artworks": [],
                      *       "accounting": {
-                     *         "status": "synced",
+                     *         "status": "pending",
                      *         "last_error": null,
-                     *         "synced_at": "2026-03-02T09:40:02.000Z"
+                     *         "synced_at": null
                      *       }
                      *     }
                      */
@@ -1888,9 +2143,9 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the order (project).
-                 * @example 1207
+                 * @example 44
                  */
-                id: string;
+                id: number;
             };
             cookie?: never;
         };
@@ -1912,120 +2167,153 @@ export interface operations {
                     /**
                      * @example {
                      *       "project": {
-                     *         "id": 1207,
-                     *         "title": "Regatta shirts 2026",
-                     *         "client_id": 42,
-                     *         "description": "Navy, two-colour front print",
-                     *         "start_date": "2026-03-02",
-                     *         "deadline": "2026-03-20",
-                     *         "order_status_id": 3,
+                     *         "id": 44,
+                     *         "title": "Staff shirts",
+                     *         "client_id": 17,
+                     *         "description": "Sand garments, embroidery. Bag and label by size.",
+                     *         "start_date": "2026-06-13",
+                     *         "deadline": "2026-07-01",
+                     *         "order_status_id": 10,
                      *         "client_notes": null,
-                     *         "created_date": "2026-03-02",
-                     *         "created_at": "2026-03-02T09:40:00.000Z",
-                     *         "updated_at": "2026-03-02T09:40:00.000Z",
+                     *         "created_date": "2026-06-11",
+                     *         "created_at": "2026-06-11T18:52:00.000Z",
+                     *         "updated_at": "2026-06-15T18:52:00.000Z",
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1
                      *       },
                      *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
+                     *         "id": 44,
+                     *         "project_id": 44,
+                     *         "number": "1044",
+                     *         "due_date": "2026-07-01",
+                     *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
-                     *         "discount_amount_type": "percentage",
+                     *         "discount_amount": 0,
+                     *         "discount_amount_type": "fixed_amount",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
+                     *         "subtotal": 1512,
+                     *         "discount_total": 0,
+                     *         "tax_total": 124.74,
+                     *         "total": 1636.74,
+                     *         "amount_paid": 756,
+                     *         "balance_due": 880.74,
                      *         "deleted": false
                      *       },
                      *       "invoice_items": [
                      *         {
-                     *           "id": 5310,
-                     *           "invoice_id": 1180,
-                     *           "title": "Heavy cotton tee, navy",
-                     *           "description": null,
-                     *           "quantity": 60,
-                     *           "unit_price": 9.5,
-                     *           "total": 570,
+                     *           "id": 440,
+                     *           "invoice_id": 44,
+                     *           "title": "Trucker cap, gold",
+                     *           "description": "112 Gold XL",
+                     *           "quantity": 18,
+                     *           "unit_price": 16.25,
+                     *           "total": 292.5,
+                     *           "taxable": true,
+                     *           "supplier": "supplier_b",
+                     *           "style": "112",
+                     *           "color": "Gold",
+                     *           "size": "XL",
+                     *           "sku": "112-GOL-XL",
+                     *           "position": 1,
+                     *           "deleted": false
+                     *         },
+                     *         {
+                     *           "id": 441,
+                     *           "invoice_id": 44,
+                     *           "title": "Canvas tote, light blue",
+                     *           "description": "Q125300 Light Blue 3XL",
+                     *           "quantity": 18,
+                     *           "unit_price": 8.55,
+                     *           "total": 153.9,
+                     *           "taxable": true,
+                     *           "supplier": "supplier_b",
+                     *           "style": "Q125300",
+                     *           "color": "Light Blue",
+                     *           "size": "3XL",
+                     *           "sku": "Q125300-LIG-3XL",
+                     *           "position": 2,
+                     *           "deleted": false
+                     *         },
+                     *         {
+                     *           "id": 442,
+                     *           "invoice_id": 44,
+                     *           "title": "Performance polo, navy",
+                     *           "description": "ST550 Navy S",
+                     *           "quantity": 48,
+                     *           "unit_price": 22.2,
+                     *           "total": 1065.6,
                      *           "taxable": true,
                      *           "supplier": "supplier_a",
-                     *           "style": "PC61",
+                     *           "style": "ST550",
                      *           "color": "Navy",
-                     *           "size": "L",
-                     *           "sku": null,
-                     *           "position": 1,
+                     *           "size": "S",
+                     *           "sku": "ST550-NAV-S",
+                     *           "position": 3,
                      *           "deleted": false
                      *         }
                      *       ],
                      *       "payments": [
                      *         {
-                     *           "id": 901,
-                     *           "invoice_id": 1180,
-                     *           "amount": 100,
-                     *           "method": "card",
-                     *           "paid_at": "2026-03-03T12:00:00.000Z",
-                     *           "note": null
+                     *           "id": 440,
+                     *           "invoice_id": 44,
+                     *           "amount": 756,
+                     *           "method": "check",
+                     *           "paid_at": "2026-06-12T18:52:00.000Z",
+                     *           "note": "Deposit"
                      *         }
                      *       ],
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
-                     *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": null,
-                     *         "phone": null,
-                     *         "accounting_sync_enabled": false,
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "website": "https://old-mill-brewing-company.example",
+                     *         "phone": "(555) 011-6696",
+                     *         "accounting_sync_enabled": true,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "created_at": "2025-08-06T14:59:00.000Z",
+                     *         "updated_at": "2025-08-06T14:59:00.000Z"
                      *       },
                      *       "tax": {
-                     *         "id": 1,
-                     *         "name": "State sales tax",
+                     *         "id": 2,
+                     *         "name": "State and city sales tax",
                      *         "rate": 8.25
                      *       },
                      *       "order_status": {
-                     *         "id": 3,
-                     *         "title": "In production",
-                     *         "color": "#2563eb",
-                     *         "workflow_key": "production",
-                     *         "position": 3,
+                     *         "id": 10,
+                     *         "title": "Completed",
+                     *         "color": "#15803d",
+                     *         "workflow_key": "completed",
+                     *         "position": 10,
                      *         "is_default": false
                      *       },
                      *       "artworks": [
                      *         {
-                     *           "id": 77,
-                     *           "project_id": 1207,
-                     *           "name": "Oar crest",
-                     *           "print_method": "screen print",
+                     *           "id": 440,
+                     *           "project_id": 44,
+                     *           "name": "Mascot C",
+                     *           "print_method": "direct to garment",
                      *           "placements": [
-                     *             "front"
+                     *             "full back"
                      *           ],
                      *           "colors": [
-                     *             "white",
-                     *             "red"
+                     *             "PMS 123 C"
                      *           ],
-                     *           "preview_url": null,
-                     *           "status": "approved"
+                     *           "preview_url": "https://art.ridgeline.example/previews/440.png",
+                     *           "status": "proof sent"
                      *         }
                      *       ],
                      *       "accounting": {
-                     *         "status": "synced",
+                     *         "status": "not_synced",
                      *         "last_error": null,
-                     *         "synced_at": "2026-03-02T09:40:02.000Z"
+                     *         "synced_at": null
                      *       }
                      *     }
                      */
@@ -2070,9 +2358,9 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the order (project).
-                 * @example 1207
+                 * @example 81
                  */
-                id: string;
+                id: number;
             };
             cookie?: never;
         };
@@ -2094,38 +2382,38 @@ export interface operations {
                     /**
                      * @example {
                      *       "project": {
-                     *         "id": 1207,
-                     *         "title": "Regatta shirts 2026",
-                     *         "client_id": 42,
+                     *         "id": 81,
+                     *         "title": "Anniversary shirts 2026",
+                     *         "client_id": 17,
                      *         "description": "Navy, two-colour front print",
-                     *         "start_date": "2026-03-02",
-                     *         "deadline": "2026-03-20",
-                     *         "order_status_id": 3,
+                     *         "start_date": null,
+                     *         "deadline": null,
+                     *         "order_status_id": 1,
                      *         "client_notes": null,
-                     *         "created_date": "2026-03-02",
-                     *         "created_at": "2026-03-02T09:40:00.000Z",
-                     *         "updated_at": "2026-03-02T09:40:00.000Z",
+                     *         "created_date": "2026-11-20",
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z",
                      *         "deleted": true,
                      *         "external_id": null,
-                     *         "version": 1
+                     *         "version": 2
                      *       },
                      *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
+                     *         "id": 81,
+                     *         "project_id": 81,
+                     *         "number": "1081",
+                     *         "due_date": null,
+                     *         "tax_id": null,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
+                     *         "discount_amount": 0,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
+                     *         "subtotal": 0,
+                     *         "discount_total": 0,
+                     *         "tax_total": 0,
+                     *         "total": 0,
+                     *         "amount_paid": 0,
+                     *         "balance_due": 0,
                      *         "deleted": true
                      *       }
                      *     }
@@ -2162,9 +2450,9 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the order (project).
-                 * @example 1207
+                 * @example 44
                  */
-                id: string;
+                id: number;
             };
             cookie?: never;
         };
@@ -2173,7 +2461,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "status_id": 3,
+                 *       "status_id": 11,
                  *       "discount_amount": 10,
                  *       "discount_amount_type": "percentage"
                  *     }
@@ -2198,38 +2486,38 @@ export interface operations {
                     /**
                      * @example {
                      *       "project": {
-                     *         "id": 1207,
-                     *         "title": "Regatta shirts 2026",
-                     *         "client_id": 42,
-                     *         "description": "Navy, two-colour front print",
-                     *         "start_date": "2026-03-02",
-                     *         "deadline": "2026-03-20",
-                     *         "order_status_id": 3,
+                     *         "id": 44,
+                     *         "title": "Staff shirts",
+                     *         "client_id": 17,
+                     *         "description": "Sand garments, embroidery. Bag and label by size.",
+                     *         "start_date": "2026-06-13",
+                     *         "deadline": "2026-07-01",
+                     *         "order_status_id": 11,
                      *         "client_notes": null,
-                     *         "created_date": "2026-03-02",
-                     *         "created_at": "2026-03-02T09:40:00.000Z",
-                     *         "updated_at": "2026-03-02T09:40:00.000Z",
+                     *         "created_date": "2026-06-11",
+                     *         "created_at": "2026-06-11T18:52:00.000Z",
+                     *         "updated_at": "2026-06-15T18:52:00.000Z",
                      *         "deleted": false,
                      *         "external_id": null,
-                     *         "version": 1
+                     *         "version": 2
                      *       },
                      *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
+                     *         "id": 44,
+                     *         "project_id": 44,
+                     *         "number": "1044",
+                     *         "due_date": "2026-07-01",
+                     *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "discount_amount": 10,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
+                     *         "subtotal": 1512,
+                     *         "discount_total": 151.2,
+                     *         "tax_total": 112.27,
+                     *         "total": 1473.07,
+                     *         "amount_paid": 756,
+                     *         "balance_due": 717.07,
                      *         "deleted": false
                      *       }
                      *     }
@@ -2253,12 +2541,271 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listOrderStatuses: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": 1,
+                     *           "title": "Quote",
+                     *           "color": "#94a3b8",
+                     *           "workflow_key": "quote",
+                     *           "position": 1,
+                     *           "is_default": true
+                     *         },
+                     *         {
+                     *           "id": 2,
+                     *           "title": "Quote sent",
+                     *           "color": "#64748b",
+                     *           "workflow_key": "quote_sent",
+                     *           "position": 2,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 3,
+                     *           "title": "Approved",
+                     *           "color": "#0ea5e9",
+                     *           "workflow_key": "approved",
+                     *           "position": 3,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 4,
+                     *           "title": "Art in progress",
+                     *           "color": "#8b5cf6",
+                     *           "workflow_key": "artwork",
+                     *           "position": 4,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 5,
+                     *           "title": "Proof sent",
+                     *           "color": "#a855f7",
+                     *           "workflow_key": "proof_sent",
+                     *           "position": 5,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 6,
+                     *           "title": "Garments ordered",
+                     *           "color": "#f59e0b",
+                     *           "workflow_key": "garments_ordered",
+                     *           "position": 6,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 7,
+                     *           "title": "In production",
+                     *           "color": "#2563eb",
+                     *           "workflow_key": "production",
+                     *           "position": 7,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 8,
+                     *           "title": "Quality check",
+                     *           "color": "#14b8a6",
+                     *           "workflow_key": "quality_check",
+                     *           "position": 8,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 9,
+                     *           "title": "Ready for pickup",
+                     *           "color": "#22c55e",
+                     *           "workflow_key": "ready",
+                     *           "position": 9,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 10,
+                     *           "title": "Completed",
+                     *           "color": "#15803d",
+                     *           "workflow_key": "completed",
+                     *           "position": 10,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 11,
+                     *           "title": "On hold",
+                     *           "color": "#ef4444",
+                     *           "workflow_key": "on_hold",
+                     *           "position": 11,
+                     *           "is_default": false
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["OrderStatus"][];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    listTaxes: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": 1,
+                     *           "name": "State sales tax",
+                     *           "rate": 6.25
+                     *         },
+                     *         {
+                     *           "id": 2,
+                     *           "name": "State and city sales tax",
+                     *           "rate": 8.25
+                     *         },
+                     *         {
+                     *           "id": 3,
+                     *           "name": "Out of state",
+                     *           "rate": 0
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Tax"][];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    listChanges: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of a response: the changes after it. */
+                cursor?: string;
+                /** @description `latest`: no changes, only a cursor for those to come. Instead of `cursor`. */
+                start?: "latest";
+                /**
+                 * @description Comma list of clients, orders, email_threads. Left out or blank: all that the token may read.
+                 * @example clients
+                 */
+                types?: string;
+                /**
+                 * @description How many changes a response has at most.
+                 * @example 1
+                 */
+                per_page?: number;
+                /** @description Seconds to wait for a change where there is none yet. */
+                wait?: number;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the feed, oldest change first. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "type": "clients",
+                     *           "id": 1,
+                     *           "operation": "create",
+                     *           "version": 1,
+                     *           "time": "2026-03-02T09:30:00.000Z"
+                     *         }
+                     *       ],
+                     *       "pagination": {
+                     *         "next_cursor": "q83vEjRWeJq83vEjRWeJqltbMV0sMTc3MjQ0MzgwMF0",
+                     *         "has_more": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Changes"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            410: components["responses"]["Gone"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
     searchProducts: {
         parameters: {
             query?: {
                 /**
                  * @description Search text.
-                 * @example cotton tee
+                 * @example triblend embroidery
                  */
                 q?: string;
                 /**
@@ -2291,13 +2838,13 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "query": "cotton tee",
+                     *       "query": "triblend embroidery",
                      *       "local_items": [
                      *         {
-                     *           "id": 7,
-                     *           "title": "Heavy cotton tee",
-                     *           "description": "Navy, S–3XL",
-                     *           "price": 9.5
+                     *           "id": 30,
+                     *           "title": "Triblend tee with embroidery (NL6010)",
+                     *           "description": "NL6010, one location, 24 pieces and more. Sizes S to XL; larger sizes cost more.",
+                     *           "price": 15.25
                      *         }
                      *       ],
                      *       "supplier_b_styles": [],
@@ -2366,12 +2913,12 @@ export interface operations {
             query?: {
                 /**
                  * @description supplier_a: the style, required. supplier_b: the style id where `sku` and `styleId` are left out.
-                 * @example PC61
+                 * @example SOLO1
                  */
                 style?: string;
                 /**
                  * @description supplier_a: only variants of this colour.
-                 * @example Navy
+                 * @example Athletic Heather
                  */
                 color?: string;
                 /** @description supplier_a: only variants of this size. */
@@ -2383,7 +2930,7 @@ export interface operations {
                 /** @description The same as `styleId`. */
                 styleid?: string;
                 /** @description invoice_item: the id, required. */
-                id?: string;
+                id?: number;
             };
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
@@ -2417,38 +2964,38 @@ export interface operations {
                      * @example {
                      *       "source": "supplier_a",
                      *       "query": {
-                     *         "style": "PC61",
-                     *         "color": "Navy",
+                     *         "style": "SOLO1",
+                     *         "color": "Athletic Heather",
                      *         "size": null
                      *       },
                      *       "products": [
                      *         {
-                     *           "style": "PC61",
-                     *           "title": "Everyday Cotton Tee",
-                     *           "brand": "Cedar Row",
-                     *           "category": "T-Shirts",
-                     *           "color": "Navy",
-                     *           "catalog_color": "Navy",
-                     *           "size": "L",
-                     *           "size_index": 4,
-                     *           "inventory_key": "91100",
-                     *           "unique_key": "911004",
-                     *           "status": "Regular",
-                     *           "piece_weight": 0.42,
+                     *           "style": "SOLO1",
+                     *           "title": "Harbor & Pine® Canvas Sample Tote. SOLO1",
+                     *           "brand": "Harbor & Pine",
+                     *           "category": "Bags",
+                     *           "color": "Athletic Heather",
+                     *           "catalog_color": "Athletic Hthr",
+                     *           "size": "OSFA",
+                     *           "size_index": 1,
+                     *           "inventory_key": "2000",
+                     *           "unique_key": "20001",
+                     *           "status": "Active",
+                     *           "piece_weight": 0.3,
                      *           "case_size": 72,
-                     *           "piece_price": 2.9,
+                     *           "piece_price": 6,
                      *           "piece_sale_price": null,
-                     *           "dozen_price": 2.75,
+                     *           "dozen_price": 5.7,
                      *           "dozen_sale_price": null,
-                     *           "case_price": 2.6,
+                     *           "case_price": 5.4,
                      *           "case_sale_price": null,
                      *           "map_price": null,
                      *           "sale_start_date": null,
                      *           "sale_end_date": null,
-                     *           "product_image": "https://images.supplier-a.example/PC61_navy.jpg",
-                     *           "swatch_image": null,
-                     *           "front_image": null,
-                     *           "back_image": null
+                     *           "product_image": "https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_front_full.jpg",
+                     *           "swatch_image": "https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/colour_swatch.jpg",
+                     *           "front_image": "https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_front.jpg",
+                     *           "back_image": "https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_back.jpg"
                      *         }
                      *       ]
                      *     }
@@ -2499,7 +3046,7 @@ export interface operations {
             path: {
                 /**
                  * @description The mailbox’s legacy thread id.
-                 * @example 18c2f0a9b7d3e411
+                 * @example 19cce455887af494
                  */
                 legacyThreadId: string;
             };
@@ -2520,39 +3067,52 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "thread_id": "thread-f:1784215093462262801",
-                     *       "legacy_thread_id": "18c2f0a9b7d3e411",
-                     *       "sender_email": "ines@harbor-rowing.example",
-                     *       "client_id": "42",
+                     *       "thread_id": "thread-f:1859111802210284692",
+                     *       "legacy_thread_id": "19cce455887af494",
+                     *       "sender_email": "soren@old-mill-brewing-company.example",
+                     *       "client_id": "17",
                      *       "client_data": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club"
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "company_id": 1
                      *       },
                      *       "clients_data": [
                      *         {
-                     *           "id": 42,
-                     *           "company_name": "Harbor Rowing Club"
+                     *           "id": 17,
+                     *           "company_name": "Old Mill Brewing Company",
+                     *           "first_name": "Søren",
+                     *           "last_name": "Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
                      *         }
                      *       ],
                      *       "orders_data": [
                      *         {
-                     *           "id": 87,
-                     *           "title": "Regatta shirts"
+                     *           "id": 44,
+                     *           "title": "Staff shirts",
+                     *           "order_status_id": 10,
+                     *           "deadline": "2026-07-01"
                      *         }
                      *       ],
-                     *       "selected_order_id": "87",
+                     *       "selected_order_id": "44",
                      *       "participant_emails": [
-                     *         "ines@harbor-rowing.example",
-                     *         "sales@shop.example"
+                     *         "soren@old-mill-brewing-company.example",
+                     *         "orders@ridgeline.example"
                      *       ],
                      *       "participants_data": [
                      *         {
-                     *           "name": "Ines Duarte",
-                     *           "email": "ines@harbor-rowing.example"
+                     *           "name": "Søren Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
+                     *         },
+                     *         {
+                     *           "name": "Ridgeline Custom Apparel",
+                     *           "email": "orders@ridgeline.example"
                      *         }
                      *       ],
-                     *       "fetched_at": "2026-03-02T09:31:00.000Z",
-                     *       "updated_at": "2026-03-02T09:31:00.000Z"
+                     *       "fetched_at": "2026-11-19T17:27:00.000Z",
+                     *       "updated_at": "2026-11-19T17:27:00.000Z"
                      *     }
                      */
                     "application/json": components["schemas"]["ThreadContext"];
@@ -2571,7 +3131,7 @@ export interface operations {
             query: {
                 /**
                  * @description The mailbox; its case does not matter.
-                 * @example sales@shop.example
+                 * @example orders@ridgeline.example
                  */
                 account_email: string;
             };
@@ -2586,7 +3146,7 @@ export interface operations {
             path: {
                 /**
                  * @description The mailbox’s legacy thread id.
-                 * @example 18c2f0a9b7d3e411
+                 * @example 19cce455887af494
                  */
                 legacyThreadId: string;
             };
@@ -2611,23 +3171,23 @@ export interface operations {
                      * @example {
                      *       "email_thread": {
                      *         "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
-                     *         "account_email": "sales@shop.example",
-                     *         "legacy_thread_id": "18c2f0a9b7d3e411",
-                     *         "mail_thread_id": "thread-f:1784215093462262801",
-                     *         "subject": "Shirts for the regatta",
-                     *         "snippet": "Could you quote 48 shirts …",
+                     *         "account_email": "orders@ridgeline.example",
+                     *         "legacy_thread_id": "19cce455887af494",
+                     *         "mail_thread_id": "thread-f:1859111802210284692",
+                     *         "subject": "Staff shirts: the new logo",
+                     *         "snippet": "Here is the logo for the shirts …",
                      *         "message_count": 1,
-                     *         "first_message_at": "2026-03-02T09:30:00.000Z",
-                     *         "last_message_at": "2026-03-02T09:30:00.000Z",
+                     *         "first_message_at": "2026-06-11T16:20:00.000Z",
+                     *         "last_message_at": "2026-06-11T16:20:00.000Z",
                      *         "mail_history_id": "987654",
-                     *         "last_synced_at": "2026-03-02T09:31:00.000Z",
-                     *         "created_at": "2026-03-02T09:31:00.120Z",
-                     *         "updated_at": "2026-03-02T09:31:00.120Z",
+                     *         "last_synced_at": "2026-06-11T16:21:00.000Z",
+                     *         "created_at": "2026-06-11T16:21:00.120Z",
+                     *         "updated_at": "2026-06-11T16:21:00.120Z",
                      *         "deleted": false,
                      *         "participants": [
                      *           {
-                     *             "name": "Ines Duarte",
-                     *             "email": "ines@harbor-rowing.example"
+                     *             "name": "Søren Mendes",
+                     *             "email": "soren@old-mill-brewing-company.example"
                      *           }
                      *         ],
                      *         "labels": [
@@ -2635,20 +3195,20 @@ export interface operations {
                      *         ],
                      *         "messages": [
                      *           {
-                     *             "id": "18c2f0a9b7d3e411",
-                     *             "sent_at": "2026-03-02T09:30:00Z",
+                     *             "id": "19cce455887af494",
+                     *             "sent_at": "2026-06-11T16:20:00Z",
                      *             "from": {
-                     *               "name": "Ines Duarte",
-                     *               "email": "ines@harbor-rowing.example"
+                     *               "name": "Søren Mendes",
+                     *               "email": "soren@old-mill-brewing-company.example"
                      *             },
-                     *             "body_plain": "Could you quote 48 shirts …",
+                     *             "body_plain": "Here is the logo for the shirts …",
                      *             "is_from_us": false,
                      *             "attachments": [
                      *               {
-                     *                 "filename": "logo.png",
+                     *                 "filename": "logo front.png",
                      *                 "mime_type": "image/png",
-                     *                 "size_bytes": 18204,
-                     *                 "storage_key": "orders/1/87/email/18c2f0a9b7d3e411/logo.png"
+                     *                 "size_bytes": 48211,
+                     *                 "storage_key": "orders/1/44/email/19cce455887af494/logo front.png"
                      *               }
                      *             ]
                      *           }
@@ -2696,7 +3256,7 @@ export interface operations {
             path: {
                 /**
                  * @description The mailbox’s legacy thread id.
-                 * @example 18c2f0a9b7d3e411
+                 * @example 19cce455887af494
                  */
                 legacyThreadId: string;
             };
@@ -2707,17 +3267,17 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "account_email": "sales@shop.example",
-                 *       "subject": "Shirts for the regatta",
-                 *       "snippet": "Could you quote 48 shirts …",
-                 *       "mail_thread_id": "thread-f:1784215093462262801",
+                 *       "account_email": "orders@ridgeline.example",
+                 *       "subject": "Staff shirts: the new logo",
+                 *       "snippet": "Here is the logo for the shirts …",
+                 *       "mail_thread_id": "thread-f:1859111802210284692",
                  *       "mail_history_id": "987654",
-                 *       "first_message_at": "2026-03-02T09:30:00.000Z",
-                 *       "last_message_at": "2026-03-02T09:30:00.000Z",
+                 *       "first_message_at": "2026-06-11T16:20:00.000Z",
+                 *       "last_message_at": "2026-06-11T16:20:00.000Z",
                  *       "participants": [
                  *         {
-                 *           "name": "Ines Duarte",
-                 *           "email": "ines@harbor-rowing.example"
+                 *           "name": "Søren Mendes",
+                 *           "email": "soren@old-mill-brewing-company.example"
                  *         }
                  *       ],
                  *       "labels": [
@@ -2725,20 +3285,20 @@ export interface operations {
                  *       ],
                  *       "messages": [
                  *         {
-                 *           "id": "18c2f0a9b7d3e411",
-                 *           "sent_at": "2026-03-02T09:30:00Z",
+                 *           "id": "19cce455887af494",
+                 *           "sent_at": "2026-06-11T16:20:00Z",
                  *           "from": {
-                 *             "name": "Ines Duarte",
-                 *             "email": "ines@harbor-rowing.example"
+                 *             "name": "Søren Mendes",
+                 *             "email": "soren@old-mill-brewing-company.example"
                  *           },
-                 *           "body_plain": "Could you quote 48 shirts …",
+                 *           "body_plain": "Here is the logo for the shirts …",
                  *           "is_from_us": false,
                  *           "attachments": [
                  *             {
-                 *               "filename": "logo.png",
+                 *               "filename": "logo front.png",
                  *               "mime_type": "image/png",
-                 *               "size_bytes": 18204,
-                 *               "storage_key": "orders/1/87/email/18c2f0a9b7d3e411/logo.png"
+                 *               "size_bytes": 48211,
+                 *               "storage_key": "orders/1/44/email/19cce455887af494/logo front.png"
                  *             }
                  *           ]
                  *         }
@@ -2764,23 +3324,23 @@ export interface operations {
                      * @example {
                      *       "email_thread": {
                      *         "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
-                     *         "account_email": "sales@shop.example",
-                     *         "legacy_thread_id": "18c2f0a9b7d3e411",
-                     *         "mail_thread_id": "thread-f:1784215093462262801",
-                     *         "subject": "Shirts for the regatta",
-                     *         "snippet": "Could you quote 48 shirts …",
+                     *         "account_email": "orders@ridgeline.example",
+                     *         "legacy_thread_id": "19cce455887af494",
+                     *         "mail_thread_id": "thread-f:1859111802210284692",
+                     *         "subject": "Staff shirts: the new logo",
+                     *         "snippet": "Here is the logo for the shirts …",
                      *         "message_count": 1,
-                     *         "first_message_at": "2026-03-02T09:30:00.000Z",
-                     *         "last_message_at": "2026-03-02T09:30:00.000Z",
+                     *         "first_message_at": "2026-06-11T16:20:00.000Z",
+                     *         "last_message_at": "2026-06-11T16:20:00.000Z",
                      *         "mail_history_id": "987654",
-                     *         "last_synced_at": "2026-03-02T09:31:00.000Z",
-                     *         "created_at": "2026-03-02T09:31:00.120Z",
-                     *         "updated_at": "2026-03-02T09:31:00.120Z",
+                     *         "last_synced_at": "2026-06-11T16:21:00.000Z",
+                     *         "created_at": "2026-06-11T16:21:00.120Z",
+                     *         "updated_at": "2026-06-11T16:21:00.120Z",
                      *         "deleted": false,
                      *         "participants": [
                      *           {
-                     *             "name": "Ines Duarte",
-                     *             "email": "ines@harbor-rowing.example"
+                     *             "name": "Søren Mendes",
+                     *             "email": "soren@old-mill-brewing-company.example"
                      *           }
                      *         ],
                      *         "labels": [
@@ -2788,20 +3348,20 @@ export interface operations {
                      *         ],
                      *         "messages": [
                      *           {
-                     *             "id": "18c2f0a9b7d3e411",
-                     *             "sent_at": "2026-03-02T09:30:00Z",
+                     *             "id": "19cce455887af494",
+                     *             "sent_at": "2026-06-11T16:20:00Z",
                      *             "from": {
-                     *               "name": "Ines Duarte",
-                     *               "email": "ines@harbor-rowing.example"
+                     *               "name": "Søren Mendes",
+                     *               "email": "soren@old-mill-brewing-company.example"
                      *             },
-                     *             "body_plain": "Could you quote 48 shirts …",
+                     *             "body_plain": "Here is the logo for the shirts …",
                      *             "is_from_us": false,
                      *             "attachments": [
                      *               {
-                     *                 "filename": "logo.png",
+                     *                 "filename": "logo front.png",
                      *                 "mime_type": "image/png",
-                     *                 "size_bytes": 18204,
-                     *                 "storage_key": "orders/1/87/email/18c2f0a9b7d3e411/logo.png"
+                     *                 "size_bytes": 48211,
+                     *                 "storage_key": "orders/1/44/email/19cce455887af494/logo front.png"
                      *               }
                      *             ]
                      *           }
@@ -2838,9 +3398,9 @@ export interface operations {
             path: {
                 /**
                  * @description The order, which must not be deleted.
-                 * @example 87
+                 * @example 44
                  */
-                orderId: string;
+                orderId: number;
             };
             cookie?: never;
         };
@@ -2852,7 +3412,7 @@ export interface operations {
                  *       "fileName": "logo front.png",
                  *       "contentType": "image/png",
                  *       "size": 48211,
-                 *       "legacyThreadId": "18c2f0a9b7d3e411"
+                 *       "legacyThreadId": "19cce455887af494"
                  *     }
                  */
                 "application/json": components["schemas"]["NewFile"];
@@ -2873,8 +3433,8 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "uploadUrl": "https://storage.example/shop-files/orders/1/87/email/18c2f0a9b7d3e411/logo%20front.png?X-Amz-Expires=600&X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost&X-Amz-Signature=…",
-                     *       "key": "orders/1/87/email/18c2f0a9b7d3e411/logo front.png",
+                     *       "uploadUrl": "https://storage.example/shop-files/orders/1/44/email/19cce455887af494/logo%20front.png?X-Amz-Expires=600&X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost&X-Amz-Signature=…",
+                     *       "key": "orders/1/44/email/19cce455887af494/logo front.png",
                      *       "contentType": "image/png",
                      *       "expiresIn": 600
                      *     }
@@ -2899,7 +3459,7 @@ export interface operations {
             query?: {
                 /**
                  * @description Only files of this mail thread.
-                 * @example 18c2f0a9b7d3e411
+                 * @example 19cce455887af494
                  */
                 legacyThreadId?: string;
             };
@@ -2912,9 +3472,9 @@ export interface operations {
             path: {
                 /**
                  * @description The order, which must not be deleted.
-                 * @example 87
+                 * @example 44
                  */
-                orderId: string;
+                orderId: number;
             };
             cookie?: never;
         };
@@ -2935,7 +3495,7 @@ export interface operations {
                      * @example {
                      *       "files": [
                      *         {
-                     *           "path": "orders/1/87/email/18c2f0a9b7d3e411/logo front.png",
+                     *           "path": "orders/1/44/email/19cce455887af494/logo front.png",
                      *           "objectName": "logo front.png",
                      *           "length": 48211,
                      *           "lastChanged": "2026-03-02T09:30:00.000Z",
@@ -2959,6 +3519,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             502: components["responses"]["UpstreamFailed"];

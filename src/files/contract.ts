@@ -3,7 +3,7 @@ import { component, dateTime, defineContract, idText, text } from '../http/contr
 import { LEGACY_THREAD_ID, MAX_NAME_BYTES, safeBaseName } from './keys.ts'
 import { EXPIRES_SECONDS } from './s3.ts'
 
-const MAX_FILE_BYTES = 150 * 1024 * 1024
+export const MAX_FILE_BYTES = 150 * 1024 * 1024
 
 /** Type and subtype in their registered form (RFC 6838, section 4.2), and parameters of printable ASCII. */
 const CONTENT_TYPE = /^[A-Za-z0-9][\w!#$&^.+-]{0,126}\/[A-Za-z0-9][\w!#$&^.+-]{0,126}( *;[\x20-\x7e]*)?$/
@@ -28,7 +28,9 @@ const baseName = z.pipe(
   }),
 )
 
-const sizeBytes = z.int().check(z.minimum(0), z.maximum(MAX_FILE_BYTES))
+const sizeBytes = z
+  .int()
+  .check(z.minimum(0), z.maximum(MAX_FILE_BYTES, `must be at most ${MAX_FILE_BYTES} bytes (150 MiB)`))
 
 const FILE_NAME = `What follows the last slash or backslash, in Unicode NFC and without control characters, ends the key: at most ${MAX_NAME_BYTES} bytes of UTF-8, not blank, not \`.\` or \`..\`.`
 
@@ -84,7 +86,7 @@ export const listFiles = defineContract({
     configured: z.boolean().check(z.describe('Whether a storage is configured.')),
     truncated: z.boolean().check(z.describe('Whether there are more files than listed here.')),
   }),
-  errors: ['not_found', 'upstream_failed'],
+  errors: ['not_found', 'conflict', 'upstream_failed'],
 })
 
 export const endpoints = [presignUpload, listFiles]

@@ -6,6 +6,7 @@ import type { Permission } from '../auth/permissions.ts'
 import type { AppEnv, RequestContext } from '../context.ts'
 import { waitForLimit } from '../rate-limit/middleware.ts'
 import { BODY_LIMIT_BYTES, readJsonBytes } from './body.ts'
+import { LruCache } from './cache.ts'
 import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
 import { BUDGET_MS, withDeadline } from './deadline.ts'
 import { ApiError, conflict, type Issue, invalid, MAX_ISSUES, notFound } from './errors.ts'
@@ -15,7 +16,7 @@ import { isolateMemory, type Lease } from './memory.ts'
 const JSON_HEADERS = { 'Cache-Control': 'private, no-store' }
 
 /** Of a contract that names no query parameters. */
-const NO_QUERY = z.strictObject({})
+export const NO_QUERY = z.strictObject({})
 
 /** Adds an endpoint to Hono. */
 export type Route = (app: Hono<AppEnv>) => void
@@ -28,6 +29,8 @@ export interface Extras {
   prefetched: Promise<void> | undefined
   /** The request's address. */
   url: string
+  /** The limiter's verdict, for a handler that does not run beside it. */
+  limit: Promise<{ allowed: boolean }>
   /** Headers of the response: a handler adds its own. */
   headers: Record<string, string>
   /** A handler sets it to that of the resource it returns: the response gets its `ETag`. */
@@ -62,8 +65,13 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
     if (takesKey(contract)) steps.push(runOnce)
     app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
       const context = c.get('context')
-      const { lease, prefetched } = c.var
-      const extras: Extras = { lease, prefetched, url: c.req.url, headers: { ...JSON_HEADERS } }
+      const extras: Extras = {
+        lease: c.get('lease'),
+        prefetched: c.get('prefetched'),
+        limit: c.get('limit'),
+        url: c.req.url,
+        headers: { ...JSON_HEADERS },
+      }
       const result = await withDeadline(handle(validated<C>(c), context, extras), BUDGET_MS.handler)
       const { headers, version } = extras
       if (context.idempotency?.isReplayed) headers['Idempotency-Replayed'] = 'true'
@@ -85,7 +93,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
 const KEY = /^[\x21-\x7e]{1,255}$/
 
 /** The keys of requests that run in this isolate, with their tokens. */
-const running = new Set<string>()
+const running = new LruCache<string, true>({ maxWeight: 10_000 })
 
 /** Prepares the request's `Idempotency-Key` for its write. @throws ApiError 400 for an invalid key, 409 for a running one */
 const runOnce: MiddlewareHandler<AppEnv> = async (c, next) => {
@@ -98,8 +106,8 @@ const runOnce: MiddlewareHandler<AppEnv> = async (c, next) => {
   const { pathname, search } = new URL(c.req.url)
   const fingerprint = hash('sha256', `${c.req.method} ${pathname}${search} ${c.get('bodyHash') ?? ''}`)
   const name = `${context.token.id}/${key}`
-  if (running.has(name)) throw conflict('idempotency_key_in_use', 1)
-  running.add(name)
+  if (running.get(name)) throw conflict('idempotency_key_in_use', 1)
+  running.set(name, true)
   context.idempotency = { key, fingerprint, position: 0, isReplayed: false }
   try {
     await next()
@@ -120,7 +128,7 @@ export function honoPath(contract: Contract): string {
 /** @throws ApiError 403 */
 export function requirePermission({ token }: RequestContext, permission: Permission): void {
   if (token.permissions.has(permission)) return
-  throw new ApiError('forbidden', { message: `The token lacks the permission \`${permission}\`` })
+  throw new ApiError('forbidden', { message: `The token lacks the permission \`${permission}\`: use one that has it` })
 }
 
 function permit(contract: Contract): MiddlewareHandler<AppEnv> {
@@ -178,18 +186,21 @@ function readBody(contract: Contract, schema: z.ZodMiniType): MiddlewareHandler<
 }
 
 function parseBody(bytes: Uint8Array, schema: z.ZodMiniType): object {
+  if (bytes.length === 0) throw invalid([{ path: '', message: 'is required' }])
   let value: unknown
   try {
     value = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))
-  } catch {
-    throw invalid([{ path: '', message: 'is not valid JSON' }])
+  } catch (error) {
+    // The rest of the message may quote the body.
+    const [place] = /line \d+ column \d+/.exec(error instanceof Error ? error.message : '') ?? []
+    throw invalid([{ path: '', message: `is not valid JSON${place ? ` at ${place}` : ''}` }])
   }
   const result = schema.safeParse(value)
-  if (!result.success) throw invalidInput(result.error.issues)
+  if (!result.success) throw invalidInput('body', result.error.issues)
   return result.data as object
 }
 
-function validate(
+export function validate(
   target: 'param' | 'query',
   schema: z.ZodMiniType,
   refusal: 'invalid_request' | 'not_found' = 'invalid_request',
@@ -197,24 +208,31 @@ function validate(
   return zValidator(target, schema, (result) => {
     if (result.success) return
     if (refusal === 'not_found') throw notFound()
-    throw invalidInput(result.error.issues)
+    throw invalidInput(target, result.error.issues)
   })
 }
 
-/** Zod reports unknown keys as one issue on their parent; the caller wants each by its own name. */
-function invalidInput(found: readonly z.core.$ZodIssue[]): ApiError {
-  const issues: Issue[] = []
+/**
+ * Zod reports unknown keys as one issue on their parent; the caller wants each by its own name. Paths and queries are
+ * flat: what is wrong inside of a parameter is reported on it, once.
+ */
+function invalidInput(target: 'param' | 'query' | 'body', found: readonly z.core.$ZodIssue[]): ApiError {
+  const issues = new Map<string, Issue>()
   let count = 0
   for (const issue of found) {
-    const keys = issue.code === 'unrecognized_keys' ? issue.keys : null
-    count += keys?.length ?? 1
-    const { path } = issue
-    if (!keys) issues.push({ path: path.join('.'), message: issue.message })
-    for (const key of keys?.slice(0, MAX_ISSUES) ?? []) {
-      issues.push({ path: [...path, key].join('.'), message: 'is not a known field' })
+    const path = target === 'body' ? issue.path : issue.path.slice(0, 1)
+    const isRepeated = target === 'query' && issue.code === 'invalid_type' && issue.message.endsWith('not an array')
+    const messages = isRepeated ? ['must be sent only once'] : issue.message.split('\n')
+    const keys: readonly PropertyKey[][] = issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [key]) : [[]]
+    count += keys.length
+    for (const [index, key] of keys.slice(0, MAX_ISSUES).entries()) {
+      const one = { path: [...path, ...key].join('.'), message: messages[index] ?? '' }
+      const id = JSON.stringify(one)
+      if (issues.has(id)) count--
+      issues.set(id, one)
     }
   }
-  return invalid(issues, count)
+  return invalid([...issues.values()], count)
 }
 
 function validated<C extends Contract>(c: Context<AppEnv>): Input<C> {

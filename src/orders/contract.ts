@@ -9,9 +9,11 @@ import {
   defineContract,
   externalId,
   id,
+  idList,
   idText,
   listOf,
   listQuery,
+  namesAField,
   oneLine,
   pageOf,
   SORTS,
@@ -164,12 +166,14 @@ const writable = {
     .check(z.describe('Overrides, for this request, the company’s setting of accounting sync.')),
 }
 
-/** Reported along with all other issues, so the body may have wrong fields or be no object. */
+/** Reported along with issues of other fields; the amount and its type must be valid themselves. */
 const PERCENT_ISSUE = {
   path: ['discount_amount'],
-  error: 'as a percentage must be at most 100',
-  when: ({ value }: { value: unknown }) => typeof value === 'object' && value !== null,
+  error: 'must be at most 100 as a percentage: for an amount of money send discount_amount_type fixed_amount',
+  when: ({ value, issues }: z.core.ParsePayload) =>
+    typeof value === 'object' && value !== null && !issues.some(({ path }) => DISCOUNT_FIELDS.includes(path?.[0])),
 }
+const DISCOUNT_FIELDS: unknown[] = ['discount_amount', 'discount_amount_type']
 
 function isPossibleDiscount({ discount_amount }: { discount_amount?: unknown }, type: string | undefined): boolean {
   return type !== 'percentage' || typeof discount_amount !== 'number' || discount_amount <= 100
@@ -181,7 +185,7 @@ const newOrder = z.strictObject({ title: trimmed(255), client_id: id, ...writabl
 )
 
 const orderChanges = z.strictObject({ title: z.optional(trimmed(255)), client_id: z.optional(id), ...writable }).check(
-  z.refine((body) => Object.keys(body).length > 0, 'must name at least one field to change'),
+  namesAField,
   z.refine((body) => isPossibleDiscount(body, body.discount_amount_type), PERCENT_ISSUE),
   z.meta({ id: 'OrderChanges', description: 'The fields of an order to change.', minProperties: 1 }),
 )
@@ -221,18 +225,6 @@ const listedOrder = component('ListedOrder', 'An order in a list.', {
   client: z.optional(client).check(z.describe('With `expand=client`.')),
 })
 
-const expand = commaList<Expansion>(
-  EXPANSIONS.join('|'),
-  EXPANSIONS.length,
-  `must be a comma list of ${EXPANSIONS.join(', ')}`,
-)
-const statuses = z
-  .pipe(
-    commaList('[1-9]\\d{0,15}', 100, 'must be a positive integer, or a comma list of them'),
-    z.transform((ids) => ids.map(Number).sort((a, b) => a - b)),
-  )
-  .check(z.refine((ids) => ids.every(Number.isSafeInteger), 'must be at most 9007199254740991'))
-
 export const listOrders = defineContract({
   ...read,
   operationId: 'listOrders',
@@ -249,11 +241,11 @@ export const listOrders = defineContract({
     q: z.optional(text(0, 200)).check(z.describe('Search text. Blank: no filter.')),
     client_id: z.optional(idText).check(z.describe('Only orders of this client.')),
     status: z
-      .optional(statuses)
+      .optional(idList(100))
       .check(z.describe('Only orders with one of these order status ids: a comma list, or the parameter repeated.')),
     from: z.optional(date).check(z.describe('Only orders created on this date or later.')),
     to: z.optional(date).check(z.describe('Only orders created on this date or earlier.')),
-    expand: z.optional(expand).check(z.describe('Comma list of what to add to each order: `totals`, `client`.')),
+    expand: z.optional(commaList(EXPANSIONS, 'Comma list of what to add to each order: `totals`, `client`.')),
   }),
   response: pageOf(listedOrder),
 })
@@ -287,4 +279,18 @@ export const updateOrder = defineContract({
 
 export const deleteOrder = defineContract({ ...change, method: 'DELETE', operationId: 'deleteOrder' })
 
-export const endpoints = [listOrders, createOrder, readOrder, updateOrder, deleteOrder]
+export const listOrderStatuses = defineContract({
+  ...read,
+  path: '/order-statuses',
+  operationId: 'listOrderStatuses',
+  response: z.strictObject({ data: z.array(orderStatus) }),
+})
+
+export const listTaxes = defineContract({
+  ...read,
+  path: '/taxes',
+  operationId: 'listTaxes',
+  response: z.strictObject({ data: z.array(tax) }),
+})
+
+export const endpoints = [listOrders, createOrder, readOrder, updateOrder, deleteOrder, listOrderStatuses, listTaxes]

@@ -41,6 +41,14 @@ const WITH_EVENT: More = { objectCalls: 2 }
  * The ids are those of `test/support/fill-company.ts`; each row that a request changes is changed by it alone.
  */
 const ROWS: Record<string, Row[]> = {
+  readAccount: [['the token', 2, 0, '/me']],
+  listOrderStatuses: [['5,000', 10_100, 0, '/order-statuses']],
+  listTaxes: [['5,000', 10_100, 0, '/taxes']],
+  listChanges: [
+    ['oldest 100', 110, 0, '/changes'],
+    ['of the rarest type', 10_100, 0, '/changes?types=email_threads&per_page=1000'],
+    ['only a cursor', 1, 0, '/changes?start=latest'],
+  ],
   listClients: [
     ['first page', 30, 0, '/clients'],
     ['100 a page', 110, 0, '/clients?per_page=100'],
