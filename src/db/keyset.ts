@@ -117,7 +117,7 @@ export function pageIds(list: Keyset): SQL {
     const hits = sql.raw(`hits_${flag}`)
     const isPage = 'ids' in source && source.isPage
     tables.push(
-      sql`${hits} AS MATERIALIZED (SELECT DISTINCT id FROM (${
+      sql`${hits} AS MATERIALIZED (SELECT ${sql.raw('ids' in source ? 'DISTINCT id' : 'id')} FROM (${
         isPage ? source.ids(sql`LIMIT ${end}`) : idsOf(list, flag, source, sql`LIMIT ${sql.raw(`${GATHERED + 1}`)}`)
       }))`,
     )

@@ -29,12 +29,20 @@ const references = { 'body.client_id': 400, 'body.status_id': 400, 'body.tax_id'
 const inBody = (fields: Record<string, number>) =>
   Object.fromEntries(Object.entries(fields).map(([name, status]) => [`body.${name}`, status]))
 
+const LIST = {
+  'query.page': EMPTY,
+  'query.per_page': 200,
+  'query.cursor': 400,
+  'query.q': 200,
+  'query.external_id': EMPTY,
+}
+
 const EXPECTED: Record<string, Decided> = {
   readAccount: { own: () => ({}), places: {} },
   listOrderStatuses: { own: () => ({}), places: {} },
   listTaxes: { own: () => ({}), places: {} },
   listChanges: { own: () => ({ query: {} }), places: { 'query.cursor': 400, 'query.per_page': 200 } },
-  listClients: { own: () => ({ query: {} }), places: { 'query.page': EMPTY, 'query.per_page': 200, 'query.q': 200 } },
+  listClients: { own: () => ({ query: {} }), places: LIST },
   createClient: {
     own: () => ({ body: { company_name: 'Own' } }),
     places: inBody({ ...clientFields, email: 200 }),
@@ -49,7 +57,7 @@ const EXPECTED: Record<string, Decided> = {
   },
   listOrders: {
     own: () => ({ query: {} }),
-    places: { 'query.page': EMPTY, 'query.per_page': 200, 'query.client_id': EMPTY, 'query.status': EMPTY },
+    places: { ...LIST, 'query.client_id': EMPTY, 'query.status': EMPTY },
   },
   createOrder: {
     own: ({ client }) => ({ body: { title: 'Own', client_id: client, discount_amount_type: 'fixed' } }),
