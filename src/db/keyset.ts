@@ -95,7 +95,7 @@ export async function readKeyset<R extends { row: { id: number }; place: string 
  * In an order by `updated_at`, a row that changed after `sequence` keeps the place it had then, from the feed of changes,
  * and a row created after it has none. So no row is met twice or never, whatever changes between pages.
  */
-export function pageIds(list: Keyset): SQL {
+function pageIds(list: Keyset): SQL {
   const { sort, flags, p } = list
   const { table, id, key, order, ofCompany } = namesOf(list)
   const isAfter = (place: SQL, ofId: SQL) => {

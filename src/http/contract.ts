@@ -185,7 +185,7 @@ export const PER_PAGE_MAX = 100
 const PAGE_MAX = 1_000_000
 
 /** The query of every paged list. */
-export const pageQuery = {
+const pageQuery = {
   page: z
     .optional(wholeNumber(1, PAGE_MAX))
     .check(z.meta({ default: 1 }), z.describe('The page, from 1. Cannot be sent with `cursor`.')),
@@ -213,7 +213,7 @@ export function idList(max: number) {
 }
 
 /** A date-time in a query as milliseconds. Form decoding turns an unencoded `+` into a space. */
-export const timeText = z
+const timeText = z
   .pipe(
     z.string().check(
       z.overwrite((value) => value.replace(' ', '+')),

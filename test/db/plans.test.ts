@@ -124,10 +124,12 @@ describe('the plan of a read', () => {
       // A source that is not included: the condition is false before a row is read.
       if (/ where 0$/.test(text)) continue
       const bad = steps.filter((step, index) => {
-        // A sort is of the few rows of one order, of what a search gathered, of the blocks or days that hold a page, or of
+        // A sort is of the few rows of one order, of what a filter gathered, of the blocks or days that hold a page, or of
         // the page itself.
         if (step.startsWith('USE TEMP B-TREE')) {
-          const isOfFew = steps.includes('MATERIALIZE hits') || steps.includes('MATERIALIZE span')
+          const isOfFew = ['MATERIALIZE hits', 'MATERIALIZE span', 'CO-ROUTINE page'].some((step) =>
+            steps.includes(step),
+          )
           return !/(order|project)_id=\?\)$/.test(steps[index - 1] ?? '') && !isOfFew
         }
         const scanned = /^SCAN (\S+)/.exec(step)?.[1]

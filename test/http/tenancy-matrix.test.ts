@@ -29,7 +29,7 @@ const references = { 'body.client_id': 400, 'body.status_id': 400, 'body.tax_id'
 const inBody = (fields: Record<string, number>) =>
   Object.fromEntries(Object.entries(fields).map(([name, status]) => [`body.${name}`, status]))
 
-const LIST = {
+const LIST: Record<string, number | typeof EMPTY> = {
   'query.page': EMPTY,
   'query.per_page': 200,
   'query.cursor': 400,
