@@ -5,17 +5,15 @@ import {
   defineContract,
   externalId,
   id,
-  listOf,
-  listQuery,
   namesAField,
   oneLine,
   pageOf,
   queryEmail,
-  SORTS,
   text,
   trimmed,
   version,
 } from '../http/contract.ts'
+import { listOf, listQuery, SORTS } from '../http/list-query.ts'
 
 export const email = z
   .pipe(z.string().check(z.trim()), z.email().check(z.maxLength(255)))

@@ -185,7 +185,7 @@ export const PER_PAGE_MAX = 100
 const PAGE_MAX = 1_000_000
 
 /** The query of every paged list. */
-const pageQuery = {
+export const pageQuery = {
   page: z
     .optional(wholeNumber(1, PAGE_MAX))
     .check(z.meta({ default: 1 }), z.describe('The page, from 1. Cannot be sent with `cursor`.')),
@@ -212,20 +212,6 @@ export function idList(max: number) {
   )
 }
 
-/** A date-time in a query as milliseconds. Form decoding turns an unencoded `+` into a space. */
-const timeText = z
-  .pipe(
-    z.string().check(
-      z.overwrite((value) => value.replace(' ', '+')),
-      z.refine((value) => z.safeParse(z.iso.datetime({ offset: true }), value).success, {
-        error: 'must be a date-time with an offset, such as 2026-01-31T12:00:00Z',
-        abort: true,
-      }),
-    ),
-    z.transform((value) => Date.parse(value)),
-  )
-  .check(z.meta({ type: 'string', format: 'date-time' }))
-
 /** A `cursor` in a query. */
 export const cursorText = z
   .string()
@@ -233,30 +219,6 @@ export const cursorText = z
     z.regex(/^[A-Za-z0-9_-]{1,1000}$/, 'must be the `next_cursor` of a response'),
     z.describe('The `next_cursor` of a response to the same query: the page after it.'),
   )
-
-/** What the lists of clients and orders have in common. A list adds its `sort`. */
-export const listQuery = {
-  ...pageQuery,
-  cursor: z.optional(cursorText),
-  updated_since: z.optional(timeText).check(z.describe('Only what was changed at this time or later. Inclusive.')),
-  deleted: z
-    ._default(z.enum(['exclude', 'include', 'only']), 'exclude')
-    .check(z.meta({ default: 'exclude' }), z.describe('Whether deleted ones are listed.')),
-  external_id: z.optional(externalId).check(z.describe('Only the one with this id of yours.')),
-}
-
-/** The values of `sort`. */
-export const SORTS = ['id', '-id', 'created_at', '-created_at', 'updated_at', '-updated_at'] as const
-
-/** A list's query. @throws for `page` beside `cursor`, as an issue of `page` */
-export function listOf<T extends typeof listQuery & z.core.$ZodShape>(fields: T) {
-  return z.strictObject(fields).check(
-    z.refine((query) => !('cursor' in query && 'page' in query && query.cursor && query.page), {
-      path: ['page'],
-      error: 'cannot be sent with cursor',
-    }),
-  )
-}
 
 /** How every list continues. */
 export const nextPage = {

@@ -11,16 +11,14 @@ import {
   id,
   idList,
   idText,
-  listOf,
-  listQuery,
   namesAField,
   oneLine,
   pageOf,
-  SORTS,
   text,
   trimmed,
   version,
 } from '../http/contract.ts'
+import { listOf, listQuery, SORTS } from '../http/list-query.ts'
 
 const project = component('Project', 'An order, also called project.', {
   id,

@@ -48,7 +48,7 @@ function decodeTotals(json: string): TotalsRow | null {
 }
 
 /** What is added to the columns of an order, to be selected from `orders`. */
-export function expansions(expand: readonly Expansion[]) {
+export const expansions = (expand: readonly Expansion[]) => {
   const wanted = (name: Expansion, json: SQL) => (expand.includes(name) ? json : sql`NULL`)
   return {
     totals: sql`${wanted('totals', TOTALS_JSON)}`.mapWith(decodeTotals).as('the_totals'),

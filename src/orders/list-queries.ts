@@ -20,7 +20,7 @@ import { fold, idOf, inSlot, substringMatch } from '../db/search.ts'
 import type { FoundPage, PageStart } from '../http/paging.ts'
 import type { Expansion, OrderList } from './contract.ts'
 import { expansions, type ListedRow } from './expand-queries.ts'
-import { type Filter, hasStatus, inDays, listNewest, selectTotal } from './newest-queries.ts'
+import { hasStatus, inDays, listNewest, type RangePlaceholders, selectTotal } from './newest-queries.ts'
 
 /** One page, and the exact total. Newest orders are found by counts, however far the page; others by their keys. */
 export async function listOrders(
@@ -52,7 +52,9 @@ export async function listOrders(
 }
 
 type Variant = Pick<OrderList, 'sort' | 'deleted'> & { expand: readonly Expansion[] }
-type Values = KeysetValues & Filter & Placeholders<never, 'updated_since' | 'external_id' | 'search' | 'match' | 'slot'>
+type Values = KeysetValues &
+  RangePlaceholders &
+  Placeholders<never, 'updated_since' | 'external_id' | 'search' | 'match' | 'slot'>
 
 const orderOf = (sort: OrderList['sort']): Sort => (sort ? sortOf(sort) : { column: 'created_date', direction: 'DESC' })
 
@@ -79,8 +81,8 @@ function keysetOf({ sort, deleted }: Variant, p: Values): Keyset {
   const isNewestFirst = order.column === 'created_date'
   const hasChangedSince = p.updated_since && sql`orders.updated_at >= ${p.updated_since}`
   const hasExternalId = p.external_id && sql`orders.external_id = ${p.external_id}`
-  const days = inDays(sql`orders.created_date`, p)
-  const status = hasStatus(sql`orders.order_status_id`, p)
+  const days = inDays(p, sql`orders.created_date`)
+  const status = hasStatus(p, sql`orders.order_status_id`)
   const isOfClient = (flag: Flag) => flag === 0 && p.client_id
   const indexOf = (flag: Flag, column: Sort['column']) =>
     `orders_${flag ? 'deleted' : 'live'}${column === 'created_date' ? '' : `_${column.replace('_at', '')}`}`
@@ -91,7 +93,7 @@ function keysetOf({ sort, deleted }: Variant, p: Values): Keyset {
     filters: [
       p.client_id && sql`orders.client_id = ${p.client_id}`,
       // An index on it would not have several statuses in the list's order.
-      hasStatus(sql.raw(p.statuses ? '+orders.order_status_id' : 'orders.order_status_id'), p),
+      hasStatus(p, sql.raw(p.statuses ? '+orders.order_status_id' : 'orders.order_status_id')),
       ...days,
       hasChangedSince,
       hasExternalId,

@@ -21,8 +21,8 @@ export async function listNewest(
   return { rows, total: count?.total ?? 0 }
 }
 
-export type Filter = Placeholders<'companyId', 'client_id' | 'status' | 'statuses' | 'from' | 'to'>
-type Page = Filter & Placeholders<'limit' | 'offset'>
+export type RangePlaceholders = Placeholders<'companyId', 'client_id' | 'status' | 'statuses' | 'from' | 'to'>
+type Page = RangePlaceholders & Placeholders<'limit' | 'offset'>
 
 const firstPage = perVariant((expand: readonly Expansion[]) =>
   prepareBatch((p: Page) => [selectProjects(expand, isListed(p)).limit(p.limit).offset(p.offset), selectTotal(p)]),
@@ -55,27 +55,27 @@ function selectProjects(expand: readonly Expansion[], condition: SQL | undefined
     .orderBy(desc(orders.created_date), desc(orders.id))
 }
 
-function isListed(p: Filter): SQL | undefined {
+function isListed(p: RangePlaceholders): SQL | undefined {
   return and(
     sql`${orders.company_id} = ${p.companyId} AND ${orders.deleted} = 0`,
     p.client_id && eq(orders.client_id, p.client_id),
-    hasStatus(sql`${orders.order_status_id}`, p),
-    ...inDays(sql`${orders.created_date}`, p),
+    hasStatus(p, sql`${orders.order_status_id}`),
+    ...inDays(p, sql`${orders.created_date}`),
   )
 }
 
 /** One status is compared, so that an index has its rows in order. */
-export function hasStatus(status: SQL, p: Filter): SQL | undefined {
+export function hasStatus(p: RangePlaceholders, status: SQL): SQL | undefined {
   if (p.status) return sql`${status} = ${p.status}`
   return p.statuses && sql`${status} IN (SELECT value FROM json_each(${p.statuses}))`
 }
 
-export function inDays(day: SQL, { from, to }: Filter): SQL[] {
+export function inDays({ from, to }: RangePlaceholders, day: SQL): SQL[] {
   return [...(from ? [sql`${day} >= ${from}`] : []), ...(to ? [sql`${day} <= ${to}`] : [])]
 }
 
 /** Selects the number of orders of each month; a client's are counted, since its days have no counts. */
-function countsOfMonths(p: Filter, isWanted: SQL): SQL {
+function countsOfMonths(p: RangePlaceholders, isWanted: SQL): SQL {
   const month = sql`substr(created_date, 1, 7)`
   return p.client_id
     ? sql`SELECT ${month} AS part, count(*) AS number FROM whole CROSS JOIN orders
@@ -85,7 +85,7 @@ function countsOfMonths(p: Filter, isWanted: SQL): SQL {
 }
 
 /** The number of orders that are not deleted. They themselves are counted only for a client between days. */
-export function selectTotal(p: Filter) {
+export function selectTotal(p: RangePlaceholders) {
   const days = p.from === undefined && p.to === undefined ? 'all days' : 'each day'
   if (p.client_id && days === 'each day') return orm.select({ total: count() }).from(orders).where(isListed(p))
   const hasStatuses = p.status || p.statuses
@@ -97,15 +97,15 @@ export function selectTotal(p: Filter) {
 }
 
 /** A client has counts of all days together only. Without a client or status, the index of the days has the rows. */
-function isCounted(p: Filter, days: 'all days' | 'each day'): SQL | undefined {
+function isCounted(p: RangePlaceholders, days: 'all days' | 'each day'): SQL | undefined {
   const day = sql`${orderCounts.created_date}`
   return and(
     eq(orderCounts.company_id, p.companyId),
     p.client_id
       ? eq(orderCounts.client_id, p.client_id)
       : (p.status || p.statuses) && sql`${orderCounts.client_id} = 0`,
-    hasStatus(sql`${orderCounts.status_id}`, p),
+    hasStatus(p, sql`${orderCounts.status_id}`),
     p.client_id ? undefined : sql`${day} ${sql.raw(days === 'each day' ? '>' : '=')} ''`,
-    ...inDays(day, p),
+    ...inDays(p, day),
   )
 }
