@@ -6,6 +6,7 @@ import type { Permission } from '../auth/permissions.ts'
 import type { AppEnv, RequestContext } from '../context.ts'
 import { waitForLimit } from '../rate-limit/middleware.ts'
 import { BODY_LIMIT_BYTES, readJsonBytes } from './body.ts'
+import { LruCache } from './cache.ts'
 import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
 import { BUDGET_MS, withDeadline } from './deadline.ts'
 import { ApiError, conflict, type Issue, invalid, MAX_ISSUES, notFound } from './errors.ts'
@@ -63,7 +64,6 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
       const extras: Extras = { lease: c.get('lease'), prefetched: c.get('prefetched'), headers: { ...JSON_HEADERS } }
       const result = await withDeadline(handle(validated<C>(c), context, extras), BUDGET_MS.handler)
       const { headers, version } = extras
-      if (context.idempotency?.isReplayed) headers['Idempotency-Replayed'] = 'true'
       if (contract.hasVersion && version !== undefined) headers.ETag = versionTag(version)
       // Hono's own `json()` sets one header after the other, each a call out of the isolate's own memory.
       const response =
@@ -81,8 +81,8 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
 /** Visible ASCII. */
 const KEY = /^[\x21-\x7e]{1,255}$/
 
-/** The keys of requests that run in this isolate, with their tokens. */
-const running = new Set<string>()
+/** The keys of requests that run in this isolate, with their tokens. A canceled request leaves its key: it expires. */
+const running = new LruCache<string, true>({ maxWeight: 10_000, ttlMs: BUDGET_MS.database })
 
 /** Prepares the request's `Idempotency-Key` for its write. @throws ApiError 400 for an invalid key, 409 for a running one */
 const runOnce: MiddlewareHandler<AppEnv> = async (c, next) => {
@@ -95,11 +95,14 @@ const runOnce: MiddlewareHandler<AppEnv> = async (c, next) => {
   const { pathname, search } = new URL(c.req.url)
   const fingerprint = hash('sha256', `${c.req.method} ${pathname}${search} ${c.get('bodyHash') ?? ''}`)
   const name = `${context.token.id}/${key}`
-  if (running.has(name)) throw conflict('idempotency_key_in_use', 1)
-  running.add(name)
-  context.idempotency = { key, fingerprint, position: 0, isReplayed: false }
+  if (running.get(name)) throw conflict('idempotency_key_in_use', 1)
+  running.set(name, true)
+  const idempotency = { key, fingerprint, position: 0, isReplayed: false }
+  context.idempotency = idempotency
   try {
     await next()
+    // Also of an error, which Hono has made a response by now.
+    if (idempotency.isReplayed) c.res.headers.set('Idempotency-Replayed', 'true')
   } finally {
     running.delete(name)
   }

@@ -59,6 +59,11 @@ export const REASONS = {
     kind: 'precondition_failed',
     message: 'The resource has another version than `If-Match` names: read it again and repeat the change',
   },
+  already_exists: {
+    kind: 'precondition_failed',
+    message: 'There is such a resource already: send the request without `If-None-Match` to replace it',
+  },
+  invoice_missing: { kind: 'conflict', message: 'The order has no invoice' },
   cursor_expired: {
     kind: 'gone',
     message: 'The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor',

@@ -113,7 +113,14 @@ function checkLimitHeaders(pathname: string, response: Response): string[] {
     .map((name) => `the header ${name} is missing`)
 }
 
-const DETAILS: Record<number, string> = { 400: 'issues', 409: 'reason', 413: 'limit_bytes', 502: 'reason' }
+const DETAILS: Record<number, string[]> = {
+  400: ['issues', 'reason'],
+  409: ['reason'],
+  410: ['reason'],
+  412: ['reason'],
+  413: ['limit_bytes'],
+  502: ['reason'],
+}
 
 function checkError(response: Response, body: Json): string[] {
   const error = isObject(body) ? body.error : undefined
@@ -123,10 +130,11 @@ function checkError(response: Response, body: Json): string[] {
   const codes = Object.values(ERRORS).flatMap(({ status, code }) => (status === response.status ? [code] : []))
   if (!codes.some((code) => code === error.code)) problems.push(`the code ${error.code} is not one of ${codes}`)
 
-  const member = DETAILS[response.status]
-  if (member === undefined && error.details !== null) problems.push('details is not null')
-  if (member !== undefined && !(isObject(error.details) && member in error.details)) {
-    problems.push(`details has no ${member}`)
+  const members = DETAILS[response.status]
+  const { details } = error
+  if (members === undefined && details !== null) problems.push('details is not null')
+  if (members && !members.some((member) => isObject(details) && member in details)) {
+    problems.push(`details has no ${members.join(' or ')}`)
   }
   const requestId = response.headers.get('x-request-id') ?? ''
   if (response.status === 500 && !String(error.message).includes(requestId)) {
