@@ -19,7 +19,7 @@ interface SourceFile {
 type Rule = (files: SourceFile[]) => string[]
 
 const GENERATED = ['client/schema.d.ts', 'openapi/openapi.json']
-const SLICES = ['accounting', 'clients', 'files', 'mail', 'orders', 'products']
+const SLICES = ['accounting', 'batch', 'clients', 'files', 'mail', 'orders', 'products']
 const IN_SLICE = new RegExp(`^(${SLICES.join('|')})/`)
 /** What does not run in the Worker. */
 const NOT_WORKER = /^(cli|openapi|client|simulators)\//
@@ -131,7 +131,9 @@ function findIncompleteSlices(files: SourceFile[]): string[] {
       const endpoints: string[] = /export const endpoints = \[([^\]]*)\]/.exec(text)?.[1]?.match(/\w+/g) ?? []
       return names.flatMap((name) => [
         ...(endpoints.includes(name) ? [] : [`${path}: ${name} is not in endpoints`]),
-        ...(beside('routes.ts').includes(`contract.${name}`) ? [] : [`${path}: ${name} has no route`]),
+        ...(['routes.ts', 'operations.ts'].some((file) => beside(file).includes(`contract.${name}`))
+          ? []
+          : [`${path}: ${name} has no route`]),
         ...(beside('documentation.ts').includes(`${name}: {`) ? [] : [`${path}: ${name} has no documentation`]),
       ])
     })

@@ -60,6 +60,34 @@ export interface paths {
         patch: operations["updateClient"];
         trace?: never;
     };
+    "/clients/by-external-id/{external_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a client by your own id
+         * @description The client whose `external_id` this is, exactly as it was sent. A soft-deleted client is still found.
+         *
+         *     Permission: `clients:read`.
+         */
+        get: operations["readClientByExternalId"];
+        /**
+         * Create or replace a client by your own id
+         * @description Creates the client with this `external_id`, or replaces every field of the one that has it: a field that is left out gets its default (null or false), so a soft-deleted client is restored. Sent twice, it leaves one client. `If-None-Match: *` only creates, `If-Match` only replaces the version that it names; else 412.
+         *
+         *     Permission: `clients:write`.
+         */
+        put: operations["putClient"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/orders": {
         parameters: {
             query?: never;
@@ -318,10 +346,10 @@ export interface components {
             accounting_sync_enabled?: boolean;
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
-            /** @description Your own id of the client, unique in the company. */
-            external_id?: string | null;
             /** @description `true` hides the client from the list, `false` brings it back. */
             deleted?: boolean;
+            /** @description Your own id of the client, unique in the company. */
+            external_id?: string | null;
         };
         /** @description A mail thread with all its messages. */
         EmailThread: {
@@ -452,10 +480,10 @@ export interface components {
             accounting_sync_enabled?: boolean;
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
-            /** @description Your own id of the client, unique in the company. */
-            external_id?: string | null;
             /** @description `true` hides the client from the list, `false` brings it back. */
             deleted?: boolean;
+            /** @description Your own id of the client, unique in the company. */
+            external_id?: string | null;
         };
         /** @description A file to upload. */
         NewFile: {
@@ -791,6 +819,22 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
         };
+        /** @description All fields of a client: one that is left out gets its default. */
+        WholeClient: {
+            company_name: string;
+            first_name?: string | null;
+            last_name?: string | null;
+            /** Format: email */
+            email?: string | null;
+            /** @description Stored as sent. */
+            website?: string | null;
+            phone?: string | null;
+            accounting_sync_enabled?: boolean;
+            tax_exempt?: boolean;
+            tax_exempt_reason?: string | null;
+            /** @description `true` hides the client from the list, `false` brings it back. */
+            deleted?: boolean;
+        };
         /** @description Every error has this form, whatever its status. */
         Error: {
             /** @description What went wrong. */
@@ -830,10 +874,12 @@ export interface components {
              *     - `idempotency_key_reused`: The `Idempotency-Key` was sent with another request before: send a new key with each new request
              *     - `idempotency_key_in_use`: A request with this `Idempotency-Key` is still running: retry after the time in Retry-After
              *     - `version_mismatch`: The resource has another version than `If-Match` names: read it again and repeat the change
+             *     - `already_exists`: There is such a resource already: send the request without `If-None-Match` to replace it
+             *     - `invoice_missing`: The order has no invoice
              *     - `cursor_expired`: The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor
              * @enum {string}
              */
-            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "supplier_unavailable" | "supplier_rejected_credentials" | "external_id_taken" | "idempotency_key_reused" | "idempotency_key_in_use" | "version_mismatch" | "cursor_expired";
+            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "supplier_unavailable" | "supplier_rejected_credentials" | "external_id_taken" | "idempotency_key_reused" | "idempotency_key_in_use" | "version_mismatch" | "already_exists" | "invoice_missing" | "cursor_expired";
             /** @description The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one. */
             storage_code?: string;
         };
@@ -1530,6 +1576,171 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    readClientByExternalId: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged. */
+                "If-None-Match"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description Your own id of the client, percent-encoded.
+                 * @example shop-42
+                 */
+                external_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "client": {
+                     *         "id": 42,
+                     *         "company_name": "Harbor Rowing Club",
+                     *         "first_name": "Ines",
+                     *         "last_name": "Duarte",
+                     *         "email": "ines@harbor-rowing.example",
+                     *         "website": "https://harbor-rowing.example",
+                     *         "phone": "(555) 010-0142",
+                     *         "accounting_sync_enabled": false,
+                     *         "tax_exempt": true,
+                     *         "tax_exempt_reason": "Non-profit",
+                     *         "deleted": false,
+                     *         "external_id": "shop-42",
+                     *         "version": 1,
+                     *         "created_at": "2026-03-02T09:30:00.000Z",
+                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        client: components["schemas"]["Client"];
+                    };
+                };
+            };
+            /** @description Not modified since the `ETag` in `If-None-Match`. No body. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    putClient: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                "If-Match"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description Your own id of the client, percent-encoded.
+                 * @example shop-42
+                 */
+                external_id: string;
+            };
+            cookie?: never;
+        };
+        /** @description All fields of a client: one that is left out gets its default. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "company_name": "Harbor Rowing Club",
+                 *       "email": "ines@harbor-rowing.example"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WholeClient"];
+            };
+        };
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "client": {
+                     *         "id": 42,
+                     *         "company_name": "Harbor Rowing Club",
+                     *         "first_name": "Ines",
+                     *         "last_name": "Duarte",
+                     *         "email": "ines@harbor-rowing.example",
+                     *         "website": "https://harbor-rowing.example",
+                     *         "phone": "(555) 010-0142",
+                     *         "accounting_sync_enabled": false,
+                     *         "tax_exempt": true,
+                     *         "tax_exempt_reason": "Non-profit",
+                     *         "deleted": false,
+                     *         "external_id": "shop-42",
+                     *         "version": 1,
+                     *         "created_at": "2026-03-02T09:30:00.000Z",
+                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        client: components["schemas"]["Client"];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];

@@ -52,4 +52,20 @@ export const documentation = {
       'Changes only the fields that are sent; `null` clears one. `deleted: true` hides the client from the list, `deleted: false` brings it back. Lookup works as in `readClient`: by id, by an email in the path, or by the query `email`.',
     example: { params: { id: '42' }, body: { phone: '(555) 010-0142' }, response: { client: exampleClient } },
   },
+  readClientByExternalId: {
+    summary: 'Read a client by your own id',
+    description:
+      'The client whose `external_id` this is, exactly as it was sent. A soft-deleted client is still found.',
+    example: { params: { external_id: 'shop-42' }, response: { client: { ...exampleClient, external_id: 'shop-42' } } },
+  },
+  putClient: {
+    summary: 'Create or replace a client by your own id',
+    description:
+      'Creates the client with this `external_id`, or replaces every field of the one that has it: a field that is left out gets its default (null or false), so a soft-deleted client is restored. Sent twice, it leaves one client. `If-None-Match: *` only creates, `If-Match` only replaces the version that it names; else 412.',
+    example: {
+      params: { external_id: 'shop-42' },
+      body: { company_name: 'Harbor Rowing Club', email: 'ines@harbor-rowing.example' },
+      response: { client: { ...exampleClient, external_id: 'shop-42' } },
+    },
+  },
 } satisfies Record<string, Documentation>

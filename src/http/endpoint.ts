@@ -4,6 +4,7 @@ import type { Context, Hono, MiddlewareHandler } from 'hono'
 import * as z from 'zod/mini'
 import type { Permission } from '../auth/permissions.ts'
 import type { AppEnv, RequestContext } from '../context.ts'
+import { runWrite, type Write } from '../db/idempotency.ts'
 import { waitForLimit } from '../rate-limit/middleware.ts'
 import { BODY_LIMIT_BYTES, readJsonBytes } from './body.ts'
 import { LruCache } from './cache.ts'
@@ -76,6 +77,43 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
       return response
     })
   }
+}
+
+/** The response to a change, and the version that its resource has now. */
+interface Reply<C extends Contract> {
+  body: ResponseBody<C>
+  version: number
+}
+
+/** A change that is one write of the database. */
+export interface Operation<C extends Contract = Contract> {
+  contract: C
+  /** @throws ApiError for a path that can name nothing */
+  write(input: Input<C>, context: RequestContext): Write<Reply<C>>
+}
+
+/** @param reply makes the response of what the write returns. @throws ApiError when that is nothing */
+export function operation<C extends Contract, T>(
+  contract: C,
+  build: (input: Input<C>, context: RequestContext) => Write<T>,
+  reply: (result: T) => Reply<C>,
+): Operation<C> {
+  return {
+    contract,
+    write: (input, context) => {
+      const write = build(input, context)
+      return { ...write, read: (result) => reply(write.read(result)) }
+    },
+  }
+}
+
+/** The route of an operation's own endpoint. */
+export function routeOf({ contract, write }: Operation): Route {
+  return route(contract, async (input, context, extras) => {
+    const { body, version } = await runWrite(context, write(input, context))
+    extras.version = version
+    return body
+  })
 }
 
 /** Visible ASCII. */
