@@ -3,7 +3,8 @@ import { endpoints as files } from './files/contract.ts'
 import type { Contract } from './http/contract.ts'
 import { endpoints as mail } from './mail/contract.ts'
 import { endpoints as orders } from './orders/contract.ts'
+import { endpoints as invoices } from './orders/invoice-contract.ts'
 import { endpoints as products } from './products/contract.ts'
 
 /** Every endpoint of the API. */
-export const contracts: readonly Contract[] = [...clients, ...orders, ...products, ...mail, ...files]
+export const contracts: readonly Contract[] = [...clients, ...orders, ...invoices, ...products, ...mail, ...files]

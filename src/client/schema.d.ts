@@ -150,6 +150,72 @@ export interface paths {
         patch: operations["updateOrder"];
         trace?: never;
     };
+    "/orders/{id}/invoice-items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Replace the lines of an order’s invoice
+         * @description The lines become exactly those of `items`, in their order. A line with the `id` of one of this invoice replaces that one and keeps the id, with defaults for what is left out; one without an `id` is new; those that are not in the list are deleted. The totals follow. When the company’s accounting sync is enabled, the change is delivered to the accounting system after the response. 409 where the order has no invoice. The body may have up to 400000 bytes.
+         *
+         *     Permission: `orders:write`.
+         */
+        put: operations["putInvoiceItems"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/orders/{id}/payments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Record a payment
+         * @description Adds a payment to the order’s invoice: `amount_paid` and `balance_due` follow. A payment may be more than the balance. 409 where the order has no invoice.
+         *
+         *     Permission: `orders:write`.
+         */
+        post: operations["createPayment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/orders/{id}/payments/{payment_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a payment
+         * @description Removes the payment for good. The response has it as it was, and the invoice without it.
+         *
+         *     Permission: `orders:write`.
+         */
+        delete: operations["deletePayment"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/products/search": {
         parameters: {
             query?: never;
@@ -496,6 +562,34 @@ export interface components {
             /** @description The mailbox’s legacy thread id. */
             legacyThreadId: string;
         };
+        /** @description A line of an invoice, as it is to be. */
+        NewInvoiceItem: {
+            /** @description Of a line of this invoice, which keeps it. Without it the line is a new one. */
+            id?: number;
+            title: string;
+            description?: string | null;
+            /**
+             * @description At most 4 decimals.
+             * @default 1
+             */
+            quantity: number;
+            /**
+             * @description At most 2 decimals; negative for a credit.
+             * @default 0
+             */
+            unit_price: number;
+            /** @default true */
+            taxable: boolean;
+            supplier?: string | null;
+            style?: string | null;
+            color?: string | null;
+            size?: string | null;
+            sku?: string | null;
+        };
+        /** @description All lines of an invoice, in their order. */
+        NewInvoiceItems: {
+            items: components["schemas"]["NewInvoiceItem"][];
+        };
         /** @description The fields of an order to create. */
         NewOrder: {
             title: string;
@@ -530,6 +624,15 @@ export interface components {
             external_id?: string | null;
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
+        };
+        /** @description A payment on the invoice of an order. */
+        NewPayment: {
+            /** @description At most 2 decimals. */
+            amount: number;
+            method?: string | null;
+            /** @description A date, or a date-time with an offset, which is stored in UTC. */
+            paid_at?: (string) | null;
+            note?: string | null;
         };
         /** @description An order with everything that belongs to it. */
         Order: {
@@ -2396,6 +2499,310 @@ export interface operations {
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    putInvoiceItems: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                "If-Match"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The id of the order (project).
+                 * @example 1207
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /** @description All lines of an invoice, in their order. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "items": [
+                 *         {
+                 *           "id": 5310,
+                 *           "title": "Heavy cotton tee, navy",
+                 *           "quantity": 60,
+                 *           "unit_price": 9.5,
+                 *           "supplier": "supplier_a",
+                 *           "style": "PC61",
+                 *           "color": "Navy",
+                 *           "size": "L"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewInvoiceItems"];
+            };
+        };
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "invoice": {
+                     *         "id": 1180,
+                     *         "project_id": 1207,
+                     *         "number": "2044",
+                     *         "due_date": "2026-03-20",
+                     *         "tax_id": 1,
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
+                     *         "discount_amount": 10,
+                     *         "discount_amount_type": "percentage",
+                     *         "discount_type": "before_tax",
+                     *         "subtotal": 570,
+                     *         "discount_total": 57,
+                     *         "tax_total": 42.32,
+                     *         "total": 555.32,
+                     *         "amount_paid": 100,
+                     *         "balance_due": 455.32,
+                     *         "deleted": false
+                     *       },
+                     *       "invoice_items": [
+                     *         {
+                     *           "id": 5310,
+                     *           "invoice_id": 1180,
+                     *           "title": "Heavy cotton tee, navy",
+                     *           "description": null,
+                     *           "quantity": 60,
+                     *           "unit_price": 9.5,
+                     *           "total": 570,
+                     *           "taxable": true,
+                     *           "supplier": "supplier_a",
+                     *           "style": "PC61",
+                     *           "color": "Navy",
+                     *           "size": "L",
+                     *           "sku": null,
+                     *           "position": 1,
+                     *           "deleted": false
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        invoice: components["schemas"]["Invoice"];
+                        invoice_items: components["schemas"]["InvoiceItem"][];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createPayment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                "If-Match"?: string;
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The id of the order (project).
+                 * @example 1207
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /** @description A payment on the invoice of an order. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "amount": 100,
+                 *       "method": "card",
+                 *       "paid_at": "2026-03-03T12:00:00Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewPayment"];
+            };
+        };
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "payment": {
+                     *         "id": 901,
+                     *         "invoice_id": 1180,
+                     *         "amount": 100,
+                     *         "method": "card",
+                     *         "paid_at": "2026-03-03T12:00:00.000Z",
+                     *         "note": null
+                     *       },
+                     *       "invoice": {
+                     *         "id": 1180,
+                     *         "project_id": 1207,
+                     *         "number": "2044",
+                     *         "due_date": "2026-03-20",
+                     *         "tax_id": 1,
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
+                     *         "discount_amount": 10,
+                     *         "discount_amount_type": "percentage",
+                     *         "discount_type": "before_tax",
+                     *         "subtotal": 570,
+                     *         "discount_total": 57,
+                     *         "tax_total": 42.32,
+                     *         "total": 555.32,
+                     *         "amount_paid": 100,
+                     *         "balance_due": 455.32,
+                     *         "deleted": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        payment: components["schemas"]["Payment"];
+                        invoice: components["schemas"]["Invoice"];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deletePayment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                "If-Match"?: string;
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The id of the order (project).
+                 * @example 1207
+                 */
+                id: string;
+                /**
+                 * @description The id of the payment.
+                 * @example 901
+                 */
+                payment_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "payment": {
+                     *         "id": 901,
+                     *         "invoice_id": 1180,
+                     *         "amount": 100,
+                     *         "method": "card",
+                     *         "paid_at": "2026-03-03T12:00:00.000Z",
+                     *         "note": null
+                     *       },
+                     *       "invoice": {
+                     *         "id": 1180,
+                     *         "project_id": 1207,
+                     *         "number": "2044",
+                     *         "due_date": "2026-03-20",
+                     *         "tax_id": 1,
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
+                     *         "discount_amount": 10,
+                     *         "discount_amount_type": "percentage",
+                     *         "discount_type": "before_tax",
+                     *         "subtotal": 570,
+                     *         "discount_total": 57,
+                     *         "tax_total": 42.32,
+                     *         "total": 555.32,
+                     *         "amount_paid": 0,
+                     *         "balance_due": 555.32,
+                     *         "deleted": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        payment: components["schemas"]["Payment"];
+                        invoice: components["schemas"]["Invoice"];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
         };
     };
     searchProducts: {

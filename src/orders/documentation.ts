@@ -38,6 +38,15 @@ const exampleInvoice = {
   deleted: false,
 }
 
+const examplePayment = {
+  id: 901,
+  invoice_id: 1180,
+  amount: 100,
+  method: 'card',
+  paid_at: '2026-03-03T12:00:00.000Z',
+  note: null,
+}
+
 const exampleOrder = {
   project: exampleProject,
   invoice: exampleInvoice,
@@ -60,9 +69,7 @@ const exampleOrder = {
       deleted: false,
     },
   ],
-  payments: [
-    { id: 901, invoice_id: 1180, amount: 100, method: 'card', paid_at: '2026-03-03T12:00:00.000Z', note: null },
-  ],
+  payments: [examplePayment],
   client: { ...exampleClient, website: null, phone: null, tax_exempt: false, tax_exempt_reason: null },
   tax: { id: 1, name: 'State sales tax', rate: 8.25 },
   order_status: {
@@ -134,6 +141,47 @@ export const documentation = {
     example: {
       params: { id: '1207' },
       response: { project: { ...exampleProject, deleted: true }, invoice: { ...exampleInvoice, deleted: true } },
+    },
+  },
+  putInvoiceItems: {
+    summary: 'Replace the lines of an order’s invoice',
+    description:
+      'The lines become exactly those of `items`, in their order. A line with the `id` of one of this invoice replaces that one and keeps the id, with defaults for what is left out; one without an `id` is new; those that are not in the list are deleted. The totals follow. When the company’s accounting sync is enabled, the change is delivered to the accounting system after the response. 409 where the order has no invoice.',
+    example: {
+      params: { id: '1207' },
+      body: {
+        items: [
+          {
+            id: 5310,
+            title: 'Heavy cotton tee, navy',
+            quantity: 60,
+            unit_price: 9.5,
+            supplier: 'supplier_a',
+            style: 'PC61',
+            color: 'Navy',
+            size: 'L',
+          },
+        ],
+      },
+      response: { invoice: exampleInvoice, invoice_items: exampleOrder.invoice_items },
+    },
+  },
+  createPayment: {
+    summary: 'Record a payment',
+    description:
+      'Adds a payment to the order’s invoice: `amount_paid` and `balance_due` follow. A payment may be more than the balance. 409 where the order has no invoice.',
+    example: {
+      params: { id: '1207' },
+      body: { amount: 100, method: 'card', paid_at: '2026-03-03T12:00:00Z' },
+      response: { payment: examplePayment, invoice: exampleInvoice },
+    },
+  },
+  deletePayment: {
+    summary: 'Delete a payment',
+    description: 'Removes the payment for good. The response has it as it was, and the invoice without it.',
+    example: {
+      params: { id: '1207', payment_id: '901' },
+      response: { payment: examplePayment, invoice: { ...exampleInvoice, amount_paid: 0, balance_due: 555.32 } },
     },
   },
 } satisfies Record<string, Documentation>

@@ -1,7 +1,9 @@
 import { operation } from '../http/endpoint.ts'
-import { notFound } from '../http/errors.ts'
+import { notFound, unusable } from '../http/errors.ts'
 import * as contract from './contract.ts'
-import { presentChange, presentOrder } from './present.ts'
+import * as invoices from './invoice-contract.ts'
+import { paymentOf, paymentRemovalOf, replacementOf } from './invoice-queries.ts'
+import { presentChange, presentItem, presentOrder, presentPayment } from './present.ts'
 import type { ChangedRow, OrderRow } from './queries.ts'
 import { changeOf, creationOf, deletionOf } from './write-queries.ts'
 
@@ -14,6 +16,21 @@ export const operations = [
   ),
   operation(contract.updateOrder, ({ params, body }, context) => changeOf(context, params.id, body), replyChanged),
   operation(contract.deleteOrder, ({ params }, context) => deletionOf(context, params.id), replyChanged),
+  operation(
+    invoices.putInvoiceItems,
+    ({ params, body }, context) => replacementOf(context, params.id, body.items),
+    ({ change, items }) => replyInvoice(change, { invoice_items: items.map(presentItem) }),
+  ),
+  operation(
+    invoices.createPayment,
+    ({ params, body }, context) => paymentOf(context, params.id, body),
+    ({ change, payment }) => replyInvoice(change, { payment: presentPayment(payment) }),
+  ),
+  operation(
+    invoices.deletePayment,
+    ({ params }, context) => paymentRemovalOf(context, params.id, params.payment_id),
+    ({ change, payment }) => replyInvoice(change, { payment: presentPayment(payment) }),
+  ),
 ]
 
 export function replyWhole(rows: OrderRow[]) {
@@ -25,4 +42,10 @@ export function replyWhole(rows: OrderRow[]) {
 function replyChanged(row: ChangedRow | undefined) {
   if (!row) throw notFound('Order')
   return { body: presentChange(row), version: row.project.version }
+}
+
+function replyInvoice<T>(change: ChangedRow, part: T) {
+  const { invoice } = presentChange(change)
+  if (!invoice) throw unusable('invoice_missing')
+  return { body: { ...part, invoice }, version: change.project.version }
 }
