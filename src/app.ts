@@ -1,6 +1,7 @@
 import type { MiddlewareHandler, NotFoundHandler } from 'hono'
 import { Hono } from 'hono/tiny'
 import { authenticate } from './auth/authenticate.ts'
+import { routes as batch } from './batch/routes.ts'
 import { routes as clients } from './clients/routes.ts'
 import { type AppEnv, openContext } from './context.ts'
 import { contracts } from './contracts.ts'
@@ -153,6 +154,6 @@ function describe(thrown: unknown): string {
   return [thrown.name, isHarmless ? message : '', ...frames.slice(0, 6)].filter(Boolean).join(' | ')
 }
 
-export const routes = [...clients, ...orders, ...products, ...mail, ...files]
+export const routes = [...clients, ...orders, ...products, ...mail, ...files, ...batch]
 
 export const app = createApp(contracts, routes)

@@ -1,3 +1,4 @@
+import { endpoints as batch } from './batch/contract.ts'
 import { endpoints as clients } from './clients/contract.ts'
 import { endpoints as files } from './files/contract.ts'
 import type { Contract } from './http/contract.ts'
@@ -7,4 +8,12 @@ import { endpoints as invoices } from './orders/invoice-contract.ts'
 import { endpoints as products } from './products/contract.ts'
 
 /** Every endpoint of the API. */
-export const contracts: readonly Contract[] = [...clients, ...orders, ...invoices, ...products, ...mail, ...files]
+export const contracts: readonly Contract[] = [
+  ...clients,
+  ...orders,
+  ...invoices,
+  ...products,
+  ...mail,
+  ...files,
+  ...batch,
+]

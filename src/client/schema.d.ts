@@ -354,6 +354,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create and update many clients and orders
+         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where the database refuses one of them (such as a taken `external_id`, or another version than its `if_match` names): `transaction` tells which were committed together. An operation cannot refer to what another one of the batch creates. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is.
+         *
+         *     Any token.
+         */
+        post: operations["runBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -368,6 +390,30 @@ export interface components {
             colors: components["schemas"]["JsonValue"][];
             preview_url: string | null;
             status: string | null;
+        };
+        /** @description Changes of clients and orders. */
+        Batch: {
+            operations: components["schemas"]["BatchOperation"][];
+        };
+        /** @description One change: what its own request would be. */
+        BatchOperation: {
+            /** @enum {string} */
+            method: "POST" | "PATCH" | "PUT";
+            /** @description `/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update, `/clients/by-external-id/{external_id}` to create or replace. */
+            path: string;
+            /** @description The body of the request. */
+            body: unknown;
+            /** @description The `If-Match` of the request. */
+            if_match?: string;
+        };
+        /** @description What became of one operation. */
+        BatchResult: {
+            /** @description The status that its own request would have had. */
+            status: number;
+            /** @description The body of that response; an error’s where the status is not 200. */
+            body: unknown;
+            /** @description Operations with the same number were committed together; null where nothing was changed. */
+            transaction: number | null;
         };
         /** @description An item of the company’s own catalogue. */
         CatalogItem: {
@@ -3514,6 +3560,122 @@ export interface operations {
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             502: components["responses"]["UpstreamFailed"];
+        };
+    };
+    runBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Changes of clients and orders. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "operations": [
+                 *         {
+                 *           "method": "POST",
+                 *           "path": "/clients",
+                 *           "body": {
+                 *             "company_name": "Harbor Rowing Club"
+                 *           }
+                 *         },
+                 *         {
+                 *           "method": "PATCH",
+                 *           "path": "/clients/42",
+                 *           "body": {
+                 *             "phone": null
+                 *           },
+                 *           "if_match": "\"7\""
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["Batch"];
+            };
+        };
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "results": [
+                     *         {
+                     *           "status": 200,
+                     *           "body": {
+                     *             "client": {
+                     *               "id": 42,
+                     *               "company_name": "Harbor Rowing Club",
+                     *               "first_name": "Ines",
+                     *               "last_name": "Duarte",
+                     *               "email": "ines@harbor-rowing.example",
+                     *               "website": "https://harbor-rowing.example",
+                     *               "phone": "(555) 010-0142",
+                     *               "accounting_sync_enabled": false,
+                     *               "tax_exempt": true,
+                     *               "tax_exempt_reason": "Non-profit",
+                     *               "deleted": false,
+                     *               "external_id": null,
+                     *               "version": 1,
+                     *               "created_at": "2026-03-02T09:30:00.000Z",
+                     *               "updated_at": "2026-03-02T09:30:00.000Z"
+                     *             }
+                     *           },
+                     *           "transaction": 1
+                     *         },
+                     *         {
+                     *           "status": 412,
+                     *           "body": {
+                     *             "error": {
+                     *               "code": "invalid_request",
+                     *               "message": "The resource has another version than `If-Match` names: read it again and repeat the change",
+                     *               "details": {
+                     *                 "reason": "version_mismatch"
+                     *               }
+                     *             }
+                     *           },
+                     *           "transaction": null
+                     *         }
+                     *       ],
+                     *       "transactions": 1
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description One for each operation, in their order. */
+                        results: components["schemas"]["BatchResult"][];
+                        /** @description In how many transactions they were committed. */
+                        transactions: number;
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
         };
     };
 }

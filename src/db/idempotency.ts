@@ -91,26 +91,32 @@ type Done<T> = { position: number; at: number } & ({ value: T } | { error: ApiEr
 
 /**
  * Runs writes in their order: in one batch, or in several where the database refuses one of them. Those that an earlier
- * request with the same key carried out are not run again.
+ * request with the same key carried out are not run again. An error stands for what cannot be a write.
  *
  * @throws ApiError 400 when the key is that of another request
  */
-export async function runWrites<T>(context: RequestContext, builds: readonly Build<T>[]): Promise<Outcome<T>[]> {
+export async function runWrites<T>(
+  context: RequestContext,
+  builds: readonly (Build<T> | ApiError)[],
+): Promise<Outcome<T>[]> {
   let last = 0
   // Stored results of one transaction have one time: by it a repeated request groups them alike.
   const nextTime = () => {
     last = Math.max(last + 1, last === 0 ? context.now : Date.now())
     return last
   }
-  const items = builds.map((build, position) => ({ position, build }))
+  const items = builds.flatMap((build, position) => (build instanceof ApiError ? [] : [{ position, build }]))
   const done = await runAll(context, items, nextTime, context.idempotency)
   const times = done.flatMap((each) => ('value' in each ? [each.at] : []))
   const transactions = [...new Set(times)].sort((a, b) => a - b)
-  return done
-    .sort((a, b) => a.position - b.position)
-    .map(({ at, position: _, ...outcome }) => {
-      return 'error' in outcome ? outcome : { ...outcome, transaction: transactions.indexOf(at) + 1 }
-    })
+  const byPosition = new Map(done.map((each) => [each.position, each]))
+  return builds.map((build, position) => {
+    const each = byPosition.get(position)
+    if (build instanceof ApiError) return { error: build }
+    if (!each) throw new Error('A write had no outcome.')
+    if ('error' in each) return { error: each.error }
+    return { value: each.value, transaction: transactions.indexOf(each.at) + 1 }
+  })
 }
 
 /** @param key of a request whose stored results were not looked up yet */

@@ -56,9 +56,11 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
     const steps: MiddlewareHandler<AppEnv>[] = [permit(contract), leaseMemory]
     if (contract.params) steps.push(validate('param', contract.params, contract.invalidParams ?? 'not_found'))
     if (prefetch) steps.push(beginPrefetch(prefetch))
-    if (contract.method !== 'GET') steps.push(contract.isReadOnly ? waitWithKey : waitForLimit)
+    const { countRequests } = contract
+    if (contract.method !== 'GET' && !countRequests) steps.push(contract.isReadOnly ? waitWithKey : waitForLimit)
     steps.push(validate('query', contract.query ?? NO_QUERY))
     if (contract.body) steps.push(refuseCoding, readBody(contract, contract.body))
+    if (countRequests) steps.push((c, next) => waitForLimit(c, next, countRequests(validated<C>(c).body)))
     if (takesKey(contract)) steps.push(runOnce)
     app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
       const context = c.get('context')
@@ -175,7 +177,7 @@ const leaseMemory: MiddlewareHandler<AppEnv> = async (c, next) => {
   try {
     await next()
   } finally {
-    const isSent = lease.isStreaming && c.req.method !== 'HEAD' && (await c.get('limit'))?.allowed !== false
+    const isSent = lease.isStreaming && c.req.method !== 'HEAD' && (await c.get('usage').permit()).allowed
     if (!isSent) {
       lease.release()
       // Nobody else ends a response that is thrown away.
@@ -239,8 +241,8 @@ function validate(
   })
 }
 
-/** Zod reports unknown keys as one issue on their parent; the caller wants each by its own name. */
-function invalidInput(found: readonly z.core.$ZodIssue[]): ApiError {
+/** 400 with Zod's issues. It reports unknown keys as one issue on their parent; the caller wants each by its own name. */
+export function invalidInput(found: readonly z.core.$ZodIssue[]): ApiError {
   const issues: Issue[] = []
   let count = 0
   for (const issue of found) {

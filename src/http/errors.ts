@@ -149,11 +149,15 @@ export function conflict(reason: Reason, seconds: number): ApiError {
   return new ApiError(kind, { message, details: { reason }, headers: { 'Retry-After': String(seconds) } })
 }
 
+export function errorBody({ kind, message, details }: ApiError) {
+  return { error: { code: ERRORS[kind].code, message, details } }
+}
+
 /** The body and headers of an error response. */
 export function errorResponse(error: ApiError): Response {
-  const { status, code } = ERRORS[error.kind]
-  return Response.json(
-    { error: { code, message: error.message, details: error.details } },
-    { status, headers: { 'Cache-Control': 'private, no-store', ...error.headers } },
-  )
+  const { status } = ERRORS[error.kind]
+  return Response.json(errorBody(error), {
+    status,
+    headers: { 'Cache-Control': 'private, no-store', ...error.headers },
+  })
 }

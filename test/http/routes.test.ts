@@ -13,16 +13,22 @@ beforeAll(async () => {
 })
 
 /** The endpoints of the specification's part 4, which the table must hold and nothing beside them. */
-const SPECIFIED: Record<string, string> = {
+const SPECIFIED: Record<string, string | null> = {
   'GET /clients': 'clients:read',
   'POST /clients': 'clients:write',
   'GET /clients/{id}': 'clients:read',
   'PATCH /clients/{id}': 'clients:write',
+  'GET /clients/by-external-id/{external_id}': 'clients:read',
+  'PUT /clients/by-external-id/{external_id}': 'clients:write',
   'GET /orders': 'orders:read',
   'POST /orders': 'orders:write',
   'GET /orders/{id}': 'orders:read',
   'PATCH /orders/{id}': 'orders:write',
   'DELETE /orders/{id}': 'orders:write',
+  'PUT /orders/{id}/invoice-items': 'orders:write',
+  'POST /orders/{id}/payments': 'orders:write',
+  'DELETE /orders/{id}/payments/{payment_id}': 'orders:write',
+  'POST /batch': null,
   'GET /products/search': 'products:read',
   'GET /products/{source}': 'products:read',
   'GET /mail/threads/{legacyThreadId}': 'mail:read',
@@ -42,7 +48,7 @@ describe('the route table', () => {
   })
 
   it('has the nine permissions of the contract', () => {
-    expect([...PERMISSIONS].sort()).toEqual([...new Set(Object.values(SPECIFIED))].sort())
+    expect([...PERMISSIONS].sort()).toEqual([...new Set(Object.values(SPECIFIED))].filter((permission) => permission !== null).sort())
   })
 })
 
