@@ -71,7 +71,7 @@ const budget: Record<string, [depth: number, path: () => string, body?: () => un
   ],
   'DELETE /orders/{id}': [[2, () => `/orders/${orderId}`]],
   'PUT /orders/{id}/invoice-items': [
-    [2, () => `/orders/${orderId}/invoice-items`, () => ({ items: [{ title: 'a' }, { title: 'b' }] })],
+    [2, () => `/orders/${orderId}/invoice-items`, () => ({ items: [{ id: 1, title: 'a' }, { title: 'b' }] })],
   ],
   'POST /orders/{id}/payments': [[2, () => `/orders/${orderId}/payments`, () => ({ amount: 1 })]],
   'DELETE /orders/{id}/payments/{payment_id}': [[2, () => `/orders/${orderId}/payments/${paymentId}`]],

@@ -48,7 +48,9 @@ describe('the route table', () => {
   })
 
   it('has the nine permissions of the contract', () => {
-    expect([...PERMISSIONS].sort()).toEqual([...new Set(Object.values(SPECIFIED))].filter((permission) => permission !== null).sort())
+    expect([...PERMISSIONS].sort()).toEqual(
+      [...new Set(Object.values(SPECIFIED))].filter((permission) => permission !== null).sort(),
+    )
   })
 })
 
