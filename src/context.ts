@@ -1,7 +1,7 @@
 import type { MiddlewareHandler } from 'hono'
 import { startDelivery } from './accounting/delivery.ts'
 import type { Token } from './auth/tokens.ts'
-import { type CompanyContext, databaseFor } from './db/client.ts'
+import { type CompanyContext, databaseFor, type Idempotency } from './db/client.ts'
 import type { Env } from './env.ts'
 import { deploymentStorage, type FileStorage } from './files/storage.ts'
 import type { Lease } from './http/memory.ts'
@@ -28,17 +28,6 @@ export interface RequestContext extends CompanyContext {
   deliverAccounting: () => void
   /** Work that continues after the response. */
   waitUntil: (work: Promise<unknown>) => void
-}
-
-/** The `Idempotency-Key` of a request. */
-export interface Idempotency {
-  key: string
-  /** SHA-256 of method, path, query and body, hex. */
-  fingerprint: string
-  /** Of one result among several of the request. */
-  position: number
-  /** Set when the result of an earlier request was returned. */
-  isReplayed: boolean
 }
 
 /** Hono's types of this application. */

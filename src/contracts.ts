@@ -1,4 +1,6 @@
+import { endpoints as account } from './account/contract.ts'
 import { endpoints as batch } from './batch/contract.ts'
+import { endpoints as changes } from './changes/contract.ts'
 import { endpoints as clients } from './clients/contract.ts'
 import { endpoints as files } from './files/contract.ts'
 import type { Contract } from './http/contract.ts'
@@ -9,9 +11,11 @@ import { endpoints as products } from './products/contract.ts'
 
 /** Every endpoint of the API. */
 export const contracts: readonly Contract[] = [
+  ...account,
   ...clients,
   ...orders,
   ...invoices,
+  ...changes,
   ...products,
   ...mail,
   ...files,

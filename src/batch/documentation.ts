@@ -1,4 +1,4 @@
-import { exampleClient } from '../clients/documentation.ts'
+import { createdClient } from '../clients/documentation.ts'
 import type { Documentation } from '../http/contract.ts'
 
 /** The published description of this endpoint. */
@@ -10,13 +10,17 @@ export const documentation = {
     example: {
       body: {
         operations: [
-          { method: 'POST', path: '/clients', body: { company_name: 'Harbor Rowing Club' } },
-          { method: 'PATCH', path: '/clients/42', body: { phone: null }, if_match: '"7"' },
+          { method: 'POST', path: '/clients', body: { company_name: createdClient.company_name } },
+          { method: 'PATCH', path: '/clients/17', body: { phone: null }, if_match: '"7"' },
         ],
       },
       response: {
         results: [
-          { status: 200, body: { client: exampleClient }, transaction: 1 },
+          {
+            status: 200,
+            body: { client: { ...createdClient, id: 63, first_name: null, email: null } },
+            transaction: 1,
+          },
           {
             status: 412,
             body: {

@@ -61,10 +61,10 @@ function parse({ method, path, body }: contract.BatchOperation, context: Request
   if (permission !== null) requirePermission(context, permission)
   const parsedParams = schemas.params?.safeParse(params)
   if (parsedParams?.success === false) {
-    throw invalidParams === 'invalid_request' ? invalidInput(parsedParams.error.issues) : notFound()
+    throw invalidParams === 'invalid_request' ? invalidInput('param', parsedParams.error.issues) : notFound()
   }
   const parsedBody = schemas.body?.safeParse(body)
-  if (parsedBody?.success === false) throw invalidInput(parsedBody.error.issues)
+  if (parsedBody?.success === false) throw invalidInput('body', parsedBody.error.issues)
   return { operation, input: { params: parsedParams?.data, query: {}, body: parsedBody?.data } }
 }
 

@@ -1,6 +1,6 @@
 import type { components } from './schema.d.ts'
 
-type ApiErrorCode = components['schemas']['Error']['error']['code']
+type ApiErrorCode = components['schemas']['ErrorResponse']['error']['code']
 /** The API's codes, and three of this library for responses that are not the API's. */
 export type ErrorCode = ApiErrorCode | 'network_error' | 'upload_failed' | 'unexpected_answer'
 

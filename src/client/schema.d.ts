@@ -4,6 +4,28 @@
  */
 
 export interface paths {
+    "/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the company, the token and its limits
+         * @description What the token of the request stands for. A first request that needs nothing but a valid token.
+         *
+         *     Permission: `null`.
+         */
+        get: operations["readAccount"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/clients": {
         parameters: {
             query?: never;
@@ -58,34 +80,6 @@ export interface paths {
          *     Permission: `clients:write`.
          */
         patch: operations["updateClient"];
-        trace?: never;
-    };
-    "/clients/by-external-id/{external_id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read a client by your own id
-         * @description The client whose `external_id` this is, exactly as it was sent. A soft-deleted client is still found.
-         *
-         *     Permission: `clients:read`.
-         */
-        get: operations["readClientByExternalId"];
-        /**
-         * Create or replace a client by your own id
-         * @description Creates the client with this `external_id`, or replaces every field of the one that has it: a field that is left out gets its default (null or false), so a soft-deleted client is restored. Sent twice, it leaves one client. `If-None-Match: *` only creates, `If-Match` only replaces the version that it names; else 412.
-         *
-         *     Permission: `clients:write`.
-         */
-        put: operations["putClient"];
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
         trace?: never;
     };
     "/orders": {
@@ -150,21 +144,21 @@ export interface paths {
         patch: operations["updateOrder"];
         trace?: never;
     };
-    "/orders/{id}/invoice-items": {
+    "/order-statuses": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get?: never;
         /**
-         * Replace the lines of an order’s invoice
-         * @description The lines become exactly those of `items`, in their order. A line with the `id` of one of this invoice replaces that one and keeps the id, with defaults for what is left out; one without an `id` is new; those that are not in the list are deleted. The totals follow. When the company’s accounting sync is enabled, the change is delivered to the accounting system after the response. 409 where the order has no invoice. The body may have up to 400000 bytes.
+         * List the order statuses
+         * @description The company’s own statuses by position: the values of `status_id`, and of `status` in the list of orders. A new order gets the first one with `is_default` unless it names another.
          *
-         *     Permission: `orders:write`.
+         *     Permission: `orders:read`.
          */
-        put: operations["putInvoiceItems"];
+        get: operations["listOrderStatuses"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -172,45 +166,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/orders/{id}/payments": {
+    "/taxes": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get?: never;
-        put?: never;
         /**
-         * Record a payment
-         * @description Adds a payment to the order’s invoice: `amount_paid` and `balance_due` follow. A payment may be more than the balance. 409 where the order has no invoice.
+         * List the taxes
+         * @description The company’s taxes: the values of `tax_id`.
          *
-         *     Permission: `orders:write`.
+         *     Permission: `orders:read`.
          */
-        post: operations["createPayment"];
+        get: operations["listTaxes"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/orders/{id}/payments/{payment_id}": {
+    "/changes": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Follow every change
+         * @description Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept: copy the lists again. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`.
+         *
+         *     Permission: `null`.
+         */
+        get: operations["listChanges"];
         put?: never;
         post?: never;
-        /**
-         * Delete a payment
-         * @description Removes the payment for good. The response has it as it was, and the invoice without it.
-         *
-         *     Permission: `orders:write`.
-         */
-        delete: operations["deletePayment"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -260,6 +254,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/mail/threads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the mail threads of an order or a client
+         * @description The contexts that are linked to this order by `orders_data`, or to this client by `client_id` or `clients_data`, as each is read by its id, in the order of `thread_id`. Send exactly one of `order_id` and `client_id`; one that is not the company’s has no contexts. A page has at most about 4 MB of stored JSON, so it may have fewer elements than `per_page` while `has_more` is true.
+         *
+         *     Permission: `mail:read`.
+         */
+        get: operations["listThreadContexts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/mail/threads/{legacyThreadId}": {
         parameters: {
             query?: never;
@@ -274,6 +290,40 @@ export interface paths {
          *     Permission: `mail:read`.
          */
         get: operations["readThreadContext"];
+        /**
+         * Link a mail thread to clients and orders
+         * @description Creates the context of this legacy id, or replaces it: a field that is left out becomes null. Every id must be a client or an order of the company that is not deleted: 400 names each other one by its path, such as `orders_data.1.id`. The context must link to a client or an order; to remove it, use DELETE. The arrays have at most 100 elements; the shape of their JSON is otherwise the writer’s own. The body may have up to 262144 bytes.
+         *
+         *     Permission: `mail:write`.
+         */
+        put: operations["putThreadContext"];
+        post?: never;
+        /**
+         * Remove what links a mail thread to clients and orders
+         * @description Deletes the context for good and returns it as it was. 404 where there is none, a second time too. The email thread, its clients and its orders stay.
+         *
+         *     Permission: `mail:write`.
+         */
+        delete: operations["deleteThreadContext"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/mail/email-threads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the email threads of a mailbox
+         * @description Newest created first, without participants, labels and messages; read a thread for those. Pages follow by `cursor`: nothing that exists during the whole walk is skipped or shown twice. A page looks at 1,000 threads at most, so a filter may leave it with fewer elements than `per_page`, or none, while `has_more` is true.
+         *
+         *     Permission: `mail:read`.
+         */
+        get: operations["listEmailThreads"];
         put?: never;
         post?: never;
         delete?: never;
@@ -304,7 +354,13 @@ export interface paths {
          */
         put: operations["putEmailThread"];
         post?: never;
-        delete?: never;
+        /**
+         * Delete an email thread
+         * @description Soft-deletes the thread and returns it without its content: reading it gives 404 until the next PUT, which restores it. Its stored messages still count against the company’s quota: to free them, PUT the thread with `"messages": []` before. 404 where there is none, a second time too.
+         *
+         *     Permission: `mail:write`.
+         */
+        delete: operations["deleteEmailThread"];
         options?: never;
         head?: never;
         patch?: never;
@@ -348,28 +404,34 @@ export interface paths {
         get: operations["listFiles"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a file of an order
+         * @description Deletes the file for good and returns what it was; messages that name its key keep it. 404 for a key that is not one of this order’s files, a second time too. 409 and 502 as for a download.
+         *
+         *     Permission: `files:write`.
+         */
+        delete: operations["deleteFile"];
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/batch": {
+    "/orders/{orderId}/files/download": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get?: never;
-        put?: never;
         /**
-         * Create and update many clients and orders
-         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where the database refuses one of them (such as a taken `external_id`, or another version than its `if_match` names): `transaction` tells which were committed together. An operation cannot refer to what another one of the batch creates. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is.
+         * Get a URL to download a file from
+         * @description The URL is valid for 600 seconds and saves the file under its own name: its response has `Content-Disposition: attachment`. 404 for a key that is not one of this order’s files. 409 with the reason `storage_not_configured` where no storage is configured, 502 when the company’s own storage fails.
          *
-         *     Any token.
+         *     Permission: `files:read`.
          */
-        post: operations["runBatch"];
+        get: operations["presignDownload"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -380,6 +442,41 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description The company and the token of the request, and its limits. */
+        Account: {
+            company: {
+                id: number;
+                name: string;
+            };
+            token: {
+                id: number;
+                name: string;
+                permissions: ("clients:read" | "clients:write" | "orders:read" | "orders:write" | "products:read" | "mail:read" | "mail:write" | "files:read" | "files:write")[];
+                /** Format: date-time */
+                created_at: string;
+                /**
+                 * Format: date-time
+                 * @description Null for a token that does not expire.
+                 */
+                expires_at: string | null;
+            };
+            limits: {
+                requests_per_minute: number;
+                /** @description Milliseconds of database time. */
+                database_ms_per_minute: number;
+                /** @description Of `per_page` in lists of clients and orders. */
+                per_page_max: number;
+                batch_operations_max: number;
+                /** @description Of a body, where the operation names no other limit. */
+                body_bytes_max: number;
+                /** @description Of an uploaded file. */
+                file_bytes_max: number;
+                /** @description Stored (compressed) bytes of email threads. */
+                mail_bytes: number;
+                /** @description The limit of `mail_bytes`. */
+                mail_quota_bytes: number;
+            };
+        };
         /** @description An artwork of an order. */
         Artwork: {
             id: number;
@@ -391,29 +488,18 @@ export interface components {
             preview_url: string | null;
             status: string | null;
         };
-        /** @description Changes of clients and orders. */
-        Batch: {
-            operations: components["schemas"]["BatchOperation"][];
-        };
-        /** @description One change: what its own request would be. */
-        BatchOperation: {
-            /** @enum {string} */
-            method: "POST" | "PATCH" | "PUT";
-            /** @description `/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update, `/clients/by-external-id/{external_id}` to create or replace. */
-            path: string;
-            /** @description The body of the request. */
-            body: unknown;
-            /** @description The `If-Match` of the request. */
-            if_match?: string;
-        };
-        /** @description What became of one operation. */
-        BatchResult: {
-            /** @description The status that its own request would have had. */
-            status: number;
-            /** @description The body of that response; an error’s where the status is not 200. */
-            body: unknown;
-            /** @description Operations with the same number were committed together; null where nothing was changed. */
-            transaction: number | null;
+        /** @description A file of a message. */
+        Attachment: {
+            /** @description Without one the attachment is not shown. */
+            filename?: string;
+            mime_type?: string;
+            size_bytes?: number;
+            /** @description The `key` of the uploaded file: it makes a download link. */
+            storage_key?: string | null;
+            /** @description Identifies the attachment, before its filename. */
+            mail_attachment_id?: string;
+        } & {
+            [key: string]: unknown;
         };
         /** @description An item of the company’s own catalogue. */
         CatalogItem: {
@@ -421,6 +507,47 @@ export interface components {
             title: string;
             description: string | null;
             price: number | null;
+        };
+        /** @description A create, update or delete: read the object for its content. */
+        Change: {
+            /** @enum {string} */
+            type: "clients" | "orders";
+            id: number;
+            /**
+             * @description `delete` for every change that leaves it deleted; an `update` may restore what was deleted.
+             * @enum {string}
+             */
+            operation: "create" | "update" | "delete";
+            /** @description The version that the change made. */
+            version: number;
+            /** Format: date-time */
+            time: string;
+        } | {
+            /** @enum {string} */
+            type: "email_threads";
+            /** Format: uuid */
+            id: string;
+            account_email: string;
+            legacy_thread_id: string;
+            /**
+             * @description `delete` for every change that leaves it deleted; an `update` may restore what was deleted.
+             * @enum {string}
+             */
+            operation: "create" | "update" | "delete";
+            /** @description The version that the change made. */
+            version: number;
+            /** Format: date-time */
+            time: string;
+        };
+        /** @description A page of the feed, oldest change first. */
+        Changes: {
+            data: components["schemas"]["Change"][];
+            pagination: {
+                /** @description Send it as `cursor` for what follows, now or later. */
+                next_cursor: string;
+                /** @description Whether more is there already. A page may be empty nevertheless. */
+                has_more: boolean;
+            };
         };
         /** @description A client of the company. */
         Client: {
@@ -458,10 +585,10 @@ export interface components {
             accounting_sync_enabled?: boolean;
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
-            /** @description `true` hides the client from the list, `false` brings it back. */
-            deleted?: boolean;
             /** @description Your own id of the client, unique in the company. */
             external_id?: string | null;
+            /** @description `true` hides the client from the list, `false` brings it back. */
+            deleted?: boolean;
         };
         /** @description A mail thread with all its messages. */
         EmailThread: {
@@ -480,7 +607,7 @@ export interface components {
             subject: string | null;
             /** @description A short preview. */
             snippet: string | null;
-            /** @description The length of `messages`. */
+            /** @description The number of messages. */
             message_count: number;
             /** Format: date-time */
             first_message_at: string | null;
@@ -527,6 +654,34 @@ export interface components {
              * @description Left out or null: the time of the server.
              */
             last_synced_at?: string | null;
+        };
+        /** @description A mail thread without what is stored with its messages: participants, labels and the messages. Texts are cut after 2,000 characters, with `…` at the end. */
+        EmailThreadSummary: {
+            /** Format: uuid */
+            id: string;
+            /** @description The mailbox that was synced, lower-case. */
+            account_email: string;
+            legacy_thread_id: string;
+            /** @description The canonical thread id, where it differs. */
+            mail_thread_id: string | null;
+            subject: string | null;
+            /** @description A short preview. */
+            snippet: string | null;
+            /** @description The number of messages. */
+            message_count: number;
+            /** Format: date-time */
+            first_message_at: string | null;
+            /** Format: date-time */
+            last_message_at: string | null;
+            /** @description For incremental sync. */
+            mail_history_id: string | null;
+            /** Format: date-time */
+            last_synced_at: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            deleted: boolean;
         };
         /** @description The default invoice of an order. Amounts are computed from its lines. */
         Invoice: {
@@ -575,9 +730,33 @@ export interface components {
         };
         /** @description Any JSON value. */
         JsonValue: unknown;
-        /** @description A message, as it was sent: any object. */
+        /** @description A name and an address. */
+        Mailbox: {
+            name?: string;
+            email?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A message. Its fields are suggested: any object is stored, and returned as it was sent. */
         Message: {
-            [key: string]: components["schemas"]["JsonValue"];
+            /** @description The message id of the mailbox. */
+            id?: string;
+            /** @description A date-time. `internal_date` is read where it is left out. */
+            sent_at?: string;
+            from?: components["schemas"]["Mailbox"];
+            to?: components["schemas"]["Mailbox"][];
+            subject?: string;
+            /** @description A short preview. */
+            snippet?: string;
+            body_plain?: string;
+            /** @description The same as `body_plain`. */
+            body_text?: string;
+            body_html?: string | null;
+            /** @description Shown on the right. */
+            is_from_us?: boolean;
+            attachments?: components["schemas"]["Attachment"][];
+        } & {
+            [key: string]: unknown;
         };
         /** @description The fields of a new client. */
         NewClient: {
@@ -592,10 +771,10 @@ export interface components {
             accounting_sync_enabled?: boolean;
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
-            /** @description `true` hides the client from the list, `false` brings it back. */
-            deleted?: boolean;
             /** @description Your own id of the client, unique in the company. */
             external_id?: string | null;
+            /** @description `true` hides the client from the list, `false` brings it back. */
+            deleted?: boolean;
         };
         /** @description A file to upload. */
         NewFile: {
@@ -607,34 +786,6 @@ export interface components {
             size: number;
             /** @description The mailbox’s legacy thread id. */
             legacyThreadId: string;
-        };
-        /** @description A line of an invoice, as it is to be. */
-        NewInvoiceItem: {
-            /** @description Of a line of this invoice, which keeps it. Without it the line is a new one. */
-            id?: number;
-            title: string;
-            description?: string | null;
-            /**
-             * @description At most 4 decimals.
-             * @default 1
-             */
-            quantity: number;
-            /**
-             * @description At most 2 decimals; negative for a credit.
-             * @default 0
-             */
-            unit_price: number;
-            /** @default true */
-            taxable: boolean;
-            supplier?: string | null;
-            style?: string | null;
-            color?: string | null;
-            size?: string | null;
-            sku?: string | null;
-        };
-        /** @description All lines of an invoice, in their order. */
-        NewInvoiceItems: {
-            items: components["schemas"]["NewInvoiceItem"][];
         };
         /** @description The fields of an order to create. */
         NewOrder: {
@@ -670,15 +821,6 @@ export interface components {
             external_id?: string | null;
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
-        };
-        /** @description A payment on the invoice of an order. */
-        NewPayment: {
-            /** @description At most 2 decimals. */
-            amount: number;
-            method?: string | null;
-            /** @description A date, or a date-time with an offset, which is stored in UTC. */
-            paid_at?: (string) | null;
-            note?: string | null;
         };
         /** @description An order with everything that belongs to it. */
         Order: {
@@ -775,6 +917,30 @@ export interface components {
             method: string | null;
             paid_at: string | null;
             note: string | null;
+        };
+        /** @description A URL to download one file from, and the file. */
+        PresignedDownload: {
+            /** @description The URL to GET the bytes from, without the token. */
+            downloadUrl: string;
+            /**
+             * @description Seconds.
+             * @constant
+             */
+            expiresIn: 600;
+            contentType: string;
+            /** @description The whole key. */
+            path: string;
+            /** @description The last part of the key. */
+            objectName: string;
+            /** @description Bytes. */
+            length: number;
+            /** Format: date-time */
+            lastChanged: string;
+            /**
+             * @description `email` when the key contains `/email/`.
+             * @enum {string}
+             */
+            source: "email" | "manual";
         };
         /** @description A URL to upload one file to. */
         PresignedUpload: {
@@ -968,24 +1134,46 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
         };
-        /** @description All fields of a client: one that is left out gets its default. */
-        WholeClient: {
-            company_name: string;
-            first_name?: string | null;
-            last_name?: string | null;
-            /** Format: email */
-            email?: string | null;
-            /** @description Stored as sent. */
-            website?: string | null;
-            phone?: string | null;
-            accounting_sync_enabled?: boolean;
-            tax_exempt?: boolean;
-            tax_exempt_reason?: string | null;
-            /** @description `true` hides the client from the list, `false` brings it back. */
-            deleted?: boolean;
+        /** @description A whole context: what is left out becomes null. Ids may be numbers or strings of digits. */
+        ThreadContextBody: {
+            /** @description Left out: the stored one, else the legacy id. */
+            thread_id?: string | null;
+            sender_email?: string | null;
+            /** @description A client of the company. */
+            client_id?: (number | string) | null;
+            /** @description An `id` must be a client of the company. */
+            client_data?: ({
+                id?: (number | string) | null;
+            } & {
+                [key: string]: unknown;
+            }) | null;
+            /** @description An `id` must be a client of the company. */
+            clients_data?: ({
+                id?: (number | string) | null;
+            } & {
+                [key: string]: unknown;
+            })[] | null;
+            /** @description Each `id` must be an order of the company. */
+            orders_data?: ({
+                id: number | string;
+            } & {
+                [key: string]: unknown;
+            })[] | null;
+            /** @description The `id` of an element of `orders_data`. */
+            selected_order_id?: (number | string) | null;
+            participant_emails?: string[] | null;
+            participants_data?: {
+                [key: string]: unknown;
+            }[] | null;
+            /** @description Ignored, so that what was read may be sent back. */
+            legacy_thread_id?: unknown;
+            /** @description Ignored, so that what was read may be sent back. */
+            fetched_at?: unknown;
+            /** @description Ignored, so that what was read may be sent back. */
+            updated_at?: unknown;
         };
         /** @description Every error has this form, whatever its status. */
-        Error: {
+        ErrorResponse: {
             /** @description What went wrong. */
             error: {
                 /**
@@ -996,14 +1184,14 @@ export interface components {
                 /** @description For people; its wording may change. */
                 message: string;
                 /** @description More about the error, for programs; `null` where there is nothing to add. */
-                details: components["schemas"]["ValidationDetails"] | components["schemas"]["ReasonDetails"] | components["schemas"]["LimitDetails"] | null;
+                details: components["schemas"]["ValidationDetails"] | components["schemas"]["ReasonDetails"] | components["schemas"]["LimitDetails"] | components["schemas"]["RetryDetails"] | null;
             };
         };
         /** @description Sent with 400: every problem of the request at once. */
         ValidationDetails: {
             /** @description The first problems. Long texts are truncated. */
             issues: {
-                /** @description The field, with dots between levels (`messages.3`); empty for the whole body. */
+                /** @description The field as it was sent, dots between levels (`messages.3`); empty for the whole body. */
                 path: string;
                 /** @description What is wrong, worded to follow the field’s name. */
                 message: string;
@@ -1014,21 +1202,20 @@ export interface components {
         /** @description Why a valid request could not be carried out. */
         ReasonDetails: {
             /**
-             * @description - `integration_missing`: The company has no such integration
-             *     - `integration_disabled`: The company has disabled this integration
+             * @description - `integration_missing`: The company has no such integration: set it up first
+             *     - `integration_disabled`: The company has disabled this integration: enable it first
              *     - `storage_not_configured`: No file storage is configured
-             *     - `supplier_unavailable`: The supplier did not respond as expected
-             *     - `supplier_rejected_credentials`: The supplier rejected the company’s credentials
+             *     - `credentials_unreadable`: The stored credentials of the integration cannot be read: save them again
+             *     - `supplier_unavailable`: The supplier did not respond as expected: retry later
+             *     - `supplier_rejected_credentials`: The supplier rejected the company’s credentials: correct them in the integration
              *     - `external_id_taken`: Another resource of the company has this `external_id`: choose another, or update that one
              *     - `idempotency_key_reused`: The `Idempotency-Key` was sent with another request before: send a new key with each new request
              *     - `idempotency_key_in_use`: A request with this `Idempotency-Key` is still running: retry after the time in Retry-After
              *     - `version_mismatch`: The resource has another version than `If-Match` names: read it again and repeat the change
-             *     - `already_exists`: There is such a resource already: send the request without `If-None-Match` to replace it
-             *     - `invoice_missing`: The order has no invoice
              *     - `cursor_expired`: The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor
              * @enum {string}
              */
-            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "supplier_unavailable" | "supplier_rejected_credentials" | "external_id_taken" | "idempotency_key_reused" | "idempotency_key_in_use" | "version_mismatch" | "already_exists" | "invoice_missing" | "cursor_expired";
+            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "credentials_unreadable" | "supplier_unavailable" | "supplier_rejected_credentials" | "external_id_taken" | "idempotency_key_reused" | "idempotency_key_in_use" | "version_mismatch" | "cursor_expired";
             /** @description The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one. */
             storage_code?: string;
         };
@@ -1041,6 +1228,11 @@ export interface components {
              * @enum {string}
              */
             reason?: "storage_quota";
+        };
+        /** @description Sent with 429: when the same request succeeds. */
+        RetryDetails: {
+            /** @description The seconds to wait, as in `Retry-After`. */
+            retry_after: number;
         };
     };
     responses: {
@@ -1069,7 +1261,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description No token, or a malformed, unknown, expired or revoked one. Not counted against any token. */
@@ -1089,7 +1281,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The token lacks the permission of this operation, or its company is suspended. */
@@ -1110,7 +1302,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The company has no such resource. Another company’s, a deleted one and an invalid id look the same. */
@@ -1131,10 +1323,10 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
-        /** @description The company lacks or has disabled what this operation needs, an `external_id` is taken, or a request with the same `Idempotency-Key` is running (then with `Retry-After`); `details.reason` names the cause. */
+        /** @description The company lacks or has disabled what this operation needs, or its credentials cannot be read; an `external_id` is taken; or a request with the same `Idempotency-Key` is running (then with `Retry-After`). `details.reason` names the cause. */
         Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1147,14 +1339,37 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "The company has no such integration",
+                 *         "message": "The company has no such integration: set it up first",
                  *         "details": {
                  *           "reason": "integration_missing"
                  *         }
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
+            };
+        };
+        /** @description What the request continues from is no longer stored; `details.reason` names the cause. */
+        Gone: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                RateLimit: components["headers"]["RateLimit"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "invalid_request",
+                 *         "message": "The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor",
+                 *         "details": {
+                 *           "reason": "cursor_expired"
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The resource has another version than `If-Match` names. Nothing was changed. */
@@ -1177,7 +1392,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The body is larger than `details.limit_bytes`. With the `details.reason` `storage_quota`, the stored (compressed) email threads of the company would exceed that limit; only a PUT that increases them is rejected. */
@@ -1193,14 +1408,14 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "The body is larger than 1048576 bytes",
+                 *         "message": "The body must have at most 1 MiB",
                  *         "details": {
                  *           "limit_bytes": 1048576
                  *         }
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The body was not sent with `Content-Type: application/json`, or it was sent with a `Content-Encoding`; the response then has `Accept-Encoding: identity`. */
@@ -1222,7 +1437,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description Too many requests, or too much database time used. Retry after the seconds in `Retry-After`. */
@@ -1239,12 +1454,14 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "rate_limited",
-                 *         "message": "Too many requests: retry after the time in Retry-After",
-                 *         "details": null
+                 *         "message": "The token may send 300 requests a minute: retry after 42 seconds",
+                 *         "details": {
+                 *           "retry_after": 42
+                 *         }
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The server failed. The message contains the request id: quote it when you report the problem. */
@@ -1265,7 +1482,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description A supplier or storage failed and no earlier response is cached; `details.reason` names the cause. */
@@ -1281,14 +1498,14 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "internal_error",
-                 *         "message": "The supplier did not respond as expected",
+                 *         "message": "The supplier did not respond as expected: retry later",
                  *         "details": {
                  *           "reason": "supplier_unavailable"
                  *         }
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description Too busy for a large body. Nothing was changed. Retry after the seconds in `Retry-After`. */
@@ -1305,12 +1522,12 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "internal_error",
-                 *         "message": "The service is busy: retry after the time in Retry-After",
+                 *         "message": "The service is busy: retry after the seconds in Retry-After",
                  *         "details": null
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
     };
@@ -1378,15 +1595,85 @@ export interface components {
          */
         Vary: string;
         /**
-         * @description The authentication scheme.
+         * @description The authentication scheme; with `error="invalid_token"` where the token is unknown, revoked or expired (RFC 6750).
          * @example Bearer
          */
-        "WWW-Authenticate": "Bearer";
+        "WWW-Authenticate": string;
     };
     pathItems: never;
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    readAccount: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The company and the token of the request, and its limits. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "company": {
+                     *         "id": 1,
+                     *         "name": "Ridgeline Custom Apparel"
+                     *       },
+                     *       "token": {
+                     *         "id": 1,
+                     *         "name": "sample (dev)",
+                     *         "permissions": [
+                     *           "clients:read",
+                     *           "clients:write",
+                     *           "files:read",
+                     *           "files:write",
+                     *           "mail:read",
+                     *           "mail:write",
+                     *           "orders:read",
+                     *           "orders:write",
+                     *           "products:read"
+                     *         ],
+                     *         "created_at": "2026-03-02T09:00:00.000Z",
+                     *         "expires_at": null
+                     *       },
+                     *       "limits": {
+                     *         "requests_per_minute": 300,
+                     *         "database_ms_per_minute": 15000,
+                     *         "per_page_max": 100,
+                     *         "batch_operations_max": 100,
+                     *         "body_bytes_max": 1048576,
+                     *         "file_bytes_max": 157286400,
+                     *         "mail_bytes": 0,
+                     *         "mail_quota_bytes": 2147483648
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
     listClients: {
         parameters: {
             query?: {
@@ -1402,7 +1689,7 @@ export interface operations {
                 per_page?: number;
                 /**
                  * @description Search text. Blank: no filter.
-                 * @example rowing
+                 * @example old mill brewing
                  */
                 q?: string;
             };
@@ -1432,21 +1719,21 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
-                     *           "id": 42,
-                     *           "company_name": "Harbor Rowing Club",
-                     *           "first_name": "Ines",
-                     *           "last_name": "Duarte",
-                     *           "email": "ines@harbor-rowing.example",
-                     *           "website": "https://harbor-rowing.example",
-                     *           "phone": "(555) 010-0142",
-                     *           "accounting_sync_enabled": false,
-                     *           "tax_exempt": true,
-                     *           "tax_exempt_reason": "Non-profit",
+                     *           "id": 17,
+                     *           "company_name": "Old Mill Brewing Company",
+                     *           "first_name": "Søren",
+                     *           "last_name": "Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example",
+                     *           "website": "https://old-mill-brewing-company.example",
+                     *           "phone": "(555) 011-6696",
+                     *           "accounting_sync_enabled": true,
+                     *           "tax_exempt": false,
+                     *           "tax_exempt_reason": null,
                      *           "deleted": false,
                      *           "external_id": null,
                      *           "version": 1,
-                     *           "created_at": "2026-03-02T09:30:00.000Z",
-                     *           "updated_at": "2026-03-02T09:30:00.000Z"
+                     *           "created_at": "2025-08-06T14:59:00.000Z",
+                     *           "updated_at": "2025-08-06T14:59:00.000Z"
                      *         }
                      *       ],
                      *       "pagination": {
@@ -1499,9 +1786,9 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "company_name": "Harbor Rowing Club",
+                 *       "company_name": "Granite Street Climbing",
                  *       "first_name": "Ines",
-                 *       "email": "ines@harbor-rowing.example"
+                 *       "email": "ines@granite-street.example"
                  *     }
                  */
                 "application/json": components["schemas"]["NewClient"];
@@ -1524,21 +1811,21 @@ export interface operations {
                     /**
                      * @example {
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
+                     *         "id": 61,
+                     *         "company_name": "Granite Street Climbing",
                      *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": "https://harbor-rowing.example",
-                     *         "phone": "(555) 010-0142",
+                     *         "last_name": null,
+                     *         "email": "ines@granite-street.example",
+                     *         "website": null,
+                     *         "phone": null,
                      *         "accounting_sync_enabled": false,
-                     *         "tax_exempt": true,
-                     *         "tax_exempt_reason": "Non-profit",
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z"
                      *       }
                      *     }
                      */
@@ -1575,7 +1862,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id, or the email, percent-encoded and in any case.
-                 * @example 42
+                 * @example 17
                  */
                 id: string;
             };
@@ -1599,21 +1886,21 @@ export interface operations {
                     /**
                      * @example {
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
-                     *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": "https://harbor-rowing.example",
-                     *         "phone": "(555) 010-0142",
-                     *         "accounting_sync_enabled": false,
-                     *         "tax_exempt": true,
-                     *         "tax_exempt_reason": "Non-profit",
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "website": "https://old-mill-brewing-company.example",
+                     *         "phone": "(555) 011-6696",
+                     *         "accounting_sync_enabled": true,
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "created_at": "2025-08-06T14:59:00.000Z",
+                     *         "updated_at": "2025-08-06T14:59:00.000Z"
                      *       }
                      *     }
                      */
@@ -1663,7 +1950,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id, or the email, percent-encoded and in any case.
-                 * @example 42
+                 * @example 61
                  */
                 id: string;
             };
@@ -1697,21 +1984,21 @@ export interface operations {
                     /**
                      * @example {
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
+                     *         "id": 61,
+                     *         "company_name": "Granite Street Climbing",
                      *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": "https://harbor-rowing.example",
+                     *         "last_name": null,
+                     *         "email": "ines@granite-street.example",
+                     *         "website": null,
                      *         "phone": "(555) 010-0142",
                      *         "accounting_sync_enabled": false,
-                     *         "tax_exempt": true,
-                     *         "tax_exempt_reason": "Non-profit",
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
-                     *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "version": 2,
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z"
                      *       }
                      *     }
                      */
@@ -1733,189 +2020,24 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    readClientByExternalId: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged. */
-                "If-None-Match"?: string;
-                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
-                "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
-                "X-Bookmark"?: components["parameters"]["Bookmark"];
-            };
-            path: {
-                /**
-                 * @description Your own id of the client, percent-encoded.
-                 * @example shop-42
-                 */
-                external_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The operation succeeded. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                    RateLimit: components["headers"]["RateLimit"];
-                    "X-Bookmark": components["headers"]["X-Bookmark"];
-                    "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
-                    Vary: components["headers"]["Vary"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
-                     *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": "https://harbor-rowing.example",
-                     *         "phone": "(555) 010-0142",
-                     *         "accounting_sync_enabled": false,
-                     *         "tax_exempt": true,
-                     *         "tax_exempt_reason": "Non-profit",
-                     *         "deleted": false,
-                     *         "external_id": "shop-42",
-                     *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
-                     *       }
-                     *     }
-                     */
-                    "application/json": {
-                        client: components["schemas"]["Client"];
-                    };
-                };
-            };
-            /** @description Not modified since the `ETag` in `If-None-Match`. No body. */
-            304: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                    RateLimit: components["headers"]["RateLimit"];
-                    "X-Bookmark": components["headers"]["X-Bookmark"];
-                    "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
-                    Vary: components["headers"]["Vary"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            400: components["responses"]["InvalidRequest"];
-            401: components["responses"]["Unauthenticated"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            429: components["responses"]["RateLimited"];
-            500: components["responses"]["InternalError"];
-        };
-    };
-    putClient: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
-                "If-Match"?: string;
-                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
-                "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
-                "X-Bookmark"?: components["parameters"]["Bookmark"];
-            };
-            path: {
-                /**
-                 * @description Your own id of the client, percent-encoded.
-                 * @example shop-42
-                 */
-                external_id: string;
-            };
-            cookie?: never;
-        };
-        /** @description All fields of a client: one that is left out gets its default. */
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "company_name": "Harbor Rowing Club",
-                 *       "email": "ines@harbor-rowing.example"
-                 *     }
-                 */
-                "application/json": components["schemas"]["WholeClient"];
-            };
-        };
-        responses: {
-            /** @description The operation succeeded. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                    RateLimit: components["headers"]["RateLimit"];
-                    "X-Bookmark": components["headers"]["X-Bookmark"];
-                    "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
-                     *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": "https://harbor-rowing.example",
-                     *         "phone": "(555) 010-0142",
-                     *         "accounting_sync_enabled": false,
-                     *         "tax_exempt": true,
-                     *         "tax_exempt_reason": "Non-profit",
-                     *         "deleted": false,
-                     *         "external_id": "shop-42",
-                     *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
-                     *       }
-                     *     }
-                     */
-                    "application/json": {
-                        client: components["schemas"]["Client"];
-                    };
-                };
-            };
-            400: components["responses"]["InvalidRequest"];
-            401: components["responses"]["Unauthenticated"];
-            403: components["responses"]["Forbidden"];
-            412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["BodyTooLarge"];
-            415: components["responses"]["UnsupportedMediaType"];
-            429: components["responses"]["RateLimited"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
     listOrders: {
         parameters: {
             query?: {
                 /** @description The page, from 1. */
                 page?: number;
-                /** @description How many elements a page has. */
+                /**
+                 * @description How many elements a page has.
+                 * @example 1
+                 */
                 per_page?: number;
                 /**
                  * @description Only orders of this client.
-                 * @example 42
+                 * @example 17
                  */
-                client_id?: string;
+                client_id?: number;
                 /** @description Only orders with this order status id. */
-                status?: string;
-                /**
-                 * @description Only orders created on this date or later.
-                 * @example 2026-01-01
-                 */
+                status?: number;
+                /** @description Only orders created on this date or later. */
                 from?: string;
                 /** @description Only orders created on this date or earlier. */
                 to?: string;
@@ -1946,17 +2068,17 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
-                     *           "id": 1207,
-                     *           "title": "Regatta shirts 2026",
-                     *           "client_id": 42,
-                     *           "description": "Navy, two-colour front print",
-                     *           "start_date": "2026-03-02",
-                     *           "deadline": "2026-03-20",
-                     *           "order_status_id": 3,
+                     *           "id": 44,
+                     *           "title": "Staff shirts",
+                     *           "client_id": 17,
+                     *           "description": "Sand garments, embroidery. Bag and label by size.",
+                     *           "start_date": "2026-06-13",
+                     *           "deadline": "2026-07-01",
+                     *           "order_status_id": 10,
                      *           "client_notes": null,
-                     *           "created_date": "2026-03-02",
-                     *           "created_at": "2026-03-02T09:40:00.000Z",
-                     *           "updated_at": "2026-03-02T09:40:00.000Z",
+                     *           "created_date": "2026-06-11",
+                     *           "created_at": "2026-06-11T18:52:00.000Z",
+                     *           "updated_at": "2026-06-15T18:52:00.000Z",
                      *           "deleted": false,
                      *           "external_id": null,
                      *           "version": 1
@@ -1964,10 +2086,10 @@ export interface operations {
                      *       ],
                      *       "pagination": {
                      *         "page": 1,
-                     *         "per_page": 25,
-                     *         "total": 1,
-                     *         "next_cursor": null,
-                     *         "has_more": false
+                     *         "per_page": 1,
+                     *         "total": 3,
+                     *         "next_cursor": "Gnmk1g3mcY6OWzJuM4rlM1tbIjIwMjYtMDYtMTEiLDQ0LDNdLDE3OTUzNzI4MDBd",
+                     *         "has_more": true
                      *       }
                      *     }
                      */
@@ -2012,8 +2134,8 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "title": "Regatta shirts 2026",
-                 *       "client_id": 42,
+                 *       "title": "Anniversary shirts 2026",
+                 *       "client_id": 17,
                  *       "description": "Navy, two-colour front print"
                  *     }
                  */
@@ -2037,120 +2159,73 @@ export interface operations {
                     /**
                      * @example {
                      *       "project": {
-                     *         "id": 1207,
-                     *         "title": "Regatta shirts 2026",
-                     *         "client_id": 42,
+                     *         "id": 81,
+                     *         "title": "Anniversary shirts 2026",
+                     *         "client_id": 17,
                      *         "description": "Navy, two-colour front print",
-                     *         "start_date": "2026-03-02",
-                     *         "deadline": "2026-03-20",
-                     *         "order_status_id": 3,
+                     *         "start_date": null,
+                     *         "deadline": null,
+                     *         "order_status_id": 1,
                      *         "client_notes": null,
-                     *         "created_date": "2026-03-02",
-                     *         "created_at": "2026-03-02T09:40:00.000Z",
-                     *         "updated_at": "2026-03-02T09:40:00.000Z",
+                     *         "created_date": "2026-11-20",
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z",
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1
                      *       },
                      *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
+                     *         "id": 81,
+                     *         "project_id": 81,
+                     *         "number": "1081",
+                     *         "due_date": null,
+                     *         "tax_id": null,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
+                     *         "discount_amount": 0,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
+                     *         "subtotal": 0,
+                     *         "discount_total": 0,
+                     *         "tax_total": 0,
+                     *         "total": 0,
+                     *         "amount_paid": 0,
+                     *         "balance_due": 0,
                      *         "deleted": false
                      *       },
-                     *       "invoice_items": [
-                     *         {
-                     *           "id": 5310,
-                     *           "invoice_id": 1180,
-                     *           "title": "Heavy cotton tee, navy",
-                     *           "description": null,
-                     *           "quantity": 60,
-                     *           "unit_price": 9.5,
-                     *           "total": 570,
-                     *           "taxable": true,
-                     *           "supplier": "supplier_a",
-                     *           "style": "PC61",
-                     *           "color": "Navy",
-                     *           "size": "L",
-                     *           "sku": null,
-                     *           "position": 1,
-                     *           "deleted": false
-                     *         }
-                     *       ],
-                     *       "payments": [
-                     *         {
-                     *           "id": 901,
-                     *           "invoice_id": 1180,
-                     *           "amount": 100,
-                     *           "method": "card",
-                     *           "paid_at": "2026-03-03T12:00:00.000Z",
-                     *           "note": null
-                     *         }
-                     *       ],
+                     *       "invoice_items": [],
+                     *       "payments": [],
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
-                     *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": null,
-                     *         "phone": null,
-                     *         "accounting_sync_enabled": false,
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "website": "https://old-mill-brewing-company.example",
+                     *         "phone": "(555) 011-6696",
+                     *         "accounting_sync_enabled": true,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "created_at": "2025-08-06T14:59:00.000Z",
+                     *         "updated_at": "2025-08-06T14:59:00.000Z"
                      *       },
-                     *       "tax": {
-                     *         "id": 1,
-                     *         "name": "State sales tax",
-                     *         "rate": 8.25
-                     *       },
+                     *       "tax": null,
                      *       "order_status": {
-                     *         "id": 3,
-                     *         "title": "In production",
-                     *         "color": "#2563eb",
-                     *         "workflow_key": "production",
-                     *         "position": 3,
-                     *         "is_default": false
+                     *         "id": 1,
+                     *         "title": "Quote",
+                     *         "color": "#94a3b8",
+                     *         "workflow_key": "quote",
+                     *         "position": 1,
+                     *         "is_default": true
                      *       },
-                     *       "artworks": [
-                     *         {
-                     *           "id": 77,
-                     *           "project_id": 1207,
-                     *           "name": "Oar crest",
-                     *           "print_method": "screen print",
-                     *           "placements": [
-                     *             "front"
-                     *           ],
-                     *           "colors": [
-                     *             "white",
-                     *             "red"
-                     *           ],
-                     *           "preview_url": null,
-                     *           "status": "approved"
-                     *         }
-                     *       ],
+                     *       "artworks": [],
                      *       "accounting": {
-                     *         "status": "synced",
+                     *         "status": "pending",
                      *         "last_error": null,
-                     *         "synced_at": "2026-03-02T09:40:02.000Z"
+                     *         "synced_at": null
                      *       }
                      *     }
                      */
@@ -2182,9 +2257,9 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the order (project).
-                 * @example 1207
+                 * @example 44
                  */
-                id: string;
+                id: number;
             };
             cookie?: never;
         };
@@ -2206,120 +2281,153 @@ export interface operations {
                     /**
                      * @example {
                      *       "project": {
-                     *         "id": 1207,
-                     *         "title": "Regatta shirts 2026",
-                     *         "client_id": 42,
-                     *         "description": "Navy, two-colour front print",
-                     *         "start_date": "2026-03-02",
-                     *         "deadline": "2026-03-20",
-                     *         "order_status_id": 3,
+                     *         "id": 44,
+                     *         "title": "Staff shirts",
+                     *         "client_id": 17,
+                     *         "description": "Sand garments, embroidery. Bag and label by size.",
+                     *         "start_date": "2026-06-13",
+                     *         "deadline": "2026-07-01",
+                     *         "order_status_id": 10,
                      *         "client_notes": null,
-                     *         "created_date": "2026-03-02",
-                     *         "created_at": "2026-03-02T09:40:00.000Z",
-                     *         "updated_at": "2026-03-02T09:40:00.000Z",
+                     *         "created_date": "2026-06-11",
+                     *         "created_at": "2026-06-11T18:52:00.000Z",
+                     *         "updated_at": "2026-06-15T18:52:00.000Z",
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1
                      *       },
                      *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
+                     *         "id": 44,
+                     *         "project_id": 44,
+                     *         "number": "1044",
+                     *         "due_date": "2026-07-01",
+                     *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
-                     *         "discount_amount_type": "percentage",
+                     *         "discount_amount": 0,
+                     *         "discount_amount_type": "fixed_amount",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
+                     *         "subtotal": 1512,
+                     *         "discount_total": 0,
+                     *         "tax_total": 124.74,
+                     *         "total": 1636.74,
+                     *         "amount_paid": 756,
+                     *         "balance_due": 880.74,
                      *         "deleted": false
                      *       },
                      *       "invoice_items": [
                      *         {
-                     *           "id": 5310,
-                     *           "invoice_id": 1180,
-                     *           "title": "Heavy cotton tee, navy",
-                     *           "description": null,
-                     *           "quantity": 60,
-                     *           "unit_price": 9.5,
-                     *           "total": 570,
+                     *           "id": 440,
+                     *           "invoice_id": 44,
+                     *           "title": "Trucker cap, gold",
+                     *           "description": "112 Gold XL",
+                     *           "quantity": 18,
+                     *           "unit_price": 16.25,
+                     *           "total": 292.5,
+                     *           "taxable": true,
+                     *           "supplier": "supplier_b",
+                     *           "style": "112",
+                     *           "color": "Gold",
+                     *           "size": "XL",
+                     *           "sku": "112-GOL-XL",
+                     *           "position": 1,
+                     *           "deleted": false
+                     *         },
+                     *         {
+                     *           "id": 441,
+                     *           "invoice_id": 44,
+                     *           "title": "Canvas tote, light blue",
+                     *           "description": "Q125300 Light Blue 3XL",
+                     *           "quantity": 18,
+                     *           "unit_price": 8.55,
+                     *           "total": 153.9,
+                     *           "taxable": true,
+                     *           "supplier": "supplier_b",
+                     *           "style": "Q125300",
+                     *           "color": "Light Blue",
+                     *           "size": "3XL",
+                     *           "sku": "Q125300-LIG-3XL",
+                     *           "position": 2,
+                     *           "deleted": false
+                     *         },
+                     *         {
+                     *           "id": 442,
+                     *           "invoice_id": 44,
+                     *           "title": "Performance polo, navy",
+                     *           "description": "ST550 Navy S",
+                     *           "quantity": 48,
+                     *           "unit_price": 22.2,
+                     *           "total": 1065.6,
                      *           "taxable": true,
                      *           "supplier": "supplier_a",
-                     *           "style": "PC61",
+                     *           "style": "ST550",
                      *           "color": "Navy",
-                     *           "size": "L",
-                     *           "sku": null,
-                     *           "position": 1,
+                     *           "size": "S",
+                     *           "sku": "ST550-NAV-S",
+                     *           "position": 3,
                      *           "deleted": false
                      *         }
                      *       ],
                      *       "payments": [
                      *         {
-                     *           "id": 901,
-                     *           "invoice_id": 1180,
-                     *           "amount": 100,
-                     *           "method": "card",
-                     *           "paid_at": "2026-03-03T12:00:00.000Z",
-                     *           "note": null
+                     *           "id": 440,
+                     *           "invoice_id": 44,
+                     *           "amount": 756,
+                     *           "method": "check",
+                     *           "paid_at": "2026-06-12T18:52:00.000Z",
+                     *           "note": "Deposit"
                      *         }
                      *       ],
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
-                     *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": null,
-                     *         "phone": null,
-                     *         "accounting_sync_enabled": false,
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "website": "https://old-mill-brewing-company.example",
+                     *         "phone": "(555) 011-6696",
+                     *         "accounting_sync_enabled": true,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "created_at": "2025-08-06T14:59:00.000Z",
+                     *         "updated_at": "2025-08-06T14:59:00.000Z"
                      *       },
                      *       "tax": {
-                     *         "id": 1,
-                     *         "name": "State sales tax",
+                     *         "id": 2,
+                     *         "name": "State and city sales tax",
                      *         "rate": 8.25
                      *       },
                      *       "order_status": {
-                     *         "id": 3,
-                     *         "title": "In production",
-                     *         "color": "#2563eb",
-                     *         "workflow_key": "production",
-                     *         "position": 3,
+                     *         "id": 10,
+                     *         "title": "Completed",
+                     *         "color": "#15803d",
+                     *         "workflow_key": "completed",
+                     *         "position": 10,
                      *         "is_default": false
                      *       },
                      *       "artworks": [
                      *         {
-                     *           "id": 77,
-                     *           "project_id": 1207,
-                     *           "name": "Oar crest",
-                     *           "print_method": "screen print",
+                     *           "id": 440,
+                     *           "project_id": 44,
+                     *           "name": "Mascot C",
+                     *           "print_method": "direct to garment",
                      *           "placements": [
-                     *             "front"
+                     *             "full back"
                      *           ],
                      *           "colors": [
-                     *             "white",
-                     *             "red"
+                     *             "PMS 123 C"
                      *           ],
-                     *           "preview_url": null,
-                     *           "status": "approved"
+                     *           "preview_url": "https://art.ridgeline.example/previews/440.png",
+                     *           "status": "proof sent"
                      *         }
                      *       ],
                      *       "accounting": {
-                     *         "status": "synced",
+                     *         "status": "not_synced",
                      *         "last_error": null,
-                     *         "synced_at": "2026-03-02T09:40:02.000Z"
+                     *         "synced_at": null
                      *       }
                      *     }
                      */
@@ -2364,9 +2472,9 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the order (project).
-                 * @example 1207
+                 * @example 81
                  */
-                id: string;
+                id: number;
             };
             cookie?: never;
         };
@@ -2388,38 +2496,38 @@ export interface operations {
                     /**
                      * @example {
                      *       "project": {
-                     *         "id": 1207,
-                     *         "title": "Regatta shirts 2026",
-                     *         "client_id": 42,
+                     *         "id": 81,
+                     *         "title": "Anniversary shirts 2026",
+                     *         "client_id": 17,
                      *         "description": "Navy, two-colour front print",
-                     *         "start_date": "2026-03-02",
-                     *         "deadline": "2026-03-20",
-                     *         "order_status_id": 3,
+                     *         "start_date": null,
+                     *         "deadline": null,
+                     *         "order_status_id": 1,
                      *         "client_notes": null,
-                     *         "created_date": "2026-03-02",
-                     *         "created_at": "2026-03-02T09:40:00.000Z",
-                     *         "updated_at": "2026-03-02T09:40:00.000Z",
+                     *         "created_date": "2026-11-20",
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z",
                      *         "deleted": true,
                      *         "external_id": null,
-                     *         "version": 1
+                     *         "version": 2
                      *       },
                      *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
+                     *         "id": 81,
+                     *         "project_id": 81,
+                     *         "number": "1081",
+                     *         "due_date": null,
+                     *         "tax_id": null,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
+                     *         "discount_amount": 0,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
+                     *         "subtotal": 0,
+                     *         "discount_total": 0,
+                     *         "tax_total": 0,
+                     *         "total": 0,
+                     *         "amount_paid": 0,
+                     *         "balance_due": 0,
                      *         "deleted": true
                      *       }
                      *     }
@@ -2456,9 +2564,9 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the order (project).
-                 * @example 1207
+                 * @example 44
                  */
-                id: string;
+                id: number;
             };
             cookie?: never;
         };
@@ -2467,7 +2575,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "status_id": 3,
+                 *       "status_id": 11,
                  *       "discount_amount": 10,
                  *       "discount_amount_type": "percentage"
                  *     }
@@ -2492,38 +2600,38 @@ export interface operations {
                     /**
                      * @example {
                      *       "project": {
-                     *         "id": 1207,
-                     *         "title": "Regatta shirts 2026",
-                     *         "client_id": 42,
-                     *         "description": "Navy, two-colour front print",
-                     *         "start_date": "2026-03-02",
-                     *         "deadline": "2026-03-20",
-                     *         "order_status_id": 3,
+                     *         "id": 44,
+                     *         "title": "Staff shirts",
+                     *         "client_id": 17,
+                     *         "description": "Sand garments, embroidery. Bag and label by size.",
+                     *         "start_date": "2026-06-13",
+                     *         "deadline": "2026-07-01",
+                     *         "order_status_id": 11,
                      *         "client_notes": null,
-                     *         "created_date": "2026-03-02",
-                     *         "created_at": "2026-03-02T09:40:00.000Z",
-                     *         "updated_at": "2026-03-02T09:40:00.000Z",
+                     *         "created_date": "2026-06-11",
+                     *         "created_at": "2026-06-11T18:52:00.000Z",
+                     *         "updated_at": "2026-06-15T18:52:00.000Z",
                      *         "deleted": false,
                      *         "external_id": null,
-                     *         "version": 1
+                     *         "version": 2
                      *       },
                      *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
+                     *         "id": 44,
+                     *         "project_id": 44,
+                     *         "number": "1044",
+                     *         "due_date": "2026-07-01",
+                     *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "discount_amount": 10,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
+                     *         "subtotal": 1512,
+                     *         "discount_total": 151.2,
+                     *         "tax_total": 112.27,
+                     *         "total": 1473.07,
+                     *         "amount_paid": 756,
+                     *         "balance_due": 717.07,
                      *         "deleted": false
                      *       }
                      *     }
@@ -2547,246 +2655,16 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    putInvoiceItems: {
+    listOrderStatuses: {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
-                "If-Match"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
-            path: {
-                /**
-                 * @description The id of the order (project).
-                 * @example 1207
-                 */
-                id: string;
-            };
-            cookie?: never;
-        };
-        /** @description All lines of an invoice, in their order. */
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "items": [
-                 *         {
-                 *           "id": 5310,
-                 *           "title": "Heavy cotton tee, navy",
-                 *           "quantity": 60,
-                 *           "unit_price": 9.5,
-                 *           "supplier": "supplier_a",
-                 *           "style": "PC61",
-                 *           "color": "Navy",
-                 *           "size": "L"
-                 *         }
-                 *       ]
-                 *     }
-                 */
-                "application/json": components["schemas"]["NewInvoiceItems"];
-            };
-        };
-        responses: {
-            /** @description The operation succeeded. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                    RateLimit: components["headers"]["RateLimit"];
-                    "X-Bookmark": components["headers"]["X-Bookmark"];
-                    "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
-                     *         "tax_exempt": false,
-                     *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
-                     *         "discount_amount_type": "percentage",
-                     *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
-                     *         "deleted": false
-                     *       },
-                     *       "invoice_items": [
-                     *         {
-                     *           "id": 5310,
-                     *           "invoice_id": 1180,
-                     *           "title": "Heavy cotton tee, navy",
-                     *           "description": null,
-                     *           "quantity": 60,
-                     *           "unit_price": 9.5,
-                     *           "total": 570,
-                     *           "taxable": true,
-                     *           "supplier": "supplier_a",
-                     *           "style": "PC61",
-                     *           "color": "Navy",
-                     *           "size": "L",
-                     *           "sku": null,
-                     *           "position": 1,
-                     *           "deleted": false
-                     *         }
-                     *       ]
-                     *     }
-                     */
-                    "application/json": {
-                        invoice: components["schemas"]["Invoice"];
-                        invoice_items: components["schemas"]["InvoiceItem"][];
-                    };
-                };
-            };
-            400: components["responses"]["InvalidRequest"];
-            401: components["responses"]["Unauthenticated"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            409: components["responses"]["Conflict"];
-            412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["BodyTooLarge"];
-            415: components["responses"]["UnsupportedMediaType"];
-            429: components["responses"]["RateLimited"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    createPayment: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
-                "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
-                "Idempotency-Key"?: string;
-                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
-                "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
-                "X-Bookmark"?: components["parameters"]["Bookmark"];
-            };
-            path: {
-                /**
-                 * @description The id of the order (project).
-                 * @example 1207
-                 */
-                id: string;
-            };
-            cookie?: never;
-        };
-        /** @description A payment on the invoice of an order. */
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "amount": 100,
-                 *       "method": "card",
-                 *       "paid_at": "2026-03-03T12:00:00Z"
-                 *     }
-                 */
-                "application/json": components["schemas"]["NewPayment"];
-            };
-        };
-        responses: {
-            /** @description The operation succeeded. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                    RateLimit: components["headers"]["RateLimit"];
-                    "X-Bookmark": components["headers"]["X-Bookmark"];
-                    "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
-                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "payment": {
-                     *         "id": 901,
-                     *         "invoice_id": 1180,
-                     *         "amount": 100,
-                     *         "method": "card",
-                     *         "paid_at": "2026-03-03T12:00:00.000Z",
-                     *         "note": null
-                     *       },
-                     *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
-                     *         "tax_exempt": false,
-                     *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
-                     *         "discount_amount_type": "percentage",
-                     *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
-                     *         "deleted": false
-                     *       }
-                     *     }
-                     */
-                    "application/json": {
-                        payment: components["schemas"]["Payment"];
-                        invoice: components["schemas"]["Invoice"];
-                    };
-                };
-            };
-            400: components["responses"]["InvalidRequest"];
-            401: components["responses"]["Unauthenticated"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            409: components["responses"]["Conflict"];
-            412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["BodyTooLarge"];
-            415: components["responses"]["UnsupportedMediaType"];
-            429: components["responses"]["RateLimited"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    deletePayment: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
-                "If-Match"?: string;
-                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
-                "Idempotency-Key"?: string;
-                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
-                "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
-                "X-Bookmark"?: components["parameters"]["Bookmark"];
-            };
-            path: {
-                /**
-                 * @description The id of the order (project).
-                 * @example 1207
-                 */
-                id: string;
-                /**
-                 * @description The id of the payment.
-                 * @example 901
-                 */
-                payment_id: string;
-            };
+            path?: never;
             cookie?: never;
         };
         requestBody?: never;
@@ -2799,54 +2677,239 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
-                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
                     /**
                      * @example {
-                     *       "payment": {
-                     *         "id": 901,
-                     *         "invoice_id": 1180,
-                     *         "amount": 100,
-                     *         "method": "card",
-                     *         "paid_at": "2026-03-03T12:00:00.000Z",
-                     *         "note": null
-                     *       },
-                     *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
-                     *         "tax_exempt": false,
-                     *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
-                     *         "discount_amount_type": "percentage",
-                     *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 0,
-                     *         "balance_due": 555.32,
-                     *         "deleted": false
-                     *       }
+                     *       "data": [
+                     *         {
+                     *           "id": 1,
+                     *           "title": "Quote",
+                     *           "color": "#94a3b8",
+                     *           "workflow_key": "quote",
+                     *           "position": 1,
+                     *           "is_default": true
+                     *         },
+                     *         {
+                     *           "id": 2,
+                     *           "title": "Quote sent",
+                     *           "color": "#64748b",
+                     *           "workflow_key": "quote_sent",
+                     *           "position": 2,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 3,
+                     *           "title": "Approved",
+                     *           "color": "#0ea5e9",
+                     *           "workflow_key": "approved",
+                     *           "position": 3,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 4,
+                     *           "title": "Art in progress",
+                     *           "color": "#8b5cf6",
+                     *           "workflow_key": "artwork",
+                     *           "position": 4,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 5,
+                     *           "title": "Proof sent",
+                     *           "color": "#a855f7",
+                     *           "workflow_key": "proof_sent",
+                     *           "position": 5,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 6,
+                     *           "title": "Garments ordered",
+                     *           "color": "#f59e0b",
+                     *           "workflow_key": "garments_ordered",
+                     *           "position": 6,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 7,
+                     *           "title": "In production",
+                     *           "color": "#2563eb",
+                     *           "workflow_key": "production",
+                     *           "position": 7,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 8,
+                     *           "title": "Quality check",
+                     *           "color": "#14b8a6",
+                     *           "workflow_key": "quality_check",
+                     *           "position": 8,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 9,
+                     *           "title": "Ready for pickup",
+                     *           "color": "#22c55e",
+                     *           "workflow_key": "ready",
+                     *           "position": 9,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 10,
+                     *           "title": "Completed",
+                     *           "color": "#15803d",
+                     *           "workflow_key": "completed",
+                     *           "position": 10,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 11,
+                     *           "title": "On hold",
+                     *           "color": "#ef4444",
+                     *           "workflow_key": "on_hold",
+                     *           "position": 11,
+                     *           "is_default": false
+                     *         }
+                     *       ]
                      *     }
                      */
                     "application/json": {
-                        payment: components["schemas"]["Payment"];
-                        invoice: components["schemas"]["Invoice"];
+                        data: components["schemas"]["OrderStatus"][];
                     };
                 };
             };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            409: components["responses"]["Conflict"];
-            412: components["responses"]["PreconditionFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    listTaxes: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": 1,
+                     *           "name": "State sales tax",
+                     *           "rate": 6.25
+                     *         },
+                     *         {
+                     *           "id": 2,
+                     *           "name": "State and city sales tax",
+                     *           "rate": 8.25
+                     *         },
+                     *         {
+                     *           "id": 3,
+                     *           "name": "Out of state",
+                     *           "rate": 0
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Tax"][];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    listChanges: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of a response: the changes after it. */
+                cursor?: string;
+                /** @description `latest`: no changes, only a cursor for those to come. Instead of `cursor`. */
+                start?: "latest";
+                /**
+                 * @description Comma list of clients, orders, email_threads. Left out or blank: all that the token may read.
+                 * @example clients
+                 */
+                types?: string;
+                /**
+                 * @description How many changes a response has at most.
+                 * @example 1
+                 */
+                per_page?: number;
+                /** @description Seconds to wait for a change where there is none yet. */
+                wait?: number;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the feed, oldest change first. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "type": "clients",
+                     *           "id": 1,
+                     *           "operation": "create",
+                     *           "version": 1,
+                     *           "time": "2026-03-02T09:30:00.000Z"
+                     *         }
+                     *       ],
+                     *       "pagination": {
+                     *         "next_cursor": "q83vEjRWeJq83vEjRWeJqltbMV0sMTc3MjQ0MzgwMF0",
+                     *         "has_more": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Changes"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            410: components["responses"]["Gone"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
         };
@@ -2856,7 +2919,7 @@ export interface operations {
             query?: {
                 /**
                  * @description Search text.
-                 * @example cotton tee
+                 * @example triblend embroidery
                  */
                 q?: string;
                 /**
@@ -2889,13 +2952,13 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "query": "cotton tee",
+                     *       "query": "triblend embroidery",
                      *       "local_items": [
                      *         {
-                     *           "id": 7,
-                     *           "title": "Heavy cotton tee",
-                     *           "description": "Navy, S–3XL",
-                     *           "price": 9.5
+                     *           "id": 30,
+                     *           "title": "Triblend tee with embroidery (NL6010)",
+                     *           "description": "NL6010, one location, 24 pieces and more. Sizes S to XL; larger sizes cost more.",
+                     *           "price": 15.25
                      *         }
                      *       ],
                      *       "supplier_b_styles": [],
@@ -2964,12 +3027,12 @@ export interface operations {
             query?: {
                 /**
                  * @description supplier_a: the style, required. supplier_b: the style id where `sku` and `styleId` are left out.
-                 * @example PC61
+                 * @example SOLO1
                  */
                 style?: string;
                 /**
                  * @description supplier_a: only variants of this colour.
-                 * @example Navy
+                 * @example Athletic Heather
                  */
                 color?: string;
                 /** @description supplier_a: only variants of this size. */
@@ -2981,7 +3044,7 @@ export interface operations {
                 /** @description The same as `styleId`. */
                 styleid?: string;
                 /** @description invoice_item: the id, required. */
-                id?: string;
+                id?: number;
             };
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
@@ -3015,38 +3078,38 @@ export interface operations {
                      * @example {
                      *       "source": "supplier_a",
                      *       "query": {
-                     *         "style": "PC61",
-                     *         "color": "Navy",
+                     *         "style": "SOLO1",
+                     *         "color": "Athletic Heather",
                      *         "size": null
                      *       },
                      *       "products": [
                      *         {
-                     *           "style": "PC61",
-                     *           "title": "Everyday Cotton Tee",
-                     *           "brand": "Cedar Row",
-                     *           "category": "T-Shirts",
-                     *           "color": "Navy",
-                     *           "catalog_color": "Navy",
-                     *           "size": "L",
-                     *           "size_index": 4,
-                     *           "inventory_key": "91100",
-                     *           "unique_key": "911004",
-                     *           "status": "Regular",
-                     *           "piece_weight": 0.42,
+                     *           "style": "SOLO1",
+                     *           "title": "Harbor & Pine® Canvas Sample Tote. SOLO1",
+                     *           "brand": "Harbor & Pine",
+                     *           "category": "Bags",
+                     *           "color": "Athletic Heather",
+                     *           "catalog_color": "Athletic Hthr",
+                     *           "size": "OSFA",
+                     *           "size_index": 1,
+                     *           "inventory_key": "2000",
+                     *           "unique_key": "20001",
+                     *           "status": "Active",
+                     *           "piece_weight": 0.3,
                      *           "case_size": 72,
-                     *           "piece_price": 2.9,
+                     *           "piece_price": 6,
                      *           "piece_sale_price": null,
-                     *           "dozen_price": 2.75,
+                     *           "dozen_price": 5.7,
                      *           "dozen_sale_price": null,
-                     *           "case_price": 2.6,
+                     *           "case_price": 5.4,
                      *           "case_sale_price": null,
                      *           "map_price": null,
                      *           "sale_start_date": null,
                      *           "sale_end_date": null,
-                     *           "product_image": "https://images.supplier-a.example/PC61_navy.jpg",
-                     *           "swatch_image": null,
-                     *           "front_image": null,
-                     *           "back_image": null
+                     *           "product_image": "https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_front_full.jpg",
+                     *           "swatch_image": "https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/colour_swatch.jpg",
+                     *           "front_image": "https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_front.jpg",
+                     *           "back_image": "https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_back.jpg"
                      *         }
                      *       ]
                      *     }
@@ -3085,6 +3148,125 @@ export interface operations {
             502: components["responses"]["UpstreamFailed"];
         };
     };
+    listThreadContexts: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The contexts that are linked to this order.
+                 * @example 87
+                 */
+                order_id?: number;
+                /** @description The contexts that are linked to this client. */
+                client_id?: number;
+                /**
+                 * @description How many elements a page has.
+                 * @example 25
+                 */
+                per_page?: number;
+                /** @description The `next_cursor` of a response to the same query: the page after it. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "thread_id": "thread-f:1859111802210284692",
+                     *           "legacy_thread_id": "19cce455887af494",
+                     *           "sender_email": "soren@old-mill-brewing-company.example",
+                     *           "client_id": "17",
+                     *           "client_data": {
+                     *             "id": 17,
+                     *             "company_name": "Old Mill Brewing Company",
+                     *             "first_name": "Søren",
+                     *             "last_name": "Mendes",
+                     *             "email": "soren@old-mill-brewing-company.example",
+                     *             "company_id": 1
+                     *           },
+                     *           "clients_data": [
+                     *             {
+                     *               "id": 17,
+                     *               "company_name": "Old Mill Brewing Company",
+                     *               "first_name": "Søren",
+                     *               "last_name": "Mendes",
+                     *               "email": "soren@old-mill-brewing-company.example"
+                     *             }
+                     *           ],
+                     *           "orders_data": [
+                     *             {
+                     *               "id": 44,
+                     *               "title": "Staff shirts",
+                     *               "order_status_id": 10,
+                     *               "deadline": "2026-07-01"
+                     *             }
+                     *           ],
+                     *           "selected_order_id": "44",
+                     *           "participant_emails": [
+                     *             "soren@old-mill-brewing-company.example",
+                     *             "orders@ridgeline.example"
+                     *           ],
+                     *           "participants_data": [
+                     *             {
+                     *               "name": "Søren Mendes",
+                     *               "email": "soren@old-mill-brewing-company.example"
+                     *             },
+                     *             {
+                     *               "name": "Ridgeline Custom Apparel",
+                     *               "email": "orders@ridgeline.example"
+                     *             }
+                     *           ],
+                     *           "fetched_at": "2026-11-19T17:27:00.000Z",
+                     *           "updated_at": "2026-11-19T17:27:00.000Z"
+                     *         }
+                     *       ],
+                     *       "pagination": {
+                     *         "per_page": 25,
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["ThreadContext"][];
+                        pagination: {
+                            per_page: number;
+                            /** @description Send it as `cursor` for the next page; null on the last. Valid for 7 days. */
+                            next_cursor: string | null;
+                            /** @description Whether a page follows. */
+                            has_more: boolean;
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
     readThreadContext: {
         parameters: {
             query?: never;
@@ -3097,7 +3279,7 @@ export interface operations {
             path: {
                 /**
                  * @description The mailbox’s legacy thread id.
-                 * @example 18c2f0a9b7d3e411
+                 * @example 19cce455887af494
                  */
                 legacyThreadId: string;
             };
@@ -3118,39 +3300,52 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "thread_id": "thread-f:1784215093462262801",
-                     *       "legacy_thread_id": "18c2f0a9b7d3e411",
-                     *       "sender_email": "ines@harbor-rowing.example",
-                     *       "client_id": "42",
+                     *       "thread_id": "thread-f:1859111802210284692",
+                     *       "legacy_thread_id": "19cce455887af494",
+                     *       "sender_email": "soren@old-mill-brewing-company.example",
+                     *       "client_id": "17",
                      *       "client_data": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club"
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "company_id": 1
                      *       },
                      *       "clients_data": [
                      *         {
-                     *           "id": 42,
-                     *           "company_name": "Harbor Rowing Club"
+                     *           "id": 17,
+                     *           "company_name": "Old Mill Brewing Company",
+                     *           "first_name": "Søren",
+                     *           "last_name": "Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
                      *         }
                      *       ],
                      *       "orders_data": [
                      *         {
-                     *           "id": 87,
-                     *           "title": "Regatta shirts"
+                     *           "id": 44,
+                     *           "title": "Staff shirts",
+                     *           "order_status_id": 10,
+                     *           "deadline": "2026-07-01"
                      *         }
                      *       ],
-                     *       "selected_order_id": "87",
+                     *       "selected_order_id": "44",
                      *       "participant_emails": [
-                     *         "ines@harbor-rowing.example",
-                     *         "sales@shop.example"
+                     *         "soren@old-mill-brewing-company.example",
+                     *         "orders@ridgeline.example"
                      *       ],
                      *       "participants_data": [
                      *         {
-                     *           "name": "Ines Duarte",
-                     *           "email": "ines@harbor-rowing.example"
+                     *           "name": "Søren Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
+                     *         },
+                     *         {
+                     *           "name": "Ridgeline Custom Apparel",
+                     *           "email": "orders@ridgeline.example"
                      *         }
                      *       ],
-                     *       "fetched_at": "2026-03-02T09:31:00.000Z",
-                     *       "updated_at": "2026-03-02T09:31:00.000Z"
+                     *       "fetched_at": "2026-11-19T17:27:00.000Z",
+                     *       "updated_at": "2026-11-19T17:27:00.000Z"
                      *     }
                      */
                     "application/json": components["schemas"]["ThreadContext"];
@@ -3164,12 +3359,343 @@ export interface operations {
             500: components["responses"]["InternalError"];
         };
     };
+    putThreadContext: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The mailbox’s legacy thread id.
+                 * @example 19cce455887af494
+                 */
+                legacyThreadId: string;
+            };
+            cookie?: never;
+        };
+        /** @description A whole context: what is left out becomes null. Ids may be numbers or strings of digits. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "thread_id": "thread-f:1859111802210284692",
+                 *       "sender_email": "soren@old-mill-brewing-company.example",
+                 *       "client_id": "17",
+                 *       "client_data": {
+                 *         "id": 17,
+                 *         "company_name": "Old Mill Brewing Company",
+                 *         "first_name": "Søren",
+                 *         "last_name": "Mendes",
+                 *         "email": "soren@old-mill-brewing-company.example",
+                 *         "company_id": 1
+                 *       },
+                 *       "clients_data": [
+                 *         {
+                 *           "id": 17,
+                 *           "company_name": "Old Mill Brewing Company",
+                 *           "first_name": "Søren",
+                 *           "last_name": "Mendes",
+                 *           "email": "soren@old-mill-brewing-company.example"
+                 *         }
+                 *       ],
+                 *       "orders_data": [
+                 *         {
+                 *           "id": 44,
+                 *           "title": "Staff shirts",
+                 *           "order_status_id": 10,
+                 *           "deadline": "2026-07-01"
+                 *         }
+                 *       ],
+                 *       "selected_order_id": "44",
+                 *       "participant_emails": [
+                 *         "soren@old-mill-brewing-company.example",
+                 *         "orders@ridgeline.example"
+                 *       ],
+                 *       "participants_data": [
+                 *         {
+                 *           "name": "Søren Mendes",
+                 *           "email": "soren@old-mill-brewing-company.example"
+                 *         },
+                 *         {
+                 *           "name": "Ridgeline Custom Apparel",
+                 *           "email": "orders@ridgeline.example"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["ThreadContextBody"];
+            };
+        };
+        responses: {
+            /** @description The clients and orders that a mail thread is linked to. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "thread_id": "thread-f:1859111802210284692",
+                     *       "legacy_thread_id": "19cce455887af494",
+                     *       "sender_email": "soren@old-mill-brewing-company.example",
+                     *       "client_id": "17",
+                     *       "client_data": {
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "company_id": 1
+                     *       },
+                     *       "clients_data": [
+                     *         {
+                     *           "id": 17,
+                     *           "company_name": "Old Mill Brewing Company",
+                     *           "first_name": "Søren",
+                     *           "last_name": "Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
+                     *         }
+                     *       ],
+                     *       "orders_data": [
+                     *         {
+                     *           "id": 44,
+                     *           "title": "Staff shirts",
+                     *           "order_status_id": 10,
+                     *           "deadline": "2026-07-01"
+                     *         }
+                     *       ],
+                     *       "selected_order_id": "44",
+                     *       "participant_emails": [
+                     *         "soren@old-mill-brewing-company.example",
+                     *         "orders@ridgeline.example"
+                     *       ],
+                     *       "participants_data": [
+                     *         {
+                     *           "name": "Søren Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
+                     *         },
+                     *         {
+                     *           "name": "Ridgeline Custom Apparel",
+                     *           "email": "orders@ridgeline.example"
+                     *         }
+                     *       ],
+                     *       "fetched_at": "2026-11-19T17:27:00.000Z",
+                     *       "updated_at": "2026-11-19T17:27:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ThreadContext"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteThreadContext: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The mailbox’s legacy thread id.
+                 * @example 19cce455887af494
+                 */
+                legacyThreadId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The clients and orders that a mail thread is linked to. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "thread_id": "thread-f:1859111802210284692",
+                     *       "legacy_thread_id": "19cce455887af494",
+                     *       "sender_email": "soren@old-mill-brewing-company.example",
+                     *       "client_id": "17",
+                     *       "client_data": {
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "company_id": 1
+                     *       },
+                     *       "clients_data": [
+                     *         {
+                     *           "id": 17,
+                     *           "company_name": "Old Mill Brewing Company",
+                     *           "first_name": "Søren",
+                     *           "last_name": "Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
+                     *         }
+                     *       ],
+                     *       "orders_data": [
+                     *         {
+                     *           "id": 44,
+                     *           "title": "Staff shirts",
+                     *           "order_status_id": 10,
+                     *           "deadline": "2026-07-01"
+                     *         }
+                     *       ],
+                     *       "selected_order_id": "44",
+                     *       "participant_emails": [
+                     *         "soren@old-mill-brewing-company.example",
+                     *         "orders@ridgeline.example"
+                     *       ],
+                     *       "participants_data": [
+                     *         {
+                     *           "name": "Søren Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
+                     *         },
+                     *         {
+                     *           "name": "Ridgeline Custom Apparel",
+                     *           "email": "orders@ridgeline.example"
+                     *         }
+                     *       ],
+                     *       "fetched_at": "2026-11-19T17:27:00.000Z",
+                     *       "updated_at": "2026-11-19T17:27:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ThreadContext"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    listEmailThreads: {
+        parameters: {
+            query: {
+                /**
+                 * @description The mailbox; its case does not matter.
+                 * @example orders@ridgeline.example
+                 */
+                account_email: string;
+                /** @description Whether soft-deleted threads are listed. */
+                deleted?: "exclude" | "include" | "only";
+                /** @description Only threads that were written or deleted since, inclusive. */
+                updated_since?: string;
+                /**
+                 * @description How many elements a page has.
+                 * @example 25
+                 */
+                per_page?: number;
+                /** @description The `next_cursor` of a response to the same query: the page after it. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
+                     *           "account_email": "orders@ridgeline.example",
+                     *           "legacy_thread_id": "19cce455887af494",
+                     *           "mail_thread_id": "thread-f:1859111802210284692",
+                     *           "subject": "Staff shirts: the new logo",
+                     *           "snippet": "Here is the logo for the shirts …",
+                     *           "message_count": 1,
+                     *           "first_message_at": "2026-06-11T16:20:00.000Z",
+                     *           "last_message_at": "2026-06-11T16:20:00.000Z",
+                     *           "mail_history_id": "987654",
+                     *           "last_synced_at": "2026-06-11T16:21:00.000Z",
+                     *           "created_at": "2026-06-11T16:21:00.120Z",
+                     *           "updated_at": "2026-06-11T16:21:00.120Z",
+                     *           "deleted": false
+                     *         }
+                     *       ],
+                     *       "pagination": {
+                     *         "per_page": 25,
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["EmailThreadSummary"][];
+                        pagination: {
+                            per_page: number;
+                            /** @description Send it as `cursor` for the next page; null on the last. Valid for 7 days. */
+                            next_cursor: string | null;
+                            /** @description Whether a page follows. */
+                            has_more: boolean;
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
     readEmailThread: {
         parameters: {
             query: {
                 /**
                  * @description The mailbox; its case does not matter.
-                 * @example sales@shop.example
+                 * @example orders@ridgeline.example
                  */
                 account_email: string;
             };
@@ -3184,7 +3710,7 @@ export interface operations {
             path: {
                 /**
                  * @description The mailbox’s legacy thread id.
-                 * @example 18c2f0a9b7d3e411
+                 * @example 19cce455887af494
                  */
                 legacyThreadId: string;
             };
@@ -3209,23 +3735,23 @@ export interface operations {
                      * @example {
                      *       "email_thread": {
                      *         "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
-                     *         "account_email": "sales@shop.example",
-                     *         "legacy_thread_id": "18c2f0a9b7d3e411",
-                     *         "mail_thread_id": "thread-f:1784215093462262801",
-                     *         "subject": "Shirts for the regatta",
-                     *         "snippet": "Could you quote 48 shirts …",
+                     *         "account_email": "orders@ridgeline.example",
+                     *         "legacy_thread_id": "19cce455887af494",
+                     *         "mail_thread_id": "thread-f:1859111802210284692",
+                     *         "subject": "Staff shirts: the new logo",
+                     *         "snippet": "Here is the logo for the shirts …",
                      *         "message_count": 1,
-                     *         "first_message_at": "2026-03-02T09:30:00.000Z",
-                     *         "last_message_at": "2026-03-02T09:30:00.000Z",
+                     *         "first_message_at": "2026-06-11T16:20:00.000Z",
+                     *         "last_message_at": "2026-06-11T16:20:00.000Z",
                      *         "mail_history_id": "987654",
-                     *         "last_synced_at": "2026-03-02T09:31:00.000Z",
-                     *         "created_at": "2026-03-02T09:31:00.120Z",
-                     *         "updated_at": "2026-03-02T09:31:00.120Z",
+                     *         "last_synced_at": "2026-06-11T16:21:00.000Z",
+                     *         "created_at": "2026-06-11T16:21:00.120Z",
+                     *         "updated_at": "2026-06-11T16:21:00.120Z",
                      *         "deleted": false,
                      *         "participants": [
                      *           {
-                     *             "name": "Ines Duarte",
-                     *             "email": "ines@harbor-rowing.example"
+                     *             "name": "Søren Mendes",
+                     *             "email": "soren@old-mill-brewing-company.example"
                      *           }
                      *         ],
                      *         "labels": [
@@ -3233,20 +3759,20 @@ export interface operations {
                      *         ],
                      *         "messages": [
                      *           {
-                     *             "id": "18c2f0a9b7d3e411",
-                     *             "sent_at": "2026-03-02T09:30:00Z",
+                     *             "id": "19cce455887af494",
+                     *             "sent_at": "2026-06-11T16:20:00Z",
                      *             "from": {
-                     *               "name": "Ines Duarte",
-                     *               "email": "ines@harbor-rowing.example"
+                     *               "name": "Søren Mendes",
+                     *               "email": "soren@old-mill-brewing-company.example"
                      *             },
-                     *             "body_plain": "Could you quote 48 shirts …",
+                     *             "body_plain": "Here is the logo for the shirts …",
                      *             "is_from_us": false,
                      *             "attachments": [
                      *               {
-                     *                 "filename": "logo.png",
+                     *                 "filename": "logo front.png",
                      *                 "mime_type": "image/png",
-                     *                 "size_bytes": 18204,
-                     *                 "storage_key": "orders/1/87/email/18c2f0a9b7d3e411/logo.png"
+                     *                 "size_bytes": 48211,
+                     *                 "storage_key": "orders/1/44/email/19cce455887af494/logo front.png"
                      *               }
                      *             ]
                      *           }
@@ -3294,7 +3820,7 @@ export interface operations {
             path: {
                 /**
                  * @description The mailbox’s legacy thread id.
-                 * @example 18c2f0a9b7d3e411
+                 * @example 19cce455887af494
                  */
                 legacyThreadId: string;
             };
@@ -3305,17 +3831,17 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "account_email": "sales@shop.example",
-                 *       "subject": "Shirts for the regatta",
-                 *       "snippet": "Could you quote 48 shirts …",
-                 *       "mail_thread_id": "thread-f:1784215093462262801",
+                 *       "account_email": "orders@ridgeline.example",
+                 *       "subject": "Staff shirts: the new logo",
+                 *       "snippet": "Here is the logo for the shirts …",
+                 *       "mail_thread_id": "thread-f:1859111802210284692",
                  *       "mail_history_id": "987654",
-                 *       "first_message_at": "2026-03-02T09:30:00.000Z",
-                 *       "last_message_at": "2026-03-02T09:30:00.000Z",
+                 *       "first_message_at": "2026-06-11T16:20:00.000Z",
+                 *       "last_message_at": "2026-06-11T16:20:00.000Z",
                  *       "participants": [
                  *         {
-                 *           "name": "Ines Duarte",
-                 *           "email": "ines@harbor-rowing.example"
+                 *           "name": "Søren Mendes",
+                 *           "email": "soren@old-mill-brewing-company.example"
                  *         }
                  *       ],
                  *       "labels": [
@@ -3323,20 +3849,20 @@ export interface operations {
                  *       ],
                  *       "messages": [
                  *         {
-                 *           "id": "18c2f0a9b7d3e411",
-                 *           "sent_at": "2026-03-02T09:30:00Z",
+                 *           "id": "19cce455887af494",
+                 *           "sent_at": "2026-06-11T16:20:00Z",
                  *           "from": {
-                 *             "name": "Ines Duarte",
-                 *             "email": "ines@harbor-rowing.example"
+                 *             "name": "Søren Mendes",
+                 *             "email": "soren@old-mill-brewing-company.example"
                  *           },
-                 *           "body_plain": "Could you quote 48 shirts …",
+                 *           "body_plain": "Here is the logo for the shirts …",
                  *           "is_from_us": false,
                  *           "attachments": [
                  *             {
-                 *               "filename": "logo.png",
+                 *               "filename": "logo front.png",
                  *               "mime_type": "image/png",
-                 *               "size_bytes": 18204,
-                 *               "storage_key": "orders/1/87/email/18c2f0a9b7d3e411/logo.png"
+                 *               "size_bytes": 48211,
+                 *               "storage_key": "orders/1/44/email/19cce455887af494/logo front.png"
                  *             }
                  *           ]
                  *         }
@@ -3362,23 +3888,23 @@ export interface operations {
                      * @example {
                      *       "email_thread": {
                      *         "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
-                     *         "account_email": "sales@shop.example",
-                     *         "legacy_thread_id": "18c2f0a9b7d3e411",
-                     *         "mail_thread_id": "thread-f:1784215093462262801",
-                     *         "subject": "Shirts for the regatta",
-                     *         "snippet": "Could you quote 48 shirts …",
+                     *         "account_email": "orders@ridgeline.example",
+                     *         "legacy_thread_id": "19cce455887af494",
+                     *         "mail_thread_id": "thread-f:1859111802210284692",
+                     *         "subject": "Staff shirts: the new logo",
+                     *         "snippet": "Here is the logo for the shirts …",
                      *         "message_count": 1,
-                     *         "first_message_at": "2026-03-02T09:30:00.000Z",
-                     *         "last_message_at": "2026-03-02T09:30:00.000Z",
+                     *         "first_message_at": "2026-06-11T16:20:00.000Z",
+                     *         "last_message_at": "2026-06-11T16:20:00.000Z",
                      *         "mail_history_id": "987654",
-                     *         "last_synced_at": "2026-03-02T09:31:00.000Z",
-                     *         "created_at": "2026-03-02T09:31:00.120Z",
-                     *         "updated_at": "2026-03-02T09:31:00.120Z",
+                     *         "last_synced_at": "2026-06-11T16:21:00.000Z",
+                     *         "created_at": "2026-06-11T16:21:00.120Z",
+                     *         "updated_at": "2026-06-11T16:21:00.120Z",
                      *         "deleted": false,
                      *         "participants": [
                      *           {
-                     *             "name": "Ines Duarte",
-                     *             "email": "ines@harbor-rowing.example"
+                     *             "name": "Søren Mendes",
+                     *             "email": "soren@old-mill-brewing-company.example"
                      *           }
                      *         ],
                      *         "labels": [
@@ -3386,20 +3912,20 @@ export interface operations {
                      *         ],
                      *         "messages": [
                      *           {
-                     *             "id": "18c2f0a9b7d3e411",
-                     *             "sent_at": "2026-03-02T09:30:00Z",
+                     *             "id": "19cce455887af494",
+                     *             "sent_at": "2026-06-11T16:20:00Z",
                      *             "from": {
-                     *               "name": "Ines Duarte",
-                     *               "email": "ines@harbor-rowing.example"
+                     *               "name": "Søren Mendes",
+                     *               "email": "soren@old-mill-brewing-company.example"
                      *             },
-                     *             "body_plain": "Could you quote 48 shirts …",
+                     *             "body_plain": "Here is the logo for the shirts …",
                      *             "is_from_us": false,
                      *             "attachments": [
                      *               {
-                     *                 "filename": "logo.png",
+                     *                 "filename": "logo front.png",
                      *                 "mime_type": "image/png",
-                     *                 "size_bytes": 18204,
-                     *                 "storage_key": "orders/1/87/email/18c2f0a9b7d3e411/logo.png"
+                     *                 "size_bytes": 48211,
+                     *                 "storage_key": "orders/1/44/email/19cce455887af494/logo front.png"
                      *               }
                      *             ]
                      *           }
@@ -3422,6 +3948,80 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    deleteEmailThread: {
+        parameters: {
+            query: {
+                /**
+                 * @description The mailbox; its case does not matter.
+                 * @example orders@ridgeline.example
+                 */
+                account_email: string;
+            };
+            header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The mailbox’s legacy thread id.
+                 * @example 19cce455887af494
+                 */
+                legacyThreadId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "email_thread": {
+                     *         "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
+                     *         "account_email": "orders@ridgeline.example",
+                     *         "legacy_thread_id": "19cce455887af494",
+                     *         "mail_thread_id": "thread-f:1859111802210284692",
+                     *         "subject": "Staff shirts: the new logo",
+                     *         "snippet": "Here is the logo for the shirts …",
+                     *         "message_count": 1,
+                     *         "first_message_at": "2026-06-11T16:20:00.000Z",
+                     *         "last_message_at": "2026-06-11T16:20:00.000Z",
+                     *         "mail_history_id": "987654",
+                     *         "last_synced_at": "2026-06-11T16:21:00.000Z",
+                     *         "created_at": "2026-06-11T16:21:00.120Z",
+                     *         "updated_at": "2026-03-05T08:00:00.000Z",
+                     *         "deleted": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        email_thread: components["schemas"]["EmailThreadSummary"];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
     presignUpload: {
         parameters: {
             query?: never;
@@ -3436,9 +4036,9 @@ export interface operations {
             path: {
                 /**
                  * @description The order, which must not be deleted.
-                 * @example 87
+                 * @example 44
                  */
-                orderId: string;
+                orderId: number;
             };
             cookie?: never;
         };
@@ -3450,7 +4050,7 @@ export interface operations {
                  *       "fileName": "logo front.png",
                  *       "contentType": "image/png",
                  *       "size": 48211,
-                 *       "legacyThreadId": "18c2f0a9b7d3e411"
+                 *       "legacyThreadId": "19cce455887af494"
                  *     }
                  */
                 "application/json": components["schemas"]["NewFile"];
@@ -3471,8 +4071,8 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "uploadUrl": "https://storage.example/shop-files/orders/1/87/email/18c2f0a9b7d3e411/logo%20front.png?X-Amz-Expires=600&X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost&X-Amz-Signature=…",
-                     *       "key": "orders/1/87/email/18c2f0a9b7d3e411/logo front.png",
+                     *       "uploadUrl": "https://storage.example/shop-files/orders/1/44/email/19cce455887af494/logo%20front.png?X-Amz-Expires=600&X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost&X-Amz-Signature=…",
+                     *       "key": "orders/1/44/email/19cce455887af494/logo front.png",
                      *       "contentType": "image/png",
                      *       "expiresIn": 600
                      *     }
@@ -3497,7 +4097,7 @@ export interface operations {
             query?: {
                 /**
                  * @description Only files of this mail thread.
-                 * @example 18c2f0a9b7d3e411
+                 * @example 19cce455887af494
                  */
                 legacyThreadId?: string;
             };
@@ -3510,9 +4110,9 @@ export interface operations {
             path: {
                 /**
                  * @description The order, which must not be deleted.
-                 * @example 87
+                 * @example 44
                  */
-                orderId: string;
+                orderId: number;
             };
             cookie?: never;
         };
@@ -3533,7 +4133,7 @@ export interface operations {
                      * @example {
                      *       "files": [
                      *         {
-                     *           "path": "orders/1/87/email/18c2f0a9b7d3e411/logo front.png",
+                     *           "path": "orders/1/44/email/19cce455887af494/logo front.png",
                      *           "objectName": "logo front.png",
                      *           "length": 48211,
                      *           "lastChanged": "2026-03-02T09:30:00.000Z",
@@ -3557,14 +4157,21 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             502: components["responses"]["UpstreamFailed"];
         };
     };
-    runBatch: {
+    deleteFile: {
         parameters: {
-            query?: never;
+            query: {
+                /**
+                 * @description The whole key: the `path` of a listed file, the `key` of an upload, the `storage_key` of an attachment.
+                 * @example orders/1/44/email/19cce455887af494/logo front.png
+                 */
+                path: string;
+            };
             header?: {
                 /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
@@ -3573,36 +4180,16 @@ export interface operations {
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
-            path?: never;
+            path: {
+                /**
+                 * @description The order, which must not be deleted.
+                 * @example 87
+                 */
+                orderId: number;
+            };
             cookie?: never;
         };
-        /** @description Changes of clients and orders. */
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "operations": [
-                 *         {
-                 *           "method": "POST",
-                 *           "path": "/clients",
-                 *           "body": {
-                 *             "company_name": "Harbor Rowing Club"
-                 *           }
-                 *         },
-                 *         {
-                 *           "method": "PATCH",
-                 *           "path": "/clients/42",
-                 *           "body": {
-                 *             "phone": null
-                 *           },
-                 *           "if_match": "\"7\""
-                 *         }
-                 *       ]
-                 *     }
-                 */
-                "application/json": components["schemas"]["Batch"];
-            };
-        };
+        requestBody?: never;
         responses: {
             /** @description The operation succeeded. */
             200: {
@@ -3618,64 +4205,90 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "results": [
-                     *         {
-                     *           "status": 200,
-                     *           "body": {
-                     *             "client": {
-                     *               "id": 42,
-                     *               "company_name": "Harbor Rowing Club",
-                     *               "first_name": "Ines",
-                     *               "last_name": "Duarte",
-                     *               "email": "ines@harbor-rowing.example",
-                     *               "website": "https://harbor-rowing.example",
-                     *               "phone": "(555) 010-0142",
-                     *               "accounting_sync_enabled": false,
-                     *               "tax_exempt": true,
-                     *               "tax_exempt_reason": "Non-profit",
-                     *               "deleted": false,
-                     *               "external_id": null,
-                     *               "version": 1,
-                     *               "created_at": "2026-03-02T09:30:00.000Z",
-                     *               "updated_at": "2026-03-02T09:30:00.000Z"
-                     *             }
-                     *           },
-                     *           "transaction": 1
-                     *         },
-                     *         {
-                     *           "status": 412,
-                     *           "body": {
-                     *             "error": {
-                     *               "code": "invalid_request",
-                     *               "message": "The resource has another version than `If-Match` names: read it again and repeat the change",
-                     *               "details": {
-                     *                 "reason": "version_mismatch"
-                     *               }
-                     *             }
-                     *           },
-                     *           "transaction": null
-                     *         }
-                     *       ],
-                     *       "transactions": 1
+                     *       "file": {
+                     *         "path": "orders/1/44/email/19cce455887af494/logo front.png",
+                     *         "objectName": "logo front.png",
+                     *         "length": 48211,
+                     *         "lastChanged": "2026-03-02T09:30:00.000Z",
+                     *         "source": "email"
+                     *       }
                      *     }
                      */
                     "application/json": {
-                        /** @description One for each operation, in their order. */
-                        results: components["schemas"]["BatchResult"][];
-                        /** @description In how many transactions they were committed. */
-                        transactions: number;
+                        file: components["schemas"]["OrderFile"];
                     };
                 };
             };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
-            413: components["responses"]["BodyTooLarge"];
-            415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
+            502: components["responses"]["UpstreamFailed"];
+        };
+    };
+    presignDownload: {
+        parameters: {
+            query: {
+                /**
+                 * @description The whole key: the `path` of a listed file, the `key` of an upload, the `storage_key` of an attachment.
+                 * @example orders/1/44/email/19cce455887af494/logo front.png
+                 */
+                path: string;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The order, which must not be deleted.
+                 * @example 87
+                 */
+                orderId: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A URL to download one file from, and the file. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "downloadUrl": "https://storage.example/shop-files/orders/1/87/email/18c2f0a9b7d3e411/logo%20front.png?X-Amz-Expires=600&response-content-disposition=attachment%3B%20filename%3D%22logo%20front.png%22&X-Amz-SignedHeaders=host&X-Amz-Signature=…",
+                     *       "expiresIn": 600,
+                     *       "contentType": "image/png",
+                     *       "path": "orders/1/44/email/19cce455887af494/logo front.png",
+                     *       "objectName": "logo front.png",
+                     *       "length": 48211,
+                     *       "lastChanged": "2026-03-02T09:30:00.000Z",
+                     *       "source": "email"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PresignedDownload"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["UpstreamFailed"];
         };
     };
 }

@@ -5,6 +5,7 @@ import {
   defineContract,
   externalId,
   id,
+  namesAField,
   oneLine,
   pageOf,
   pageQuery,
@@ -61,10 +62,12 @@ const wholeClient = component('WholeClient', 'All fields of a client: one that i
   ...writable,
 })
 
-const clientChanges = z.strictObject({ company_name: z.optional(trimmed(255)), ...writable, external_id }).check(
-  z.refine((body) => Object.keys(body).length > 0, 'must name at least one field to change'),
-  z.meta({ id: 'ClientChanges', description: 'The fields of a client to change.', minProperties: 1 }),
-)
+const clientChanges = z
+  .strictObject({ company_name: z.optional(trimmed(255)), ...writable, external_id })
+  .check(
+    namesAField,
+    z.meta({ id: 'ClientChanges', description: 'The fields of a client to change.', minProperties: 1 }),
+  )
 
 export type NewClient = z.output<typeof newClient>
 export type ClientFields = z.output<typeof clientChanges>
@@ -149,4 +152,4 @@ export const putClient = defineContract({
   hasVersion: true,
 })
 
-export const endpoints = [listClients, createClient, readClient, updateClient, readClientByExternalId, putClient]
+export const endpoints = [listClients, createClient, readClient, updateClient, putClient, readClientByExternalId]

@@ -1,8 +1,16 @@
 import { type SQL, sql } from 'drizzle-orm'
-import type { Idempotency, RequestContext } from '../context.ts'
+import type { RequestContext } from '../context.ts'
 import { ApiError, conflict, type Reason, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
-import { databaseMessage, orm, type Placeholders, prepare, prepareBatch, type Statements } from './client.ts'
+import {
+  databaseMessage,
+  type Idempotency,
+  orm,
+  type Placeholders,
+  prepare,
+  prepareBatch,
+  type Statements,
+} from './client.ts'
 import { insertRow } from './columns.ts'
 import { idempotencyKeys } from './schema.ts'
 import { IDEMPOTENCY_TTL_MS } from './sweep.ts'
@@ -21,12 +29,11 @@ export function writerOf(context: RequestContext) {
  * a whole on the stored one.
  */
 export interface Write<T> {
-  /** One of them is a {@link resultStatement}. */
   statements: Statements
+  /** The place of the {@link resultStatement}; the last where it is left out. */
+  result?: number
   /** The place of the statement that returns a row when it writes an accounting event. */
   event?: number
-  /** The place of the result from the end: -1 by default. */
-  result?: number
   /** Whether it leaves the same when it runs twice. */
   isIdempotent?: boolean
   /** Decodes the result. @throws ApiError when the batch changed nothing */

@@ -17,7 +17,7 @@ import { isolateMemory, type Lease } from './memory.ts'
 const JSON_HEADERS = { 'Cache-Control': 'private, no-store' }
 
 /** Of a contract that names no query parameters. */
-const NO_QUERY = z.strictObject({})
+export const NO_QUERY = z.strictObject({})
 
 /** Adds an endpoint to Hono. */
 export type Route = (app: Hono<AppEnv>) => void
@@ -28,10 +28,14 @@ export interface Extras {
   lease: Lease
   /** Ends when the endpoint's `prefetch` has ended, where it began one. */
   prefetched: Promise<void> | undefined
+  /** The limiter's verdict, for a handler that does not run beside it. */
+  limit: Promise<{ allowed: boolean }>
   /** Headers of the response: a handler adds its own. */
   headers: Record<string, string>
   /** A handler sets it to that of the resource it returns: the response gets its `ETag`. */
   version?: number
+  /** A list sets it to that of the page that follows: the response gets its `Link`. */
+  nextCursor?: string | null
 }
 
 type Handler<C extends Contract> = (
@@ -64,7 +68,12 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
     if (takesKey(contract)) steps.push(runOnce)
     app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
       const context = c.get('context')
-      const extras: Extras = { lease: c.get('lease'), prefetched: c.get('prefetched'), headers: { ...JSON_HEADERS } }
+      const extras: Extras = {
+        lease: c.get('lease'),
+        prefetched: c.get('prefetched'),
+        limit: Promise.resolve(c.get('usage').permit()),
+        headers: { ...JSON_HEADERS },
+      }
       const result = await withDeadline(handle(validated<C>(c), context, extras), BUDGET_MS.handler)
       const { headers, version } = extras
       if (contract.hasVersion && version !== undefined) headers.ETag = versionTag(version)
@@ -75,6 +84,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
           : contract.hasEtag && version !== undefined
             ? taggedResponse(result, version, { headers, ifNoneMatch: context.ifNoneMatch })
             : Response.json(result, { headers })
+      if (extras.nextCursor) response.headers.set('Link', linkNext(c.req.url, extras.nextCursor))
       if (contract.hasEtag) weakenEtag(response.headers, c.req.header('accept-encoding'))
       return response
     })
@@ -116,6 +126,14 @@ export function routeOf({ contract, write }: Operation): Route {
     extras.version = version
     return body
   })
+}
+
+/** The `Link` (RFC 8288) to the page after the requested one. */
+function linkNext(requestUrl: string, cursor: string): string {
+  const url = new URL(requestUrl)
+  url.searchParams.set('cursor', cursor)
+  url.searchParams.delete('page')
+  return `<${url.href}>; rel="next"`
 }
 
 /** Visible ASCII. */
@@ -160,7 +178,7 @@ export function honoPath(contract: Contract): string {
 /** @throws ApiError 403 */
 export function requirePermission({ token }: RequestContext, permission: Permission): void {
   if (token.permissions.has(permission)) return
-  throw new ApiError('forbidden', { message: `The token lacks the permission \`${permission}\`` })
+  throw new ApiError('forbidden', { message: `The token lacks the permission \`${permission}\`: use one that has it` })
 }
 
 function permit(contract: Contract): MiddlewareHandler<AppEnv> {
@@ -218,18 +236,21 @@ function readBody(contract: Contract, schema: z.ZodMiniType): MiddlewareHandler<
 }
 
 function parseBody(bytes: Uint8Array, schema: z.ZodMiniType): object {
+  if (bytes.length === 0) throw invalid([{ path: '', message: 'is required' }])
   let value: unknown
   try {
     value = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))
-  } catch {
-    throw invalid([{ path: '', message: 'is not valid JSON' }])
+  } catch (error) {
+    // The rest of the message may quote the body.
+    const [place] = /line \d+ column \d+/.exec(error instanceof Error ? error.message : '') ?? []
+    throw invalid([{ path: '', message: `is not valid JSON${place ? ` at ${place}` : ''}` }])
   }
   const result = schema.safeParse(value)
-  if (!result.success) throw invalidInput(result.error.issues)
+  if (!result.success) throw invalidInput('body', result.error.issues)
   return result.data as object
 }
 
-function validate(
+export function validate(
   target: 'param' | 'query',
   schema: z.ZodMiniType,
   refusal: 'invalid_request' | 'not_found' = 'invalid_request',
@@ -237,24 +258,31 @@ function validate(
   return zValidator(target, schema, (result) => {
     if (result.success) return
     if (refusal === 'not_found') throw notFound()
-    throw invalidInput(result.error.issues)
+    throw invalidInput(target, result.error.issues)
   })
 }
 
-/** 400 with Zod's issues. It reports unknown keys as one issue on their parent; the caller wants each by its own name. */
-export function invalidInput(found: readonly z.core.$ZodIssue[]): ApiError {
-  const issues: Issue[] = []
+/**
+ * Zod reports unknown keys as one issue on their parent; the caller wants each by its own name. Paths and queries are
+ * flat: what is wrong inside of a parameter is reported on it, once.
+ */
+export function invalidInput(target: 'param' | 'query' | 'body', found: readonly z.core.$ZodIssue[]): ApiError {
+  const issues = new Map<string, Issue>()
   let count = 0
   for (const issue of found) {
-    const keys = issue.code === 'unrecognized_keys' ? issue.keys : null
-    count += keys?.length ?? 1
-    const { path } = issue
-    if (!keys) issues.push({ path: path.join('.'), message: issue.message })
-    for (const key of keys?.slice(0, MAX_ISSUES) ?? []) {
-      issues.push({ path: [...path, key].join('.'), message: 'is not a known field' })
+    const path = target === 'body' ? issue.path : issue.path.slice(0, 1)
+    const isRepeated = target === 'query' && issue.code === 'invalid_type' && issue.message.endsWith('not an array')
+    const messages = isRepeated ? ['must be sent only once'] : issue.message.split('\n')
+    const keys: readonly PropertyKey[][] = issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [key]) : [[]]
+    count += keys.length
+    for (const [index, key] of keys.slice(0, MAX_ISSUES).entries()) {
+      const one = { path: [...path, ...key].join('.'), message: messages[index] ?? '' }
+      const id = JSON.stringify(one)
+      if (issues.has(id)) count--
+      issues.set(id, one)
     }
   }
-  return invalid(issues, count)
+  return invalid([...issues.values()], count)
 }
 
 function validated<C extends Contract>(c: Context<AppEnv>): Input<C> {

@@ -1,10 +1,13 @@
 import { execFileSync } from 'node:child_process'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
+import { describeSeedFile } from '../cli/seed-schema.ts'
 import { contracts } from '../contracts.ts'
 import { DATABASE_LIMIT_MS, LIMIT } from '../rate-limit/window.ts'
 import { describeApi } from './document.ts'
+import { asObject } from './json.ts'
+import { writeLlmsText, writePostman } from './reference/exports.ts'
+import { renderPage } from './reference/page.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 /** Installed beside the TypeScript 5 that it needs. */
@@ -12,14 +15,11 @@ const TYPES_GENERATOR = join(ROOT, 'test/contract/node_modules/openapi-typescrip
 const PAGE_DIR = join(import.meta.dirname, 'page')
 const ASSETS_DIR = join(ROOT, '.assets')
 
-/** What the page needs of swagger-ui-dist, with its licences. */
-const VIEWER_FILES = ['swagger-ui-bundle.js', 'swagger-ui-bundle.js.LICENSE.txt', 'swagger-ui.css', 'LICENSE', 'NOTICE']
-
 /*
- * npm run docs             writes the description, and the types of src/client generated from it
+ * npm run docs             writes the description, the types of src/client generated from it, and the schema of seed files
  * npm run docs -- --check  fails where one of these files is out of date
  * npm run lint:api         (--lint) fails on any problem or hint of two linters
- * npm run build:assets     (--assets) fills .assets/, the Worker's static assets, with the description and its page
+ * npm run build:assets     (--assets) fills .assets/, the Worker's static assets, with the description and what is made from it
  */
 if (import.meta.main) {
   const option = process.argv.slice(2).join(' ')
@@ -41,7 +41,11 @@ async function generateDocument(): Promise<string> {
 async function generateFiles(isCheck: boolean): Promise<void> {
   const document = await generateDocument()
   const types = execFileSync(process.execPath, [TYPES_GENERATOR], { input: document, encoding: 'utf8' })
-  const files = { 'src/openapi/openapi.json': document, 'src/client/schema.d.ts': types }
+  const files = {
+    'src/openapi/openapi.json': document,
+    'src/client/schema.d.ts': types,
+    'src/cli/seed-file.schema.json': describeSeedFile(),
+  }
   for (const [path, content] of Object.entries(files)) {
     if (!isCheck) await writeFile(join(ROOT, path), content)
     else if ((await readFile(join(ROOT, path), 'utf8').catch(() => '')) !== content) {
@@ -70,15 +74,15 @@ export async function lintDocument(source: string): Promise<string[]> {
 
 /** Replaces the files one by one, so that a running server never sees an empty folder. */
 async function buildAssets(): Promise<void> {
-  const viewerDir = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'))
-  const assets: Record<string, string> = { 'openapi.json': await generateDocument() }
-  for (const name of await readdir(PAGE_DIR)) assets[name] = await readFile(join(PAGE_DIR, name), 'utf8')
-  for (const name of VIEWER_FILES) {
-    const text = await readFile(join(viewerDir, name), 'utf8')
-    const target = name.startsWith('swagger-ui') ? name : `swagger-ui.${name}.txt`
-    // The source maps are not copied.
-    assets[target] = text.replace(/\n?(?:\/\/|\/\*)# sourceMappingURL=[^#]*$/, '\n')
+  const text = await generateDocument()
+  const document = asObject(JSON.parse(text))
+  const assets: Record<string, string> = {
+    'openapi.json': text,
+    'index.html': renderPage(document),
+    'llms.txt': writeLlmsText(document),
+    'postman_collection.json': writePostman(document),
   }
+  for (const name of await readdir(PAGE_DIR)) assets[name] = await readFile(join(PAGE_DIR, name), 'utf8')
 
   await mkdir(ASSETS_DIR, { recursive: true })
   for (const [name, content] of Object.entries(assets)) await writeFile(join(ASSETS_DIR, name), content)

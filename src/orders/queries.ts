@@ -25,6 +25,32 @@ export async function findOrder({ db, companyId }: CompanyContext, orderId: numb
   return rows
 }
 
+const statuses = prepare((p: Placeholders<'companyId'>) =>
+  orm
+    .select(statusColumns)
+    .from(orderStatuses)
+    .where(sql`${orderStatuses.company_id} = ${p.companyId} AND ${orderStatuses.deleted} = 0`)
+    .orderBy(orderStatuses.position, orderStatuses.id),
+)
+
+/** The statuses that orders may have, in their order. */
+export async function findStatuses({ db, companyId }: CompanyContext) {
+  return (await db.read([statuses({ companyId })]))[0]
+}
+
+const allTaxes = prepare((p: Placeholders<'companyId'>) =>
+  orm
+    .select(taxColumns)
+    .from(taxes)
+    .where(sql`${taxes.company_id} = ${p.companyId} AND ${taxes.deleted} = 0`)
+    .orderBy(taxes.id),
+)
+
+/** The taxes that invoices may have, by id. */
+export async function findTaxes({ db, companyId }: CompanyContext) {
+  return (await db.read([allTaxes({ companyId })]))[0]
+}
+
 const PROJECT = jsonRow(projectColumns)
 const INVOICE = jsonRow(invoiceColumns)
 const TAX = jsonRow(taxColumns)
@@ -87,7 +113,7 @@ const isOfStatus = and(eq(orderStatuses.company_id, orders.company_id), eq(order
 export type OrderRow = Results<[ReturnType<typeof orderRows>]>[0][number]
 
 /** Selects a new order, which has no elements yet, as JSON for {@link decodeNewOrder}. */
-export function newOrderJson(which: Which): SQL {
+export function newOrderJson(p: Which): SQL {
   const parts = [
     PROJECT.row,
     ...[INVOICE, TAX].map(({ rowOrNull }) => sql`json(${rowOrNull})`),
@@ -95,7 +121,7 @@ export function newOrderJson(which: Which): SQL {
     sql`json(${STATUS.rowOrNull})`,
     sql`accounting.state, accounting.last_error, accounting.reason, accounting.synced_at`,
   ]
-  return sql`SELECT json_array(${sql.join(parts, sql`, `)}) FROM ${single(which)}`
+  return sql`SELECT json_array(${sql.join(parts, sql`, `)}) FROM ${single(p)}`
 }
 
 type Values = unknown[] | null

@@ -3,7 +3,7 @@ import { route, routeOf } from '../http/endpoint.ts'
 import * as contract from './contract.ts'
 import { listOrders } from './list-queries.ts'
 import { operations, replyWhole } from './operations.ts'
-import { findOrder } from './queries.ts'
+import { findOrder, findStatuses, findTaxes } from './queries.ts'
 
 export const routes = [
   route(contract.listOrders, async ({ query }, context) => {
@@ -15,5 +15,7 @@ export const routes = [
     extras.version = version
     return body
   }),
+  route(contract.listOrderStatuses, async (_input, context) => ({ data: await findStatuses(context) })),
+  route(contract.listTaxes, async (_input, context) => ({ data: await findTaxes(context) })),
   ...operations.map(routeOf),
 ]
