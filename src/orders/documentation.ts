@@ -80,7 +80,7 @@ const exampleTaxes = [
 ]
 
 const newPayment = { amount: 100, method: 'card', paid_at: '2026-06-20T12:00:00.000Z' }
-const examplePayment = { id: , invoice_id: 44, ...newPayment, note: null }
+const examplePayment = { id: 802, invoice_id: 44, ...newPayment, note: null }
 
 const exampleOrder = {
   project: exampleProject,
@@ -271,7 +271,7 @@ export const documentation = {
     summary: 'Delete a payment',
     description: 'Removes the payment for good. The response has it as it was, and the invoice without it.',
     example: {
-      params: { id: '44', payment_id: '' },
+      params: { id: '44', payment_id: '802' },
       response: { payment: examplePayment, invoice: discountedInvoice },
     },
   },
