@@ -35,7 +35,7 @@ export interface paths {
         };
         /**
          * List and search clients
-         * @description Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.
+         * @description Newest first (`id` descending) unless `sort` says otherwise. Soft-deleted clients are hidden unless `deleted` says otherwise; filters can be combined. Send `next_cursor` as `cursor`, or follow `Link`, to read on: cursors meet every client that stays in the list exactly once, whatever changes meanwhile, which page numbers cannot. In an order by `updated_at`, a client keeps the place that it had at the first page, and one created since is not met. Behind a cursor, `total` is that of the first page, and a list can be walked for 30 days. To follow changes, use `GET /changes`. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.
          *
          *     Permission: `clients:read`.
          */
@@ -119,7 +119,7 @@ export interface paths {
         };
         /**
          * List orders
-         * @description Newest `created_date` first, then the highest id. Deleted orders are hidden. `from` and `to` are both inclusive.
+         * @description Newest `created_date` first, then the highest id, unless `sort` says otherwise. Deleted orders are hidden unless `deleted` says otherwise. `from` and `to` are both inclusive; filters can be combined. `q` finds a substring, ignoring case in any script, in the title, the invoice number or the company name of the client. `expand` adds to each order the amounts of its invoice (`totals`) and its `client`. Cursors work as in `listClients`.
          *
          *     Permission: `orders:read`.
          */
@@ -555,7 +555,28 @@ export interface paths {
         trace?: never;
     };
 }
-export type webhooks = Record<string, never>;
+export interface webhooks {
+    event: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Receive a change
+         * @description Sent to each webhook endpoint of the company, for the event types that it has chosen: see Webhooks above. It is sent without a token: its signature shows who sends it.
+         */
+        post: operations["receiveEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
 export interface components {
     schemas: {
         /** @description The company and the token of the request, and its limits. */
@@ -823,6 +844,17 @@ export interface components {
             updated_at: string;
             deleted: boolean;
         };
+        /** @description The body of a message: a change of the feed. */
+        Event: {
+            /** @enum {string} */
+            type: "client.created" | "client.updated" | "client.deleted" | "order.created" | "order.updated" | "order.deleted" | "email_thread.created" | "email_thread.updated" | "email_thread.deleted";
+            /**
+             * Format: date-time
+             * @description When the change was made.
+             */
+            timestamp: string;
+            data: components["schemas"]["Change"];
+        };
         /** @description The default invoice of an order. Amounts are computed from its lines. */
         Invoice: {
             id: number;
@@ -870,6 +902,35 @@ export interface components {
         };
         /** @description Any JSON value. */
         JsonValue: unknown;
+        /** @description An order in a list. */
+        ListedOrder: {
+            id: number;
+            title: string;
+            client_id: number;
+            description: string | null;
+            /** @description As it was sent. */
+            start_date: string | null;
+            /** @description A date. */
+            deadline: string | null;
+            order_status_id: number | null;
+            /** @description Shown to the customer on the invoice. */
+            client_notes: string | null;
+            /** Format: date */
+            created_date: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            deleted: boolean;
+            /** @description Your own id of the order, unique in the company. */
+            external_id: string | null;
+            /** @description Raised by 1 with every change. */
+            version: number;
+            /** @description With `expand=totals`; null without an invoice. */
+            totals?: components["schemas"]["OrderTotals"] | null;
+            /** @description With `expand=client`. */
+            client?: components["schemas"]["Client"];
+        };
         /** @description A name and an address. */
         Mailbox: {
             name?: string;
@@ -1085,6 +1146,17 @@ export interface components {
             workflow_key: string | null;
             position: number;
             is_default: boolean;
+        };
+        /** @description The amounts of an order’s invoice. */
+        OrderTotals: {
+            /** @description The sum of the line totals. */
+            subtotal: number;
+            discount_total: number;
+            tax_total: number;
+            /** @description `subtotal` − `discount_total` + `tax_total`. */
+            total: number;
+            amount_paid: number;
+            balance_due: number;
         };
         /** @description A payment on an invoice. */
         Payment: {
@@ -1873,7 +1945,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description The page, from 1.
+                 * @description The page, from 1. Cannot be sent with `cursor`.
                  * @example 1
                  */
                 page?: number;
@@ -1882,6 +1954,16 @@ export interface operations {
                  * @example 25
                  */
                 per_page?: number;
+                /** @description The `next_cursor` of a response to the same query: the page after it. */
+                cursor?: string;
+                /** @description Only what was changed at this time or later. Inclusive. */
+                updated_since?: string;
+                /** @description Whether deleted ones are listed. */
+                deleted?: "exclude" | "include" | "only";
+                /** @description Only the one with this id of yours. */
+                external_id?: string;
+                /** @description The order; `-` for descending. Ties are ordered by `id`. */
+                sort?: "id" | "-id" | "created_at" | "-created_at" | "updated_at" | "-updated_at";
                 /**
                  * @description Search text. Blank: no filter.
                  * @example old mill brewing
@@ -1907,6 +1989,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    Link: components["headers"]["Link"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2384,24 +2467,38 @@ export interface operations {
     listOrders: {
         parameters: {
             query?: {
-                /** @description The page, from 1. */
+                /** @description The page, from 1. Cannot be sent with `cursor`. */
                 page?: number;
                 /**
                  * @description How many elements a page has.
                  * @example 1
                  */
                 per_page?: number;
+                /** @description The `next_cursor` of a response to the same query: the page after it. */
+                cursor?: string;
+                /** @description Only what was changed at this time or later. Inclusive. */
+                updated_since?: string;
+                /** @description Whether deleted ones are listed. */
+                deleted?: "exclude" | "include" | "only";
+                /** @description Only the one with this id of yours. */
+                external_id?: string;
+                /** @description The order; `-` for descending. Ties are ordered by `id`. Left out: newest `created_date` first, then the highest `id`. */
+                sort?: "id" | "-id" | "created_at" | "-created_at" | "updated_at" | "-updated_at";
+                /** @description Search text. Blank: no filter. */
+                q?: string;
                 /**
                  * @description Only orders of this client.
                  * @example 17
                  */
                 client_id?: number;
-                /** @description Only orders with this order status id. */
-                status?: number;
+                /** @description Only orders with one of these order status ids: a comma list, or the parameter repeated. */
+                status?: string;
                 /** @description Only orders created on this date or later. */
                 from?: string;
                 /** @description Only orders created on this date or earlier. */
                 to?: string;
+                /** @description Comma list of what to add to each order: `totals`, `client`. */
+                expand?: string;
             };
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
@@ -2422,6 +2519,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    Link: components["headers"]["Link"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2455,7 +2553,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        data: components["schemas"]["Project"][];
+                        data: components["schemas"]["ListedOrder"][];
                         pagination: {
                             page: number;
                             per_page: number;
@@ -5133,6 +5231,65 @@ export interface operations {
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    receiveEvent: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description Identifies the message: the same for every attempt and replay.
+                 * @example msg_5f0c9d3e7a1b2c4d6e_1042
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was made, in seconds since the epoch.
+                 * @example 1772443801
+                 */
+                "webhook-timestamp": string;
+                /**
+                 * @description `v1,` and the base64 of the HMAC-SHA256 of `ID.TIMESTAMP.BODY`; two signatures, separated by a space, for 24 hours after a rotation of the secret.
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The change. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "type": "client.created",
+                 *       "timestamp": "2026-03-02T09:30:00.000Z",
+                 *       "data": {
+                 *         "type": "clients",
+                 *         "id": 1,
+                 *         "operation": "create",
+                 *         "version": 1,
+                 *         "time": "2026-03-02T09:30:00.000Z"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Event"];
+            };
+        };
+        responses: {
+            /** @description No longer wanted: the endpoint is disabled. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Received. Anything else is repeated, but for 410. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
         };
     };
 }

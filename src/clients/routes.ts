@@ -1,14 +1,16 @@
-import { pagination, withIsoTimes } from '../http/contract.ts'
+import { withIsoTimes } from '../http/contract.ts'
 import { type Extras, route, routeOf } from '../http/endpoint.ts'
+import { openPage } from '../http/paging.ts'
 import * as contract from './contract.ts'
 import { listClients } from './list-queries.ts'
 import { keyOf, operations, reply } from './operations.ts'
 import { type ClientRow, findClient } from './queries.ts'
 
 export const routes = [
-  route(contract.listClients, async ({ query }, context) => {
-    const { rows, total } = await listClients(context, query)
-    return { data: rows.map(withIsoTimes), pagination: pagination(query, total) }
+  route(contract.listClients, async ({ query }, context, extras) => {
+    const { start, pagination } = openPage(contract.listClients, query, context)
+    const page = await listClients(context, query, start)
+    return { data: page.rows.map(withIsoTimes), pagination: pagination(page, extras) }
   }),
   route(contract.readClient, async (input, context, extras) => one(await findClient(context, keyOf(input)), extras)),
   route(contract.readClientByExternalId, async ({ params }, context, extras) =>

@@ -178,6 +178,7 @@ async function runTogether<T>(context: RequestContext, items: Item<T>[], at: num
     return { position: items[index]?.position ?? 0, at, ...readResult(write, row?.result ?? null) }
   })
   if (hasEvent) context.deliverAccounting()
+  context.announceChange()
   return done
 }
 

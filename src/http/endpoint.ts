@@ -28,6 +28,8 @@ export interface Extras {
   lease: Lease
   /** Ends when the endpoint's `prefetch` has ended, where it began one. */
   prefetched: Promise<void> | undefined
+  /** The request's address. */
+  url: string
   /** The limiter's verdict, for a handler that does not run beside it. */
   limit: Promise<{ allowed: boolean }>
   /** Headers of the response: a handler adds its own. */
@@ -72,6 +74,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
         lease: c.get('lease'),
         prefetched: c.get('prefetched'),
         limit: Promise.resolve(c.get('usage').permit()),
+        url: c.req.url,
         headers: { ...JSON_HEADERS },
       }
       const result = await withDeadline(handle(validated<C>(c), context, extras), BUDGET_MS.handler)

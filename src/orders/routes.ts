@@ -1,14 +1,16 @@
-import { pagination, withIsoTimes } from '../http/contract.ts'
 import { route, routeOf } from '../http/endpoint.ts'
+import { openPage } from '../http/paging.ts'
 import * as contract from './contract.ts'
 import { listOrders } from './list-queries.ts'
 import { operations, replyWhole } from './operations.ts'
+import { presentListed } from './present.ts'
 import { findOrder, findStatuses, findTaxes } from './queries.ts'
 
 export const routes = [
-  route(contract.listOrders, async ({ query }, context) => {
-    const { rows, total } = await listOrders(context, query)
-    return { data: rows.map(withIsoTimes), pagination: pagination(query, total) }
+  route(contract.listOrders, async ({ query }, context, extras) => {
+    const { start, pagination } = openPage(contract.listOrders, query, context)
+    const page = await listOrders(context, query, start)
+    return { data: page.rows.map((row) => presentListed(row, query.expand)), pagination: pagination(page, extras) }
   }),
   route(contract.readOrder, async ({ params }, context, extras) => {
     const { body, version } = replyWhole(await findOrder(context, params.id))
