@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import { describeRetryRules } from '../client/retry-rules.ts'
 import { contracts } from '../contracts.ts'
 import { DATABASE_LIMIT_MS, LIMIT } from '../rate-limit/window.ts'
 import { describeApi } from './document.ts'
@@ -16,7 +17,7 @@ const ASSETS_DIR = join(ROOT, '.assets')
 const VIEWER_FILES = ['swagger-ui-bundle.js', 'swagger-ui-bundle.js.LICENSE.txt', 'swagger-ui.css', 'LICENSE', 'NOTICE']
 
 /*
- * npm run docs             writes the description, and the types of src/client generated from it
+ * npm run docs             writes the description, and the types and retry rules of src/client
  * npm run docs -- --check  fails where one of these files is out of date
  * npm run lint:api         (--lint) fails on any problem or hint of two linters
  * npm run build:assets     (--assets) fills .assets/, the Worker's static assets, with the description and its page
@@ -34,14 +35,25 @@ async function generateDocument(): Promise<string> {
   const introduction = (await readFile(join(import.meta.dirname, 'introduction.md'), 'utf8'))
     .replace('{{requests}}', String(LIMIT))
     .replace('{{database_seconds}}', String(DATABASE_LIMIT_MS / 1000))
+    .replace('{{retry_rules}}', describeRetryRules())
   return `${JSON.stringify(describeApi(contracts, introduction), null, 2)}\n`
+}
+
+/** The client's README, with the rules by which it retries. */
+async function describeClient(): Promise<string> {
+  const text = await readFile(join(ROOT, 'src/client/README.md'), 'utf8')
+  return text.replace(/(<!-- retry rules, [^>]*-->\n).*?(\n<!-- end -->)/s, `$1${describeRetryRules()}$2`)
 }
 
 /** Writes the committed files, or reports those that are out of date. */
 async function generateFiles(isCheck: boolean): Promise<void> {
   const document = await generateDocument()
   const types = execFileSync(process.execPath, [TYPES_GENERATOR], { input: document, encoding: 'utf8' })
-  const files = { 'src/openapi/openapi.json': document, 'src/client/schema.d.ts': types }
+  const files = {
+    'src/openapi/openapi.json': document,
+    'src/client/schema.d.ts': types,
+    'src/client/README.md': await describeClient(),
+  }
   for (const [path, content] of Object.entries(files)) {
     if (!isCheck) await writeFile(join(ROOT, path), content)
     else if ((await readFile(join(ROOT, path), 'utf8').catch(() => '')) !== content) {
