@@ -3,7 +3,7 @@ import type { ApiError } from './errors.ts'
 const FIRST_BACKOFF_MS = 250
 const MAX_BACKOFF_MS = 8_000
 /** The API's rate-limit window is a minute; a longer `Retry-After` rejects, for the caller to decide. */
-export const MAX_RETRY_AFTER_SECONDS = 120
+const MAX_RETRY_AFTER_SECONDS = 120
 export const DEFAULT_MAX_RETRIES = 3
 
 /** What to do about a response. `statuses` has 0 for a response that did not arrive completely. */

@@ -55,8 +55,6 @@ export interface RequestOptions extends ChangeOptions {
 /** The timeout of an upload allows for this throughput. */
 const MIN_UPLOAD_BYTES_PER_MS = 100
 
-export type Transport = ReturnType<typeof createTransport>
-
 /** Sends requests, retries them by `RETRY_RULES`, and passes the bookmark on to the next request. */
 export function createTransport(clientOptions: ClientOptions) {
   const { baseUrl, token, maxRetries = DEFAULT_MAX_RETRIES, timeoutMs = 30_000, pace = false } = clientOptions

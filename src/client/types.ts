@@ -13,7 +13,10 @@ export type Id = number | string
 export type Json = Schemas['JsonValue']
 export type Row = { [key: string]: Json }
 
-export type Client = Schemas['Client']
+/** `version` grows with every change; `external_id` is unique in the company. */
+type Versioned = { external_id: string | null; version: number }
+
+export type Client = Schemas['Client'] & Versioned
 export type ClientFields = Required<Omit<Schemas['ClientChanges'], 'deleted'>>
 export type NewClient = Schemas['NewClient']
 /** `deleted: true` hides the client from the list, `false` restores it. */
@@ -24,7 +27,7 @@ export type OrderFields = Required<Schemas['OrderChanges']>
 export type NewOrder = Schemas['NewOrder']
 export type OrderChanges = Schemas['OrderChanges']
 export type OrderAnswer = Body<'updateOrder'>
-export type Project = Schemas['Project']
+export type Project = Schemas['Project'] & Versioned
 /** Amounts are in the company's currency, with at most 2 decimals. */
 export type Invoice = Schemas['Invoice']
 export type InvoiceItem = Schemas['InvoiceItem']

@@ -1,5 +1,5 @@
 /* What an integration does in a browser. Runs in the extension's worker and in a page of another origin alike. */
-import { ApiError, createClient, syncAttachments } from './client/index.js'
+import { ApiError, createClient, syncAttachments } from 'crm-integration-client'
 
 const ACCOUNT_EMAIL = 'orders@ridgeline.example'
 
