@@ -1,4 +1,5 @@
-import { listOf } from './pages.ts'
+import { changesOf } from './changes.ts'
+import { type ListQuery, listOf } from './pages.ts'
 import {
   type CallOptions,
   type ChangeOptions,
@@ -7,6 +8,8 @@ import {
   type WriteOptions,
 } from './transport.ts'
 import type {
+  BatchAnswer,
+  BatchOperation,
   Client,
   ClientChanges,
   ClientListQuery,
@@ -16,22 +19,38 @@ import type {
   FileListing,
   FullOrder,
   Id,
+  InvoiceItemsAnswer,
+  ListedEmailThread,
+  ListedOrder,
+  Me,
   NewClient,
+  NewInvoiceItem,
   NewOrder,
+  NewPayment,
   OrderAnswer,
   OrderChanges,
+  OrderFile,
   OrderListQuery,
+  OrderStatus,
+  PaymentAnswer,
+  PresignedDownload,
   PresignedUpload,
   PresignRequest,
   ProductAnswers,
   ProductQueries,
   ProductSearch,
-  Project,
   SearchSource,
+  Tagged,
+  Tax,
   ThreadContext,
+  ThreadContextBody,
+  ThreadContextQuery,
 } from './types.ts'
 
 type OneThread = { email_thread: EmailThread }
+type Items<Item> = { data: Item[] }
+type InMailbox = { account_email: string }
+type TaggedRead = CallOptions & { ifNoneMatch?: string | null }
 
 export type ApiClient = ReturnType<typeof createClient>
 
@@ -48,8 +67,17 @@ export function createClient(options: ClientOptions) {
 
   type Request = Parameters<typeof transport.send>
   const send = async <Body>(...request: Request) => (await transport.send<Body>(...request)).body
-  const read = <Body>(segments: Request[1], options: Request[2]) => send<Body>('GET', segments, options)
+  const read = <Body>(segments: Request[1], options?: Request[2]) => send<Body>('GET', segments, options)
   const sendClient = async (...request: Request) => (await send<{ client: Client }>(...request)).client
+
+  async function readTagged<Body, Value>(segments: Request[1], options: TaggedRead, select: (body: Body) => Value) {
+    const { isNotModified, etag, body } = await transport.send<Body>('GET', segments, options)
+    const tag = etag ?? options.ifNoneMatch ?? null
+    const result: Tagged<Value> = isNotModified
+      ? { notModified: true, value: null, etag: tag }
+      : { notModified: false, value: select(body), etag }
+    return result
+  }
 
   const clients = {
     ...listOf<Client, ClientListQuery>(read, 'clients'),
@@ -57,20 +85,37 @@ export function createClient(options: ClientOptions) {
     /** Case-insensitive exact match. */
     getByEmail: (email: string, options?: CallOptions) =>
       sendClient('GET', ['clients', 'by-email'], { ...options, query: { email } }),
+    getByExternalId: (externalId: string, options?: CallOptions) =>
+      sendClient('GET', ['clients', 'by-external-id', externalId], options),
+    /** With `ifNoneMatch`, the `etag` of an earlier response, an unchanged client is returned as `notModified`. */
+    getTagged: (id: number, options: TaggedRead = {}) =>
+      readTagged(['clients', id], options, (body: { client: Client }) => body.client),
     create: (body: NewClient, options?: WriteOptions) => sendClient('POST', ['clients'], { ...options, body }),
     /** By id or by email. `deleted: true` soft-deletes. */
     update: (idOrEmail: Id, body: ClientChanges, options?: ChangeOptions) =>
       sendClient('PATCH', ['clients', idOrEmail], { ...options, body }),
+    /** Creates the client of your own id, or replaces its fields: those left out become what they are in a new client. */
+    upsert: (externalId: string, body: NewClient, options?: ChangeOptions) =>
+      sendClient('PUT', ['clients', 'by-external-id', externalId], { ...options, body }),
   }
 
   const orders = {
-    ...listOf<Project, OrderListQuery>(read, 'orders'),
+    ...listOf<ListedOrder, OrderListQuery>(read, 'orders'),
     get: (id: Id, options?: CallOptions) => send<FullOrder>('GET', ['orders', id], options),
+    /** As {@link clients.getTagged}; the tag covers all parts of the order. */
+    getTagged: (id: Id, options: TaggedRead = {}) => readTagged(['orders', id], options, (body: FullOrder) => body),
     create: (body: NewOrder, options?: WriteOptions) => send<FullOrder>('POST', ['orders'], { ...options, body }),
     update: (id: Id, body: OrderChanges, options?: ChangeOptions) =>
       send<OrderAnswer>('PATCH', ['orders', id], { ...options, body }),
     /** Soft-deletes the order and its invoice. */
     delete: (id: Id, options?: ChangeOptions) => send<OrderAnswer>('DELETE', ['orders', id], options),
+    /** Replaces all lines of the invoice. */
+    putInvoiceItems: (id: Id, items: readonly NewInvoiceItem[], options?: ChangeOptions) =>
+      send<InvoiceItemsAnswer>('PUT', ['orders', id, 'invoice-items'], { ...options, body: { items } }),
+    addPayment: (id: Id, body: NewPayment, options?: WriteOptions) =>
+      send<PaymentAnswer>('POST', ['orders', id, 'payments'], { ...options, body }),
+    deletePayment: (id: Id, paymentId: number, options?: WriteOptions) =>
+      send<PaymentAnswer>('DELETE', ['orders', id, 'payments', paymentId], options),
   }
 
   const products = {
@@ -86,19 +131,33 @@ export function createClient(options: ClientOptions) {
   const mail = {
     getThreadContext: (legacyThreadId: string, options?: CallOptions) =>
       send<ThreadContext>('GET', ['mail', 'threads', legacyThreadId], options),
+    /** Links the thread to clients and orders, in place of what it was linked to. */
+    putThreadContext: (legacyThreadId: string, body: ThreadContextBody, options?: CallOptions) =>
+      send<ThreadContext>('PUT', ['mail', 'threads', legacyThreadId], { ...options, body }),
+    deleteThreadContext: (legacyThreadId: string, options?: WriteOptions) =>
+      send<ThreadContext>('DELETE', ['mail', 'threads', legacyThreadId], options),
+    /** The contexts of an order or of a client. */
+    threadContexts: listOf<ThreadContext, ThreadContextQuery>(read, 'mail', 'threads'),
+    /** The threads of a mailbox, without their messages. */
+    emailThreads: listOf<ListedEmailThread, ListQuery & { account_email: string }>(read, 'mail', 'email-threads'),
+    /** Soft-deletes the thread; `putEmailThread` restores it. */
+    deleteEmailThread: async (legacyThreadId: string, { account_email, ...options }: InMailbox & WriteOptions) => {
+      const segments = ['mail', 'email-threads', legacyThreadId]
+      return (await send<OneThread>('DELETE', segments, { ...options, query: { account_email } })).email_thread
+    },
     /** Creates or replaces the thread of this mailbox. */
     putEmailThread: async (legacyThreadId: string, body: EmailThreadBody, options?: CallOptions) =>
       (await send<OneThread>('PUT', ['mail', 'email-threads', legacyThreadId], { ...options, body })).email_thread,
     /** With `ifNoneMatch`, the `etag` of an earlier response, an unchanged thread is returned as `notModified`. */
     getEmailThread: async (
       legacyThreadId: string,
-      { account_email, ifNoneMatch, signal }: { account_email: string; ifNoneMatch?: string | null } & CallOptions,
+      { account_email, ...options }: InMailbox & TaggedRead,
     ): Promise<EmailThreadAnswer> => {
-      const request = { query: { account_email }, ifNoneMatch, signal }
-      const segments = ['mail', 'email-threads', legacyThreadId]
-      const { isNotModified, etag, body } = await transport.send<OneThread>('GET', segments, request)
-      if (isNotModified) return { notModified: true, emailThread: null, etag: etag ?? ifNoneMatch ?? null }
-      return { notModified: false, emailThread: body.email_thread, etag }
+      const request = { ...options, query: { account_email } }
+      const select = (body: OneThread) => body.email_thread
+      const tagged = await readTagged(['mail', 'email-threads', legacyThreadId], request, select)
+      if (tagged.notModified) return { notModified: true, emailThread: null, etag: tagged.etag }
+      return { notModified: false, emailThread: tagged.value, etag: tagged.etag }
     },
   }
 
@@ -109,12 +168,32 @@ export function createClient(options: ClientOptions) {
     /** All files of the order, or those of one thread. */
     list: (orderId: Id, { signal, legacyThreadId }: { legacyThreadId?: string } & CallOptions = {}) =>
       send<FileListing>('GET', ['orders', orderId, 'files'], { signal, query: { legacyThreadId } }),
+    /** A presigned URL to download a file, by the `path` of its listing. */
+    download: (orderId: Id, path: string, options?: CallOptions) =>
+      send<PresignedDownload>('GET', ['orders', orderId, 'files', 'download'], { ...options, query: { path } }),
+    delete: async (orderId: Id, path: string, options?: WriteOptions) => {
+      const request = { ...options, query: { path } }
+      return (await send<{ file: OrderFile }>('DELETE', ['orders', orderId, 'files'], request)).file
+    },
     /** PUTs a file's bytes to its presigned URL. */
     upload: transport.upload,
   }
 
-  /** What is left of the token's rate limit, by the last responses; null before the first one. */
-  const readRateBudget = transport.readBudget
-
-  return { clients, orders, products, mail, files, readRateBudget }
+  return {
+    clients,
+    orders,
+    products,
+    mail,
+    files,
+    changes: changesOf(read),
+    /** The company, the token and their limits. */
+    me: (options?: CallOptions) => send<Me>('GET', ['me'], options),
+    orderStatuses: async (options?: CallOptions) => (await read<Items<OrderStatus>>(['order-statuses'], options)).data,
+    taxes: async (options?: CallOptions) => (await read<Items<Tax>>(['taxes'], options)).data,
+    /** Up to 100 creates and updates, each with a result of its own, in their order. */
+    batch: (operations: readonly BatchOperation[], options?: WriteOptions) =>
+      send<BatchAnswer>('POST', ['batch'], { ...options, body: { operations } }),
+    /** What is left of the token's rate limit, by the last responses; null before the first one. */
+    readRateBudget: transport.readBudget,
+  }
 }

@@ -34,6 +34,8 @@ export interface ClientOptions {
   /** Delays requests that would exceed the rate limit, as far as this client knows. Default false. */
   pace?: boolean
   sleep?: Sleep
+  /** Told of each failure that is followed by a retry, after `delayMs`. */
+  onRetry?: (error: ApiError, delayMs: number) => void
 }
 
 export interface UploadOptions extends CallOptions {
@@ -50,7 +52,11 @@ export interface RequestOptions extends ChangeOptions {
   isRead?: boolean
   /** Added to the timeout. */
   waitMs?: number
+  /** In place of the client's own. */
+  maxRetries?: number
 }
+
+type RetryOptions = CallOptions & { maxRetries: number }
 
 /** The timeout of an upload allows for this throughput. */
 const MIN_UPLOAD_BYTES_PER_MS = 100
@@ -71,7 +77,7 @@ export function createTransport(clientOptions: ClientOptions) {
     const { query = {}, body, signal, waitMs = 0 } = options
     const url = root + toPath(segments) + toQueryString(query)
     const ownHeaders = toHeaders(method, options)
-    return retry(signal, async () => {
+    return retry({ maxRetries, ...options }, async () => {
       // Waiting requests wake together, so each looks again.
       while (pace && budget.waitMs() > 0) await sleep(budget.waitMs(), signal)
       const sentBookmark = bookmark
@@ -109,7 +115,7 @@ export function createTransport(clientOptions: ClientOptions) {
     const uploadTimeoutMs = timeoutMs + Math.ceil(sizeBytes / MIN_UPLOAD_BYTES_PER_MS)
     // fetch rejects views of shared memory, so their bytes are copied.
     const body = !('byteLength' in data) || isUnshared(data) ? data : new Uint8Array(data)
-    await retry(signal, async () => {
+    await retry({ maxRetries, signal }, async () => {
       onProgress?.(0, sizeBytes)
       const init = { method: 'PUT', headers: { 'content-type': contentType }, body }
       const { response, text } = await exchange(uploadUrl, init, uploadTimeoutMs, signal)
@@ -118,7 +124,7 @@ export function createTransport(clientOptions: ClientOptions) {
     onProgress?.(sizeBytes, sizeBytes)
   }
 
-  async function retry<T>(signal: AbortSignal | undefined, attempt: () => Promise<T>) {
+  async function retry<T>({ signal, maxRetries }: RetryOptions, attempt: () => Promise<T>) {
     for (let retries = 0; ; retries += 1) {
       signal?.throwIfAborted()
       try {
@@ -128,6 +134,7 @@ export function createTransport(clientOptions: ClientOptions) {
         if (!(error instanceof ApiError) || retries >= maxRetries) throw error
         const delayMs = chooseDelayMs(error, retries, Math.random())
         if (delayMs === null) throw error
+        clientOptions.onRetry?.(error, delayMs)
         await sleep(delayMs, signal)
       }
     }

@@ -96,10 +96,86 @@ export type PresignedUpload = Omit<Schemas['PresignedUpload'], 'expiresIn'> & { 
 export type Page<Item> = { data: Item[]; pagination: Pagination }
 export type Pagination = Body<'listClients'>['pagination'] & { next_cursor: string | null; has_more: boolean }
 
-export type ClientListQuery = CallOptions & Query<'listClients'> & { cursor?: string }
-/** `status` is the id of an order status, `from` and `to` are inclusive dates, `YYYY-MM-DD`. */
-export type OrderListQuery = CallOptions &
-  Omit<Query<'listOrders'>, 'client_id' | 'status'> & { client_id?: Id; status?: Id; cursor?: string }
+export type Sort = `${'' | '-'}${'id' | 'created_at' | 'updated_at'}`
+type ListOptions = CallOptions & {
+  /** The `next_cursor` of an earlier page; excludes `page`. */
+  cursor?: string | undefined
+  /** Descending with `-`. */
+  sort?: Sort
+  /** A date-time, inclusive. */
+  updated_since?: string
+  /** Deleted ones are excluded by default. */
+  deleted?: 'exclude' | 'include' | 'only'
+  external_id?: string
+}
+export type ClientListQuery = ListOptions & Query<'listClients'>
+/** `status` has ids of order statuses, `from` and `to` are inclusive dates, `YYYY-MM-DD`. */
+export type OrderListQuery = ListOptions &
+  Omit<Query<'listOrders'>, 'client_id' | 'status'> & {
+    client_id?: Id
+    status?: Id | readonly Id[]
+    /** Title, number or the client's company name. */
+    q?: string
+    expand?: readonly ('totals' | 'client')[]
+  }
+/** `totals` and `client` are there as far as they were expanded. */
+export type ListedOrder = Project & { totals?: Totals | null; client?: Client | null }
+export type Totals = Pick<
+  Invoice,
+  'subtotal' | 'discount_total' | 'tax_total' | 'total' | 'amount_paid' | 'balance_due'
+>
+
+/** A response that is not repeated while its `etag` stays the same. */
+export type Tagged<T> =
+  | { notModified: false; value: T; etag: string | null }
+  | { notModified: true; value: null; etag: string | null }
+
+export type Me = {
+  company: { id: number; name: string }
+  token: { id: number; name: string; permissions: string[]; created_at: string; expires_at: string | null }
+  limits: {
+    requests_per_minute: number
+    database_ms_per_minute: number
+    per_page_max: number
+    batch_operations_max: number
+    mail_quota_bytes: number
+    mail_bytes: number
+  }
+}
+
+export type NewInvoiceItem = { title: string; quantity: number; unit_price: number } & Partial<
+  Omit<InvoiceItem, 'id' | 'invoice_id' | 'total' | 'position' | 'deleted'>
+>
+export type InvoiceItemsAnswer = { invoice: Invoice; invoice_items: InvoiceItem[] }
+export type NewPayment = { amount: number } & Partial<Pick<Payment, 'method' | 'paid_at' | 'note'>>
+export type PaymentAnswer = { payment: Payment; invoice: Invoice }
+
+/** What is left out becomes null. Ids are numbers or strings of digits. */
+export type ThreadContextBody = {
+  thread_id?: string | null
+  sender_email?: string | null
+  client_id?: Id | null
+  client_data?: object | null
+  clients_data?: readonly object[] | null
+  orders_data?: readonly { id: Id; [field: string]: unknown }[] | null
+  selected_order_id?: Id | null
+  participant_emails?: readonly string[] | null
+  participants_data?: readonly object[] | null
+}
+export type ThreadContextQuery = CallOptions & { order_id?: Id; client_id?: Id; cursor?: string }
+export type ListedEmailThread = Omit<EmailThread, 'messages'>
+
+/** `downloadUrl` serves the bytes without the token, for `expiresIn` seconds. */
+export type PresignedDownload = OrderFile & { downloadUrl: string; expiresIn: number; contentType: string }
+
+export type BatchOperation =
+  | { method: 'POST'; path: '/clients'; body: NewClient }
+  | { method: 'POST'; path: '/orders'; body: NewOrder }
+  | { method: 'PATCH'; path: `/clients/${number}`; body: ClientChanges; if_match?: number }
+  | { method: 'PATCH'; path: `/orders/${number}`; body: OrderChanges; if_match?: number }
+/** The status and body that the operation would have by itself, and the number of its database transaction. */
+export type BatchResult = { status: number; body: Json; transaction: number | null }
+export type BatchAnswer = { results: BatchResult[]; transactions: number }
 
 /** One change of an object. `id` is a number, of an email thread a UUID. */
 export type Change = {
@@ -110,3 +186,12 @@ export type Change = {
   | { type: 'clients' | 'orders'; id: number }
   | { type: 'email_threads'; id: string; account_email: string; legacy_thread_id: string }
 )
+
+export type ChangesPage = { data: Change[]; pagination: { next_cursor: string; has_more: boolean } }
+export type ChangesQuery = CallOptions & {
+  /** The `next_cursor` of an earlier page. Default: the oldest change that is kept, of about 31 days ago. */
+  cursor?: string | undefined
+  /** Default: all. */
+  types?: readonly Change['type'][]
+  per_page?: number
+}

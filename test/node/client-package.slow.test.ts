@@ -33,10 +33,12 @@ const SURROUNDINGS = `
 declare const api: import('${PACKAGE}').ApiClient
 declare const client: import('${PACKAGE}').Client
 declare const messages: import('${PACKAGE}').Message[]
-declare const token: string, subject: string, email: string, legacyThreadId: string
+declare const token: string, secret: string, subject: string, email: string, legacyThreadId: string
 declare const mailbox: { load(messageId?: string, attachmentId?: string, signal?: AbortSignal): Promise<Blob> }
 declare function save(...values: unknown[]): Promise<void>
 declare function show(...values: unknown[]): void
+declare function loadCursor(): Promise<string | undefined>
+declare function copyAnew(): Promise<void>
 declare function mergeAndRetry(): Promise<void>
 `
 const RESULT = { id: 1, names: ['Oak'], status: 404, event: ['msg_1', 'client.created', 7] }
