@@ -101,6 +101,20 @@ CREATE TABLE `catalog_items` (
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
+CREATE TABLE `changes` (
+	`company_id` integer NOT NULL,
+	`sequence` integer NOT NULL,
+	`type` text NOT NULL,
+	`entity_id` text NOT NULL,
+	`operation` text NOT NULL,
+	`version` integer NOT NULL,
+	`at` integer NOT NULL,
+	`previous_updated_at` integer,
+	PRIMARY KEY(`company_id`, `sequence`),
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
+) WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `changes_at` ON `changes` (`at`);--> statement-breakpoint
 CREATE TABLE `client_blocks` (
 	`company_id` integer NOT NULL,
 	`block` integer NOT NULL,
@@ -139,6 +153,8 @@ CREATE TABLE `clients` (
 	`tax_exempt` integer DEFAULT false NOT NULL,
 	`tax_exempt_reason` text,
 	`deleted` integer DEFAULT false NOT NULL,
+	`external_id` text,
+	`version` integer DEFAULT 1 NOT NULL,
 	`accounting_customer_id` text,
 	`accounting_customer_linked` integer DEFAULT false NOT NULL,
 	`created_at` integer NOT NULL,
@@ -149,6 +165,12 @@ CREATE TABLE `clients` (
 --> statement-breakpoint
 CREATE INDEX `clients_email` ON `clients` (`company_id`,`email_key`,`deleted`,`id`);--> statement-breakpoint
 CREATE INDEX `clients_live` ON `clients` (`company_id`,`id`) WHERE "clients"."deleted" = 0;--> statement-breakpoint
+CREATE INDEX `clients_live_created` ON `clients` (`company_id`,`created_at`,`id`) WHERE "clients"."deleted" = 0;--> statement-breakpoint
+CREATE INDEX `clients_live_updated` ON `clients` (`company_id`,`updated_at`,`id`) WHERE "clients"."deleted" = 0;--> statement-breakpoint
+CREATE INDEX `clients_deleted` ON `clients` (`company_id`,`id`) WHERE "clients"."deleted" = 1;--> statement-breakpoint
+CREATE INDEX `clients_deleted_created` ON `clients` (`company_id`,`created_at`,`id`) WHERE "clients"."deleted" = 1;--> statement-breakpoint
+CREATE INDEX `clients_deleted_updated` ON `clients` (`company_id`,`updated_at`,`id`) WHERE "clients"."deleted" = 1;--> statement-breakpoint
+CREATE UNIQUE INDEX `clients_external_id` ON `clients` (`company_id`,`external_id`) WHERE "clients"."external_id" IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `companies` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`slot` integer NOT NULL,
@@ -161,6 +183,8 @@ CREATE TABLE `companies` (
 	`last_order_id` integer DEFAULT 0 NOT NULL,
 	`last_invoice_id` integer DEFAULT 0 NOT NULL,
 	`last_invoice_number` integer DEFAULT 1000 NOT NULL,
+	`last_payment_id` integer DEFAULT 0 NOT NULL,
+	`last_change` integer DEFAULT 0 NOT NULL,
 	`mail_bytes` integer DEFAULT 0 NOT NULL,
 	`mail_quota_bytes` integer DEFAULT 2147483648 NOT NULL,
 	`mail_bytes_checked` integer DEFAULT 0 NOT NULL,
@@ -216,6 +240,20 @@ CREATE TABLE `email_threads` (
 );
 --> statement-breakpoint
 CREATE UNIQUE INDEX `email_threads_identity` ON `email_threads` (`company_id`,`legacy_thread_id`,`account_email`);--> statement-breakpoint
+CREATE INDEX `email_threads_of_account` ON `email_threads` (`company_id`,`account_email`,`created_at`,`id`);--> statement-breakpoint
+CREATE TABLE `idempotency_keys` (
+	`company_id` integer NOT NULL,
+	`token_id` integer NOT NULL,
+	`key` text NOT NULL,
+	`position` integer DEFAULT 0 NOT NULL,
+	`fingerprint` text NOT NULL,
+	`result` text,
+	`created_at` integer NOT NULL,
+	PRIMARY KEY(`company_id`, `token_id`, `key`, `position`),
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
+);
+--> statement-breakpoint
+CREATE INDEX `idempotency_keys_created` ON `idempotency_keys` (`created_at`);--> statement-breakpoint
 CREATE TABLE `integrations` (
 	`company_id` integer NOT NULL,
 	`kind` text NOT NULL,
@@ -317,6 +355,8 @@ CREATE TABLE `orders` (
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	`deleted` integer DEFAULT false NOT NULL,
+	`external_id` text,
+	`version` integer DEFAULT 1 NOT NULL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`client_id`) REFERENCES `clients`(`company_id`,`id`) ON UPDATE no action ON DELETE no action,
@@ -327,6 +367,14 @@ CREATE INDEX `orders_live` ON `orders` (`company_id`,`created_date`,`id`) WHERE 
 CREATE INDEX `orders_of_client` ON `orders` (`company_id`,`client_id`,`created_date`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
 CREATE INDEX `orders_of_client_status` ON `orders` (`company_id`,`client_id`,`order_status_id`,`created_date`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
 CREATE INDEX `orders_of_status` ON `orders` (`company_id`,`order_status_id`,`created_date`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
+CREATE INDEX `orders_live_id` ON `orders` (`company_id`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
+CREATE INDEX `orders_live_created` ON `orders` (`company_id`,`created_at`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
+CREATE INDEX `orders_live_updated` ON `orders` (`company_id`,`updated_at`,`id`) WHERE "orders"."deleted" = 0;--> statement-breakpoint
+CREATE INDEX `orders_deleted` ON `orders` (`company_id`,`created_date`,`id`) WHERE "orders"."deleted" = 1;--> statement-breakpoint
+CREATE INDEX `orders_deleted_id` ON `orders` (`company_id`,`id`) WHERE "orders"."deleted" = 1;--> statement-breakpoint
+CREATE INDEX `orders_deleted_created` ON `orders` (`company_id`,`created_at`,`id`) WHERE "orders"."deleted" = 1;--> statement-breakpoint
+CREATE INDEX `orders_deleted_updated` ON `orders` (`company_id`,`updated_at`,`id`) WHERE "orders"."deleted" = 1;--> statement-breakpoint
+CREATE UNIQUE INDEX `orders_external_id` ON `orders` (`company_id`,`external_id`) WHERE "orders"."external_id" IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `payments` (
 	`company_id` integer NOT NULL,
 	`id` integer NOT NULL,
@@ -352,6 +400,15 @@ CREATE TABLE `taxes` (
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 ) WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `thread_context_links` (
+	`company_id` integer NOT NULL,
+	`entity` text NOT NULL,
+	`entity_id` integer NOT NULL,
+	`thread_id` text NOT NULL,
+	PRIMARY KEY(`company_id`, `entity`, `entity_id`, `thread_id`),
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
+) WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `thread_contexts` (
 	`company_id` integer NOT NULL,
 	`thread_id` text NOT NULL,
@@ -371,4 +428,31 @@ CREATE TABLE `thread_contexts` (
 	CONSTRAINT "thread_contexts_json" CHECK(json_valid("thread_contexts"."client_data") AND json_valid("thread_contexts"."clients_data") AND json_valid("thread_contexts"."orders_data") AND json_valid("thread_contexts"."participant_emails") AND json_valid("thread_contexts"."participants_data") AND json_type("thread_contexts"."client_data") = 'object')
 );
 --> statement-breakpoint
-CREATE INDEX `thread_contexts_legacy` ON `thread_contexts` (`company_id`,`legacy_thread_id`,`updated_at`);
+CREATE INDEX `thread_contexts_legacy` ON `thread_contexts` (`company_id`,`legacy_thread_id`,`updated_at`);--> statement-breakpoint
+CREATE TABLE `webhook_deliveries` (
+	`company_id` integer NOT NULL,
+	`endpoint_id` text NOT NULL,
+	`sequence` integer NOT NULL,
+	`attempts` integer DEFAULT 0 NOT NULL,
+	`first_attempt_at` integer,
+	`next_attempt_at` integer NOT NULL,
+	`last_error` text,
+	PRIMARY KEY(`company_id`, `endpoint_id`, `sequence`),
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
+) WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `webhook_deliveries_due` ON `webhook_deliveries` (`company_id`,`next_attempt_at`);--> statement-breakpoint
+CREATE TABLE `webhook_endpoints` (
+	`company_id` integer NOT NULL,
+	`id` text NOT NULL,
+	`url` text NOT NULL,
+	`secret` text NOT NULL,
+	`event_types` text NOT NULL,
+	`enabled` integer DEFAULT true NOT NULL,
+	`disabled_reason` text,
+	`position` integer NOT NULL,
+	`created_at` integer NOT NULL,
+	`updated_at` integer NOT NULL,
+	PRIMARY KEY(`company_id`, `id`),
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
+) WITHOUT ROWID;

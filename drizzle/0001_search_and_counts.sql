@@ -16,8 +16,12 @@ CREATE VIRTUAL TABLE catalog_items_fts USING fts5(text, spaced, content='', cont
 CREATE VIRTUAL TABLE invoice_items_fts USING fts5(text, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
 --> statement-breakpoint
 CREATE TRIGGER clients_insert AFTER INSERT ON clients BEGIN
-  UPDATE companies SET client_count = client_count + 1 - new.deleted, last_client_id = max(last_client_id, new.id)
+  UPDATE companies SET client_count = client_count + 1 - new.deleted, last_client_id = max(last_client_id, new.id),
+      last_change = last_change + 1
     WHERE id = new.company_id;
+  INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at)
+    SELECT id, last_change, 'clients', new.id, iif(new.deleted, 'delete', 'create'), new.version, CAST(unixepoch('subsec') * 1000 AS INTEGER), NULL
+    FROM companies WHERE id = new.company_id;
   INSERT INTO client_blocks (company_id, block, live, version) VALUES (new.company_id, new.id >> 12, 1 - new.deleted, 1)
     ON CONFLICT DO UPDATE SET live = live + 1 - new.deleted, version = version + 1;
   INSERT INTO clients_fts (rowid, text, digits)
@@ -51,8 +55,12 @@ WHEN old.search_text <> new.search_text OR old.phone_digits <> new.phone_digits 
 END;
 --> statement-breakpoint
 CREATE TRIGGER orders_insert AFTER INSERT ON orders BEGIN
-  UPDATE companies SET order_count = order_count + 1 - new.deleted, last_order_id = max(last_order_id, new.id)
+  UPDATE companies SET order_count = order_count + 1 - new.deleted, last_order_id = max(last_order_id, new.id),
+      last_change = last_change + 1
     WHERE id = new.company_id;
+  INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at)
+    SELECT id, last_change, 'orders', new.id, iif(new.deleted, 'delete', 'create'), new.version, CAST(unixepoch('subsec') * 1000 AS INTEGER), NULL
+    FROM companies WHERE id = new.company_id;
   INSERT INTO order_counts (company_id, client_id, status_id, created_date, count)
     SELECT new.company_id, client, coalesce(new.order_status_id, 0), day, 1
     FROM (SELECT 0 AS client, new.created_date AS day UNION ALL SELECT 0, '' UNION ALL SELECT new.client_id, '')

@@ -32,5 +32,3 @@ CREATE TRIGGER companies_mail_quota BEFORE UPDATE OF mail_bytes_checked ON compa
 WHEN new.mail_bytes > new.mail_quota_bytes AND new.mail_bytes > old.mail_bytes_checked BEGIN
   SELECT RAISE(ABORT, 'mail quota exceeded');
 END;
---> statement-breakpoint
-PRAGMA optimize;

@@ -22,7 +22,7 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 /** The response headers that pages of other origins may read. */
 const EXPOSED_HEADERS =
-  'X-Request-Id,Retry-After,RateLimit-Policy,RateLimit,Accept-Encoding,ETag,Server-Timing,X-Bookmark'
+  'X-Request-Id,Retry-After,RateLimit-Policy,RateLimit,Accept-Encoding,ETag,Link,Idempotency-Replayed,Server-Timing,X-Bookmark'
 
 type Middleware = MiddlewareHandler<AppEnv>
 

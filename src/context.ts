@@ -2,6 +2,7 @@ import type { MiddlewareHandler } from 'hono'
 import { startDelivery } from './accounting/delivery.ts'
 import type { Token } from './auth/tokens.ts'
 import { type CompanyContext, databaseFor } from './db/client.ts'
+import type { Idempotency } from './db/idempotency.ts'
 import type { Env } from './env.ts'
 import { deploymentStorage, type FileStorage } from './files/storage.ts'
 import type { Lease } from './http/memory.ts'
@@ -20,8 +21,11 @@ export interface RequestContext extends CompanyContext {
   cache: KVNamespace
   /** Decrypts the credentials of integrations. */
   credentialsKey: string
-  /** The request's `If-None-Match`. */
+  /** The request's `If-None-Match` and `If-Match`. */
   ifNoneMatch: string | null
+  ifMatch: string | null
+  /** The request's `Idempotency-Key`; null where there is none, or the operation does not take one. */
+  idempotency: Idempotency | null
   /** Starts the delivery of the company's accounting events, after the response. */
   deliverAccounting: () => void
   /** Work that continues after the response. */
@@ -44,6 +48,8 @@ export interface AppEnv {
     lease: Lease
     /** What the endpoint's `prefetch` reads. */
     prefetched: Promise<void> | undefined
+    /** SHA-256 of the body of a request with an `Idempotency-Key`. */
+    bodyHash: string | undefined
     /** The matched contract's operation, for the log. */
     operation?: string
   }
@@ -68,6 +74,8 @@ export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
     cache: env.CACHE,
     credentialsKey: env.CREDENTIALS_KEY,
     ifNoneMatch: c.req.header('if-none-match') ?? null,
+    ifMatch: c.req.header('if-match') ?? null,
+    idempotency: null,
     deliverAccounting: () => waitUntil(startDelivery(env, token.companyId)),
     waitUntil,
   })

@@ -296,6 +296,10 @@ export interface components {
             tax_exempt_reason: string | null;
             /** @description Hidden from the list; still readable by id. */
             deleted: boolean;
+            /** @description Your own id of the client, unique in the company. */
+            external_id: string | null;
+            /** @description Raised by 1 with every change. */
+            version: number;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -314,6 +318,8 @@ export interface components {
             accounting_sync_enabled?: boolean;
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
+            /** @description Your own id of the client, unique in the company. */
+            external_id?: string | null;
             /** @description `true` hides the client from the list, `false` brings it back. */
             deleted?: boolean;
         };
@@ -446,6 +452,8 @@ export interface components {
             accounting_sync_enabled?: boolean;
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
+            /** @description Your own id of the client, unique in the company. */
+            external_id?: string | null;
             /** @description `true` hides the client from the list, `false` brings it back. */
             deleted?: boolean;
         };
@@ -490,6 +498,8 @@ export interface components {
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
             /** @enum {string} */
             discount_type?: "before_tax" | "after_tax";
+            /** @description Your own id of the order, unique in the company. */
+            external_id?: string | null;
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
         };
@@ -550,6 +560,8 @@ export interface components {
             discount_amount_type?: "percentage" | "fixed_amount" | "fixed" | "amount";
             /** @enum {string} */
             discount_type?: "before_tax" | "after_tax";
+            /** @description Your own id of the order, unique in the company. */
+            external_id?: string | null;
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
         };
@@ -620,6 +632,10 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
             deleted: boolean;
+            /** @description Your own id of the order, unique in the company. */
+            external_id: string | null;
+            /** @description Raised by 1 with every change. */
+            version: number;
         };
         /** @description The style in short. */
         SupplierASummary: {
@@ -802,7 +818,7 @@ export interface components {
             /** @description The number of all problems, where not all are listed. */
             issue_count?: number;
         };
-        /** @description Sent with 409 and 502: why an outside system could not be used. */
+        /** @description Why a valid request could not be carried out. */
         ReasonDetails: {
             /**
              * @description - `integration_missing`: The company has no such integration
@@ -810,9 +826,14 @@ export interface components {
              *     - `storage_not_configured`: No file storage is configured
              *     - `supplier_unavailable`: The supplier did not respond as expected
              *     - `supplier_rejected_credentials`: The supplier rejected the company’s credentials
+             *     - `external_id_taken`: Another resource of the company has this `external_id`: choose another, or update that one
+             *     - `idempotency_key_reused`: The `Idempotency-Key` was sent with another request before: send a new key with each new request
+             *     - `idempotency_key_in_use`: A request with this `Idempotency-Key` is still running: retry after the time in Retry-After
+             *     - `version_mismatch`: The resource has another version than `If-Match` names: read it again and repeat the change
+             *     - `cursor_expired`: The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor
              * @enum {string}
              */
-            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "supplier_unavailable" | "supplier_rejected_credentials";
+            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "supplier_unavailable" | "supplier_rejected_credentials" | "external_id_taken" | "idempotency_key_reused" | "idempotency_key_in_use" | "version_mismatch" | "cursor_expired";
             /** @description The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one. */
             storage_code?: string;
         };
@@ -918,8 +939,32 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The company lacks or has disabled what this operation needs; `details.reason` names the cause. */
+        /** @description The company lacks or has disabled what this operation needs, an `external_id` is taken, or a request with the same `Idempotency-Key` is running (then with `Retry-After`); `details.reason` names the cause. */
         Conflict: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                RateLimit: components["headers"]["RateLimit"];
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "invalid_request",
+                 *         "message": "The company has no such integration",
+                 *         "details": {
+                 *           "reason": "integration_missing"
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The resource has another version than `If-Match` names. Nothing was changed. */
+        PreconditionFailed: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -931,9 +976,9 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "The company has no such integration",
+                 *         "message": "The resource has another version than `If-Match` names: read it again and repeat the change",
                  *         "details": {
-                 *           "reason": "integration_missing"
+                 *           "reason": "version_mismatch"
                  *         }
                  *       }
                  *     }
@@ -1119,6 +1164,16 @@ export interface components {
          */
         "Retry-After": string;
         /**
+         * @description Present where this is the stored response of an earlier request with the same `Idempotency-Key`.
+         * @example true
+         */
+        "Idempotency-Replayed": "true";
+        /**
+         * @description The address of the next page, as `<…>; rel="next"`; absent on the last one.
+         * @example <https://api.example.com/api/v1/clients?cursor=AbC>; rel="next"
+         */
+        Link: string;
+        /**
          * @description Present where the body was compressed: send it uncompressed, without `Content-Encoding`.
          * @example identity
          */
@@ -1194,6 +1249,8 @@ export interface operations {
                      *           "tax_exempt": true,
                      *           "tax_exempt_reason": "Non-profit",
                      *           "deleted": false,
+                     *           "external_id": null,
+                     *           "version": 1,
                      *           "created_at": "2026-03-02T09:30:00.000Z",
                      *           "updated_at": "2026-03-02T09:30:00.000Z"
                      *         }
@@ -1201,7 +1258,9 @@ export interface operations {
                      *       "pagination": {
                      *         "page": 1,
                      *         "per_page": 25,
-                     *         "total": 1
+                     *         "total": 1,
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       }
                      *     }
                      */
@@ -1212,6 +1271,10 @@ export interface operations {
                             per_page: number;
                             /** @description All elements of the list, on every page. */
                             total: number;
+                            /** @description Send it as `cursor` for the next page; null on the last. Valid for 7 days. */
+                            next_cursor: string | null;
+                            /** @description Whether a page follows. */
+                            has_more: boolean;
                         };
                     };
                 };
@@ -1227,6 +1290,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -1257,6 +1322,8 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1274,6 +1341,8 @@ export interface operations {
                      *         "tax_exempt": true,
                      *         "tax_exempt_reason": "Non-profit",
                      *         "deleted": false,
+                     *         "external_id": null,
+                     *         "version": 1,
                      *         "created_at": "2026-03-02T09:30:00.000Z",
                      *         "updated_at": "2026-03-02T09:30:00.000Z"
                      *       }
@@ -1287,6 +1356,7 @@ export interface operations {
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -1301,6 +1371,8 @@ export interface operations {
                 email?: string;
             };
             header?: {
+                /** @description The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged. */
+                "If-None-Match"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -1325,6 +1397,8 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1342,6 +1416,8 @@ export interface operations {
                      *         "tax_exempt": true,
                      *         "tax_exempt_reason": "Non-profit",
                      *         "deleted": false,
+                     *         "external_id": null,
+                     *         "version": 1,
                      *         "created_at": "2026-03-02T09:30:00.000Z",
                      *         "updated_at": "2026-03-02T09:30:00.000Z"
                      *       }
@@ -1351,6 +1427,20 @@ export interface operations {
                         client: components["schemas"]["Client"];
                     };
                 };
+            };
+            /** @description Not modified since the `ETag` in `If-None-Match`. No body. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
@@ -1367,6 +1457,10 @@ export interface operations {
                 email?: string;
             };
             header?: {
+                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                "If-Match"?: string;
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -1401,6 +1495,8 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1418,6 +1514,8 @@ export interface operations {
                      *         "tax_exempt": true,
                      *         "tax_exempt_reason": "Non-profit",
                      *         "deleted": false,
+                     *         "external_id": null,
+                     *         "version": 1,
                      *         "created_at": "2026-03-02T09:30:00.000Z",
                      *         "updated_at": "2026-03-02T09:30:00.000Z"
                      *       }
@@ -1432,6 +1530,8 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -1498,13 +1598,17 @@ export interface operations {
                      *           "created_date": "2026-03-02",
                      *           "created_at": "2026-03-02T09:40:00.000Z",
                      *           "updated_at": "2026-03-02T09:40:00.000Z",
-                     *           "deleted": false
+                     *           "deleted": false,
+                     *           "external_id": null,
+                     *           "version": 1
                      *         }
                      *       ],
                      *       "pagination": {
                      *         "page": 1,
                      *         "per_page": 25,
-                     *         "total": 1
+                     *         "total": 1,
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       }
                      *     }
                      */
@@ -1515,6 +1619,10 @@ export interface operations {
                             per_page: number;
                             /** @description All elements of the list, on every page. */
                             total: number;
+                            /** @description Send it as `cursor` for the next page; null on the last. Valid for 7 days. */
+                            next_cursor: string | null;
+                            /** @description Whether a page follows. */
+                            has_more: boolean;
                         };
                     };
                 };
@@ -1530,6 +1638,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -1560,6 +1670,8 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1577,7 +1689,9 @@ export interface operations {
                      *         "created_date": "2026-03-02",
                      *         "created_at": "2026-03-02T09:40:00.000Z",
                      *         "updated_at": "2026-03-02T09:40:00.000Z",
-                     *         "deleted": false
+                     *         "deleted": false,
+                     *         "external_id": null,
+                     *         "version": 1
                      *       },
                      *       "invoice": {
                      *         "id": 1180,
@@ -1639,6 +1753,8 @@ export interface operations {
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "deleted": false,
+                     *         "external_id": null,
+                     *         "version": 1,
                      *         "created_at": "2026-03-02T09:30:00.000Z",
                      *         "updated_at": "2026-03-02T09:30:00.000Z"
                      *       },
@@ -1685,6 +1801,7 @@ export interface operations {
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -1696,6 +1813,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged. */
+                "If-None-Match"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -1720,6 +1839,8 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1737,7 +1858,9 @@ export interface operations {
                      *         "created_date": "2026-03-02",
                      *         "created_at": "2026-03-02T09:40:00.000Z",
                      *         "updated_at": "2026-03-02T09:40:00.000Z",
-                     *         "deleted": false
+                     *         "deleted": false,
+                     *         "external_id": null,
+                     *         "version": 1
                      *       },
                      *       "invoice": {
                      *         "id": 1180,
@@ -1799,6 +1922,8 @@ export interface operations {
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "deleted": false,
+                     *         "external_id": null,
+                     *         "version": 1,
                      *         "created_at": "2026-03-02T09:30:00.000Z",
                      *         "updated_at": "2026-03-02T09:30:00.000Z"
                      *       },
@@ -1842,6 +1967,20 @@ export interface operations {
                     "application/json": components["schemas"]["Order"];
                 };
             };
+            /** @description Not modified since the `ETag` in `If-None-Match`. No body. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
@@ -1854,6 +1993,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                "If-Match"?: string;
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -1878,6 +2021,8 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1895,7 +2040,9 @@ export interface operations {
                      *         "created_date": "2026-03-02",
                      *         "created_at": "2026-03-02T09:40:00.000Z",
                      *         "updated_at": "2026-03-02T09:40:00.000Z",
-                     *         "deleted": true
+                     *         "deleted": true,
+                     *         "external_id": null,
+                     *         "version": 1
                      *       },
                      *       "invoice": {
                      *         "id": 1180,
@@ -1928,6 +2075,8 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
         };
@@ -1936,6 +2085,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                "If-Match"?: string;
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -1972,6 +2125,8 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1989,7 +2144,9 @@ export interface operations {
                      *         "created_date": "2026-03-02",
                      *         "created_at": "2026-03-02T09:40:00.000Z",
                      *         "updated_at": "2026-03-02T09:40:00.000Z",
-                     *         "deleted": false
+                     *         "deleted": false,
+                     *         "external_id": null,
+                     *         "version": 1
                      *       },
                      *       "invoice": {
                      *         "id": 1180,
@@ -2022,6 +2179,8 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -2604,6 +2763,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
@@ -2641,6 +2802,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
                 content: {

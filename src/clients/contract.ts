@@ -3,6 +3,7 @@ import {
   component,
   dateTime,
   defineContract,
+  externalId,
   id,
   oneLine,
   pageOf,
@@ -10,6 +11,7 @@ import {
   queryEmail,
   text,
   trimmed,
+  version,
 } from '../http/contract.ts'
 
 export const email = z
@@ -28,6 +30,8 @@ export const client = component('Client', 'A client of the company.', {
   tax_exempt: z.boolean(),
   tax_exempt_reason: z.nullable(z.string()),
   deleted: z.boolean().check(z.describe('Hidden from the list; still readable by id.')),
+  external_id: z.nullable(z.string()).check(z.describe('Your own id of the client, unique in the company.')),
+  version,
   created_at: dateTime,
   updated_at: dateTime,
 })
@@ -41,6 +45,7 @@ const writable = {
   accounting_sync_enabled: z.optional(z.boolean()),
   tax_exempt: z.optional(z.boolean()),
   tax_exempt_reason: z.nullish(trimmed(1000)),
+  external_id: z.nullish(externalId).check(z.describe('Your own id of the client, unique in the company.')),
   deleted: z.optional(z.boolean()).check(z.describe('`true` hides the client from the list, `false` brings it back.')),
 }
 
@@ -90,10 +95,12 @@ export const createClient = defineContract({
   method: 'POST',
   operationId: 'createClient',
   body: newClient,
+  errors: ['conflict'],
+  hasVersion: true,
   response,
 })
 
-export const readClient = defineContract({ ...one, ...read, operationId: 'readClient' })
+export const readClient = defineContract({ ...one, ...read, operationId: 'readClient', hasEtag: true })
 
 export const updateClient = defineContract({
   ...one,
@@ -101,6 +108,8 @@ export const updateClient = defineContract({
   method: 'PATCH',
   operationId: 'updateClient',
   body: clientChanges,
+  errors: ['not_found', 'conflict', 'precondition_failed'],
+  hasVersion: true,
 })
 
 export const endpoints = [listClients, createClient, readClient, updateClient]

@@ -12,6 +12,8 @@ export const exampleClient = {
   tax_exempt: true,
   tax_exempt_reason: 'Non-profit',
   deleted: false,
+  external_id: null,
+  version: 1,
   created_at: '2026-03-02T09:30:00.000Z',
   updated_at: '2026-03-02T09:30:00.000Z',
 }
@@ -24,7 +26,10 @@ export const documentation = {
       'Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.',
     example: {
       query: { q: 'rowing', page: 1, per_page: 25 },
-      response: { data: [exampleClient], pagination: { page: 1, per_page: 25, total: 1 } },
+      response: {
+        data: [exampleClient],
+        pagination: { page: 1, per_page: 25, total: 1, next_cursor: null, has_more: false },
+      },
     },
   },
   createClient: {

@@ -1,10 +1,12 @@
 import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
-import { type Actor, actorOf, auditEntry } from '../db/audit.ts'
+import { type Actor, auditEntry } from '../db/audit.ts'
 import { type CompanyContext, orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
-import { assignments, clientColumns, insertRow, type RowOf } from '../db/columns.ts'
+import { assignments, clientColumns, insertRow, jsonRow, type RowOf } from '../db/columns.ts'
+import { type KeyName, requireVersion, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
 import { clients, companies } from '../db/schema.ts'
 import { digitsOf, fold } from '../db/search.ts'
+import { versionsOf } from '../http/etag.ts'
 import type { ClientFields, NewClient } from './contract.ts'
 
 export type ClientRow = RowOf<typeof clientColumns>
@@ -22,38 +24,68 @@ export async function findClient({ db, companyId }: CompanyContext, key: ClientK
 }
 
 type Column = keyof ReturnType<typeof columnValues>
+type Change = Placeholders<Actor, Column | KeyName>
 
-const creation = prepareBatch((p: Placeholders<Actor, Column>) => [
-  insertRow(
-    clients,
-    { ...p, company_id: p.companyId, id: sql`last_client_id + 1`, created_at: p.now, updated_at: p.now },
-    sql`FROM ${companies} WHERE ${companies.id} = ${p.companyId}`,
-  ).returning(clientColumns),
-  auditEntry(p, 'client.create', sql`(SELECT last_client_id FROM companies WHERE id = ${p.companyId})`),
-])
+const client = jsonRow(clientColumns)
 
-export async function createClient(context: RequestContext, client: NewClient): Promise<ClientRow> {
-  const [[row]] = await context.db.write(creation({ ...actorOf(context), ...columnValues(client) }))
-  if (!row) throw new Error('An insert returned no row.')
-  return row
-}
-
-const change = prepareBatch((p: Placeholders<Actor, Column> & Key) => {
-  const id = sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`
-  const values = assignments(clients, { ...p, updated_at: p.now })
+const creation = prepareBatch((p: Change) => {
+  const created = sql`(SELECT last_client_id FROM companies WHERE id = ${p.companyId})`
+  const isCreated = sql`${clients.company_id} = ${p.companyId} AND ${clients.id} = ${created}`
   return [
-    auditEntry(p, 'client.update', id, sql`EXISTS ${id}`),
-    orm.update(clients).set(values).where(isClient(p)).returning(clientColumns),
+    insertRow(
+      clients,
+      { ...p, company_id: p.companyId, id: sql`last_client_id + 1`, created_at: p.now, updated_at: p.now },
+      sql`FROM ${companies} WHERE ${companies.id} = ${p.companyId}`,
+    ),
+    auditEntry(p, 'client.create', created),
+    resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${isCreated}`),
   ]
 })
 
-/** Sets only the columns of the fields that are sent, so that concurrent updates of different fields are all applied. */
-export async function updateClient(context: RequestContext, key: ClientKey, fields: ClientFields) {
-  const { write, writeIdempotent } = context.db
-  const statements = change({ ...actorOf(context), ...columnValues(fields), ...keyValues(key) })
-  // After a change of the email or of `deleted`, the same email may name another client: such a write is not retried.
-  const [, [row]] = await ('id' in key ? writeIdempotent(statements) : write(statements))
-  return row
+/** The creation of a client. */
+export function creationOf(context: RequestContext, fields: NewClient): Write<ClientRow> {
+  const statements = creation({ ...writerOf(context), ...columnValues(fields) })
+  return {
+    statements,
+    read: (result) => {
+      if (result === null) throw new Error('An insert returned no row.')
+      return client.decode(result)
+    },
+  }
+}
+
+const change = prepareBatch((p: Change & Key) => {
+  const id = sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`
+  const values = assignments(clients, { ...p, updated_at: p.now, version: sql`version + 1` })
+  // After the change, the email may name another client, or none: the changed one is the feed's newest.
+  const isChanged = sql`changes() > 0 AND ${clients.company_id} = ${p.companyId}
+    AND ${clients.id} = (SELECT entity_id FROM changes WHERE company_id = ${p.companyId}
+      AND sequence = (SELECT last_change FROM companies WHERE id = ${p.companyId}))`
+  return [
+    auditEntry(p, 'client.update', id, sql`EXISTS ${id}`),
+    orm.update(clients).set(values).where(isClient(p)),
+    resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${p.emailKey ? isChanged : isClient(p)}`),
+  ]
+})
+
+const versionGuard = prepare((p: Key & Placeholders<'versions'>) =>
+  requireVersion(sql`${clients}`, isClient(p), sql`${p.versions}`),
+)
+
+/**
+ * The change of a client: sets only the columns of the fields that are sent, so that concurrent updates of different
+ * fields are all applied. Its result is undefined when there is no such client.
+ */
+export function changeOf(context: RequestContext, key: ClientKey, fields: ClientFields): Write<ClientRow | undefined> {
+  const named = { ...keyValues(key), companyId: context.companyId }
+  const versions = versionsOf(context.ifMatch)
+  const statements = change({ ...writerOf(context), ...columnValues(fields), ...named })
+  return {
+    statements: versions === null ? statements : [versionGuard({ ...named, versions }), ...statements],
+    // After a change of the email or of `deleted`, the same email may name another client: such a write is not retried.
+    isIdempotent: 'id' in key && versions === null,
+    read: (result) => (result === null ? undefined : client.decode(result)),
+  }
 }
 
 function keyValues(key: ClientKey) {

@@ -1,22 +1,28 @@
-import { type Input, parseId, withIsoTimes } from '../http/contract.ts'
-import { route } from '../http/endpoint.ts'
+import { runWrite } from '../db/idempotency.ts'
+import { type Input, pagination, parseId, withIsoTimes } from '../http/contract.ts'
+import { type Extras, route } from '../http/endpoint.ts'
 import { notFound } from '../http/errors.ts'
 import * as contract from './contract.ts'
 import { listClients } from './list-queries.ts'
-import { type ClientKey, type ClientRow, createClient, findClient, updateClient } from './queries.ts'
+import { type ClientKey, type ClientRow, changeOf, creationOf, findClient } from './queries.ts'
 
 export const routes = [
   route(contract.listClients, async ({ query }, context) => {
     const { rows, total } = await listClients(context, query)
-    return { data: rows.map(withIsoTimes), pagination: { page: query.page, per_page: query.per_page, total } }
+    return { data: rows.map(withIsoTimes), pagination: pagination(query, total) }
   }),
-  route(contract.createClient, async ({ body }, context) => one(await createClient(context, body))),
-  route(contract.readClient, async (input, context) => one(await findClient(context, keyOf(input)))),
-  route(contract.updateClient, async (input, context) => one(await updateClient(context, keyOf(input), input.body))),
+  route(contract.createClient, async ({ body }, context, extras) =>
+    one(await runWrite(context, creationOf(context, body)), extras),
+  ),
+  route(contract.readClient, async (input, context, extras) => one(await findClient(context, keyOf(input)), extras)),
+  route(contract.updateClient, async (input, context, extras) =>
+    one(await runWrite(context, changeOf(context, keyOf(input), input.body)), extras),
+  ),
 ]
 
-function one(row: ClientRow | undefined) {
+function one(row: ClientRow | undefined, extras: Extras) {
   if (!row) throw notFound('Client')
+  extras.version = row.version
   return { client: withIsoTimes(row) }
 }
 

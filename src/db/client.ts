@@ -33,7 +33,7 @@ interface Filled<Result> {
 type FilledBatch<T extends readonly Query[]> = { -readonly [K in keyof T]: Filled<T[K]['_']['result']> }
 
 type Statement = Query | Filled<unknown>
-type Statements = readonly [Statement, ...Statement[]]
+export type Statements = readonly [Statement, ...Statement[]]
 type ResultOf<S> = S extends Filled<infer R> ? R : S extends Query ? S['_']['result'] : never
 export type Results<T extends readonly Statement[]> = { -readonly [K in keyof T]: ResultOf<T[K]> }
 

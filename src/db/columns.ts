@@ -52,19 +52,23 @@ export function jsonRow<T extends Record<string, SQLiteColumn> & { id: SQLiteCol
     is(column, SQLiteReal) ? sql`printf('%!.17g', ${column})` : sql`${column}`,
   )
   const array = sql`json_array(${sql.join(values, sql`, `)})`
+  // Nested, since Drizzle strips the table from columns that are directly in a field.
+  const arrayOrNull = sql`CASE WHEN ${columns.id} IS NOT NULL THEN ${array} END`
   const decoders = entries.map(([name, column]) => {
     const read = is(column, SQLiteReal) ? Number : (value: unknown) => column.mapFromDriverValue(value)
     return [name, (value: unknown) => (value === null ? null : read(value))] as const
   })
-  const decode = (json: string) => {
-    const row: unknown[] = JSON.parse(json)
-    return Object.fromEntries(decoders.map(([name, read], index) => [name, read(row[index])])) as RowOf<T>
+  const decode = (json: string | unknown[]) => {
+    const values: unknown[] = typeof json === 'string' ? JSON.parse(json) : json
+    return Object.fromEntries(decoders.map(([name, read], index) => [name, read(values[index])])) as RowOf<T>
   }
   return {
     row: sql<RowOf<T>>`${array}`.mapWith(decode),
     /** For an outer join: null when there is no row. */
-    rowOrNull: sql<RowOf<T> | null>`CASE WHEN ${columns.id} IS NOT NULL THEN ${array} END`.mapWith(decode),
+    rowOrNull: sql`${arrayOrNull}`.mapWith((json: string): RowOf<T> | null => decode(json)),
+    /** Takes the array also as it was parsed, where it is an element of other JSON. */
     decode,
+    decodeOrNull: (values: unknown[] | null) => values && decode(values),
   }
 }
 

@@ -32,6 +32,7 @@ const companyId = () =>
     .references(() => companies.id)
 
 const companyKey = () => ({ company_id: companyId(), id: integer().notNull() })
+const version = () => integer().notNull().default(1)
 const times = () => ({ created_at: integer().notNull(), updated_at: integer().notNull() })
 
 export const companies = sqliteTable(
@@ -51,6 +52,9 @@ export const companies = sqliteTable(
     last_order_id: integer().notNull().default(0),
     last_invoice_id: integer().notNull().default(0),
     last_invoice_number: integer().notNull().default(1000),
+    last_payment_id: integer().notNull().default(0),
+    /** The `sequence` of the newest row of `changes`. */
+    last_change: integer().notNull().default(0),
     /** Stored bytes of email threads, counted by triggers, and their limit. */
     mail_bytes: integer().notNull().default(0),
     mail_quota_bytes: integer().notNull().default(2_147_483_648),
@@ -137,6 +141,8 @@ export const clients = sqliteTable(
     tax_exempt: flag(),
     tax_exempt_reason: text(),
     deleted: flag(),
+    external_id: text(),
+    version: version(),
     /** The customer's id in the accounting system, once known. */
     accounting_customer_id: text(),
     /** Whether it was linked by hand: then it is never replaced. */
@@ -147,6 +153,12 @@ export const clients = sqliteTable(
     primaryKey({ columns: [t.company_id, t.id] }),
     index('clients_email').on(t.company_id, t.email_key, t.deleted, t.id),
     index('clients_live').on(t.company_id, t.id).where(sql`${t.deleted} = 0`),
+    index('clients_live_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 0`),
+    index('clients_live_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 0`),
+    index('clients_deleted').on(t.company_id, t.id).where(sql`${t.deleted} = 1`),
+    index('clients_deleted_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 1`),
+    index('clients_deleted_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 1`),
+    uniqueIndex('clients_external_id').on(t.company_id, t.external_id).where(sql`${t.external_id} IS NOT NULL`),
   ],
 )
 
@@ -189,6 +201,9 @@ export const orders = sqliteTable(
     created_date: text().notNull(),
     ...times(),
     deleted: flag(),
+    external_id: text(),
+    /** Raised by every change of the order, its invoice, lines and payments. */
+    version: version(),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
@@ -200,6 +215,14 @@ export const orders = sqliteTable(
       .on(t.company_id, t.client_id, t.order_status_id, t.created_date, t.id)
       .where(sql`${t.deleted} = 0`),
     index('orders_of_status').on(t.company_id, t.order_status_id, t.created_date, t.id).where(sql`${t.deleted} = 0`),
+    index('orders_live_id').on(t.company_id, t.id).where(sql`${t.deleted} = 0`),
+    index('orders_live_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 0`),
+    index('orders_live_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 0`),
+    index('orders_deleted').on(t.company_id, t.created_date, t.id).where(sql`${t.deleted} = 1`),
+    index('orders_deleted_id').on(t.company_id, t.id).where(sql`${t.deleted} = 1`),
+    index('orders_deleted_created').on(t.company_id, t.created_at, t.id).where(sql`${t.deleted} = 1`),
+    index('orders_deleted_updated').on(t.company_id, t.updated_at, t.id).where(sql`${t.deleted} = 1`),
+    uniqueIndex('orders_external_id').on(t.company_id, t.external_id).where(sql`${t.external_id} IS NOT NULL`),
   ],
 )
 
@@ -332,7 +355,7 @@ export const catalogItems = sqliteTable(
   (t) => [primaryKey({ columns: [t.company_id, t.id] })],
 )
 
-/** Cached links between mail threads and the CRM. Only a seed writes them: they belong to its company. */
+/** Links between mail threads and the CRM. They belong to the company whose seed or request wrote them. */
 export const threadContexts = sqliteTable(
   'thread_contexts',
   {
@@ -358,6 +381,18 @@ export const threadContexts = sqliteTable(
       sql`json_valid(${t.client_data}) AND json_valid(${t.clients_data}) AND json_valid(${t.orders_data}) AND json_valid(${t.participant_emails}) AND json_valid(${t.participants_data}) AND json_type(${t.client_data}) = 'object'`,
     ),
   ],
+)
+
+/** The clients and orders that thread contexts name. Triggers write them. */
+export const threadContextLinks = sqliteTable(
+  'thread_context_links',
+  {
+    company_id: companyId(),
+    entity: text({ enum: ['client', 'order'] }).notNull(),
+    entity_id: integer().notNull(),
+    thread_id: text().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.company_id, t.entity, t.entity_id, t.thread_id] })],
 )
 
 /**
@@ -394,7 +429,10 @@ export const emailThreads = sqliteTable(
     ...times(),
     deleted: flag(),
   },
-  (t) => [uniqueIndex('email_threads_identity').on(t.company_id, t.legacy_thread_id, t.account_email)],
+  (t) => [
+    uniqueIndex('email_threads_identity').on(t.company_id, t.legacy_thread_id, t.account_email),
+    index('email_threads_of_account').on(t.company_id, t.account_email, t.created_at, t.id),
+  ],
 )
 
 /**
@@ -543,6 +581,88 @@ export const auditLog = sqliteTable(
   (t) => [
     index('audit_log_of_entity').on(t.company_id, t.entity_id, t.action, t.token_id, t.at),
     index('audit_log_at').on(t.at),
+  ],
+)
+
+/**
+ * Every create, update and delete of a company's clients, orders and email threads in commit order, for 31 days. Triggers
+ * write them, so that also those of a seed are here.
+ */
+export const changes = sqliteTable(
+  'changes',
+  {
+    company_id: companyId(),
+    /** Ascends by 1 within the company. */
+    sequence: integer().notNull(),
+    type: text({ enum: ['clients', 'orders', 'email_threads'] }).notNull(),
+    /** The number of a client or order, the UUID of an email thread. */
+    entity_id: text().notNull(),
+    /** A row that is deleted after the change has `delete`. */
+    operation: text({ enum: ['create', 'update', 'delete'] }).notNull(),
+    version: integer().notNull(),
+    at: integer().notNull(),
+    /** The row's `updated_at` before the change; null of a created one. */
+    previous_updated_at: integer(),
+  },
+  (t) => [primaryKey({ columns: [t.company_id, t.sequence] }), index('changes_at').on(t.at)],
+)
+
+/** The results of requests with an `Idempotency-Key`, for 24 hours; several of one request by position. */
+export const idempotencyKeys = sqliteTable(
+  'idempotency_keys',
+  {
+    company_id: companyId(),
+    token_id: integer().notNull(),
+    key: text().notNull(),
+    position: integer().notNull().default(0),
+    /** SHA-256 of method, path, query and body, hex. */
+    fingerprint: text().notNull(),
+    /** What the response is made from. */
+    result: text(),
+    created_at: integer().notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.token_id, t.key, t.position] }),
+    index('idempotency_keys_created').on(t.created_at),
+  ],
+)
+
+/** Where a company's changes are delivered. */
+export const webhookEndpoints = sqliteTable(
+  'webhook_endpoints',
+  {
+    company_id: companyId(),
+    /** `we_` and random letters. */
+    id: text().notNull(),
+    url: text().notNull(),
+    /** Encrypted with AES-GCM, see `auth/credentials.ts`. */
+    secret: text().notNull(),
+    /** JSON array of event types such as `client.created`. */
+    event_types: text({ mode: 'json' }).$type<string[]>().notNull(),
+    enabled: bool().notNull().default(true),
+    disabled_reason: text(),
+    /** Changes up to this `sequence` are delivered, or are in `webhook_deliveries`. */
+    position: integer().notNull(),
+    ...times(),
+  },
+  (t) => [primaryKey({ columns: [t.company_id, t.id] })],
+)
+
+/** Changes that wait for a retry, behind an earlier one of the same object, or for a replay. */
+export const webhookDeliveries = sqliteTable(
+  'webhook_deliveries',
+  {
+    company_id: companyId(),
+    endpoint_id: text().notNull(),
+    sequence: integer().notNull(),
+    attempts: integer().notNull().default(0),
+    first_attempt_at: integer(),
+    next_attempt_at: integer().notNull(),
+    last_error: text(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.endpoint_id, t.sequence] }),
+    index('webhook_deliveries_due').on(t.company_id, t.next_attempt_at),
   ],
 )
 

@@ -1,18 +1,22 @@
 import { sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
-import { accountingOutbox, auditLog, emailThreadUploads, integrations } from './schema.ts'
+import { accountingOutbox, auditLog, changes, emailThreadUploads, idempotencyKeys, integrations } from './schema.ts'
 
 // What the cron trigger does: the only code that reads a whole database, across companies.
 
 const DAY_MS = 86_400_000
 const UPLOAD_TTL_MS = 900_000
+const CHANGES_TTL_MS = 31 * DAY_MS
+
+/** How long a response can be repeated. */
+export const IDEMPOTENCY_TTL_MS = DAY_MS
 
 /** Rows that one statement removes while others wait; an upload has up to 2 MB. */
-const CHUNK_ROWS = 1_000
+const CHUNK_ROWS = 2_000
 const CHUNK_UPLOADS = 10
 
 /** For one table in one sweep: 300,000 rows are what 200 tokens write at their limit. D1 allows 1,000 statements. */
-const MAX_CHUNKS = 300
+const MAX_CHUNKS = 150
 const REMOVAL_MS = 60_000
 
 const OPTIMIZE_AT_MS = 3 * 3_600_000
@@ -34,7 +38,10 @@ export async function listDueCompanies(binding: D1Database, nowMs: number): Prom
   return rows.map((row) => row.companyId)
 }
 
-/** Removes audit rows after 90 days, delivered accounting events after 7 days and uploads after 15 minutes. */
+/**
+ * Removes audit rows after 90 days, changes after 31, delivered accounting events after 7, results of idempotent requests
+ * after one, and uploads after 15 minutes.
+ */
 export async function removeExpiredRows(binding: D1Database, nowMs: number): Promise<void> {
   const orm = drizzle(binding)
   const audit = sql`id IN (SELECT id FROM audit_log WHERE at < ${nowMs - 90 * DAY_MS} ORDER BY at LIMIT ${CHUNK_ROWS})`
@@ -42,7 +49,13 @@ export async function removeExpiredRows(binding: D1Database, nowMs: number): Pro
     WHERE state = 'done' AND updated_at < ${nowMs - 7 * DAY_MS} ORDER BY updated_at LIMIT ${CHUNK_ROWS})`
   const uploads = sql`rowid IN (SELECT rowid FROM email_thread_uploads
     WHERE created_at < ${nowMs - UPLOAD_TTL_MS} ORDER BY created_at LIMIT ${CHUNK_UPLOADS})`
+  const old = sql`(company_id, sequence) IN (SELECT company_id, sequence FROM changes
+    WHERE at < ${nowMs - CHANGES_TTL_MS} ORDER BY at LIMIT ${CHUNK_ROWS})`
+  const keys = sql`rowid IN (SELECT rowid FROM idempotency_keys
+    WHERE created_at < ${nowMs - IDEMPOTENCY_TTL_MS} ORDER BY created_at LIMIT ${CHUNK_ROWS})`
   await removeInChunks(() => orm.delete(auditLog).where(audit), CHUNK_ROWS)
+  await removeInChunks(() => orm.delete(changes).where(old), CHUNK_ROWS)
+  await removeInChunks(() => orm.delete(idempotencyKeys).where(keys), CHUNK_ROWS)
   await removeInChunks(() => orm.delete(accountingOutbox).where(delivered), CHUNK_ROWS)
   await removeInChunks(() => orm.delete(emailThreadUploads).where(uploads), CHUNK_UPLOADS)
 }

@@ -41,7 +41,8 @@ export interface Contract {
   path: string
   operationId: string
   tag: string
-  permission: Permission
+  /** Null for any token. */
+  permission: Permission | null
   /** A POST that changes nothing: like a read, it runs beside the rate check instead of behind it. */
   isReadOnly?: true
   params?: z.ZodMiniType
@@ -55,7 +56,16 @@ export interface Contract {
   response: z.ZodMiniType
   /** The response carries an `ETag`, and `If-None-Match` may give 304. */
   hasEtag?: true
+  /** The response may have a `Link` to the next page. */
+  isPaged?: true
+  /** A change of what has a version: the response carries it as `ETag`, and `If-Match` may give 412. */
+  hasVersion?: true
   errors: readonly ErrorKind[]
+}
+
+/** Whether an `Idempotency-Key` has an effect on the operation. */
+export function takesKey({ method }: Pick<Contract, 'method'>): boolean {
+  return method === 'POST' || method === 'PATCH' || method === 'DELETE'
 }
 
 /** What the published description adds to a contract. Separate, since the Worker does not need it. */
@@ -160,6 +170,12 @@ export function wholeNumber(min: number, max: number) {
   )
 }
 
+/** The integrator's own id of a resource, unique in the company. */
+export const externalId = trimmed(255)
+
+/** Raised by 1 with every change of the resource. */
+export const version = z.int().check(z.positive(), z.describe('Raised by 1 with every change.'))
+
 /** A calendar date, `YYYY-MM-DD`. */
 export const date = z.iso.date()
 
@@ -181,6 +197,22 @@ export const pageQuery = {
     .check(z.meta({ default: PER_PAGE_DEFAULT }), z.describe('How many elements a page has.')),
 }
 
+/** A `cursor` in a query. */
+export const cursorText = z
+  .string()
+  .check(
+    z.regex(/^[A-Za-z0-9_-]{1,1000}$/, 'must be the `next_cursor` of a response'),
+    z.describe('The `next_cursor` of a response to the same query: the page after it.'),
+  )
+
+/** How every list continues. */
+export const nextPage = {
+  next_cursor: z
+    .nullable(z.string())
+    .check(z.describe('Send it as `cursor` for the next page; null on the last. Valid for 7 days.')),
+  has_more: z.boolean().check(z.describe('Whether a page follows.')),
+}
+
 export interface Page {
   page: number
   per_page: number
@@ -194,8 +226,14 @@ export function pageOf<T extends z.ZodMiniType>(element: T) {
       page: z.int().check(z.positive()),
       per_page: z.int().check(z.positive()),
       total: z.int().check(z.nonnegative(), z.describe('All elements of the list, on every page.')),
+      ...nextPage,
     }),
   })
+}
+
+/** The `pagination` of a page that was found by its number. */
+export function pagination({ page, per_page }: Page, total: number) {
+  return { page, per_page, total, next_cursor: null, has_more: page * per_page < total }
 }
 
 export function offsetOf({ page, per_page }: Page): number {

@@ -1,15 +1,18 @@
+import { hash } from 'node:crypto'
 import { zValidator } from '@hono/zod-validator'
 import type { Context, Hono, MiddlewareHandler } from 'hono'
 import * as z from 'zod/mini'
+import type { Permission } from '../auth/permissions.ts'
 import type { AppEnv, RequestContext } from '../context.ts'
 import { waitForLimit } from '../rate-limit/middleware.ts'
 import { BODY_LIMIT_BYTES, readJsonBytes } from './body.ts'
-import type { Contract, Input, ResponseBody } from './contract.ts'
+import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
 import { BUDGET_MS, withDeadline } from './deadline.ts'
-import { ApiError, type Issue, invalid, MAX_ISSUES, notFound } from './errors.ts'
+import { ApiError, conflict, type Issue, invalid, MAX_ISSUES, notFound } from './errors.ts'
+import { taggedResponse, versionTag, weakenEtag } from './etag.ts'
 import { isolateMemory, type Lease } from './memory.ts'
 
-const JSON_RESPONSE = { headers: { 'Cache-Control': 'private, no-store' } }
+const JSON_HEADERS = { 'Cache-Control': 'private, no-store' }
 
 /** Of a contract that names no query parameters. */
 const NO_QUERY = z.strictObject({})
@@ -23,6 +26,10 @@ export interface Extras {
   lease: Lease
   /** Ends when the endpoint's `prefetch` has ended, where it began one. */
   prefetched: Promise<void> | undefined
+  /** Headers of the response: a handler adds its own. */
+  headers: Record<string, string>
+  /** A handler sets it to that of the resource it returns: the response gets its `ETag`. */
+  version?: number
 }
 
 type Handler<C extends Contract> = (
@@ -47,30 +54,76 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
     const steps: MiddlewareHandler<AppEnv>[] = [permit(contract), leaseMemory]
     if (contract.params) steps.push(validate('param', contract.params, contract.invalidParams ?? 'not_found'))
     if (prefetch) steps.push(beginPrefetch(prefetch))
-    if (contract.method !== 'GET' && !contract.isReadOnly) steps.push(waitForLimit)
+    if (contract.method !== 'GET') steps.push(contract.isReadOnly ? waitWithKey : waitForLimit)
     steps.push(validate('query', contract.query ?? NO_QUERY))
     if (contract.body) steps.push(refuseCoding, readBody(contract, contract.body))
+    if (takesKey(contract)) steps.push(runOnce)
     app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
-      const extras = { lease: c.get('lease'), prefetched: c.get('prefetched') }
-      const result = await withDeadline(handle(validated<C>(c), c.get('context'), extras), BUDGET_MS.handler)
-      if (contract.hasEtag && result instanceof Response) weakenEtag(result.headers, c.req.header('accept-encoding'))
+      const context = c.get('context')
+      const extras: Extras = { lease: c.get('lease'), prefetched: c.get('prefetched'), headers: { ...JSON_HEADERS } }
+      const result = await withDeadline(handle(validated<C>(c), context, extras), BUDGET_MS.handler)
+      const { headers, version } = extras
+      if (context.idempotency?.isReplayed) headers['Idempotency-Replayed'] = 'true'
+      if (contract.hasVersion && version !== undefined) headers.ETag = versionTag(version)
       // Hono's own `json()` sets one header after the other, each a call out of the isolate's own memory.
-      return result instanceof Response ? result : Response.json(result, JSON_RESPONSE)
+      const response =
+        result instanceof Response
+          ? result
+          : contract.hasEtag && version !== undefined
+            ? taggedResponse(result, version, { headers, ifNoneMatch: context.ifNoneMatch })
+            : Response.json(result, { headers })
+      if (contract.hasEtag) weakenEtag(response.headers, c.req.header('accept-encoding'))
+      return response
     })
   }
 }
+
+/** Visible ASCII. */
+const KEY = /^[\x21-\x7e]{1,255}$/
+
+/** The keys of requests that run in this isolate, with their tokens. */
+const running = new Set<string>()
+
+/** Prepares the request's `Idempotency-Key` for its write. @throws ApiError 400 for an invalid key, 409 for a running one */
+const runOnce: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const key = c.req.header('idempotency-key')
+  if (key === undefined) return next()
+  if (!KEY.test(key)) {
+    throw invalid([{ path: 'Idempotency-Key', message: 'must have 1 to 255 visible ASCII characters' }])
+  }
+  const context = c.get('context')
+  const { pathname, search } = new URL(c.req.url)
+  const fingerprint = hash('sha256', `${c.req.method} ${pathname}${search} ${c.get('bodyHash') ?? ''}`)
+  const name = `${context.token.id}/${key}`
+  if (running.has(name)) throw conflict('idempotency_key_in_use', 1)
+  running.add(name)
+  context.idempotency = { key, fingerprint, position: 0, isReplayed: false }
+  try {
+    await next()
+  } finally {
+    running.delete(name)
+  }
+}
+
+/** Of a POST that changes nothing, only one that is to be stored waits. */
+const waitWithKey: MiddlewareHandler<AppEnv> = (c, next) =>
+  c.req.header('idempotency-key') === undefined ? next() : waitForLimit(c, next)
 
 /** `/clients/{id}` as Hono writes it. */
 export function honoPath(contract: Contract): string {
   return contract.path.replaceAll(/\{(\w+)\}/g, ':$1')
 }
 
+/** @throws ApiError 403 */
+export function requirePermission({ token }: RequestContext, permission: Permission): void {
+  if (token.permissions.has(permission)) return
+  throw new ApiError('forbidden', { message: `The token lacks the permission \`${permission}\`` })
+}
+
 function permit(contract: Contract): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
     c.set('operation', contract.operationId)
-    if (!c.get('context').token.permissions.has(contract.permission)) {
-      throw new ApiError('forbidden', { message: `The token lacks the permission \`${contract.permission}\`` })
-    }
+    if (contract.permission !== null) requirePermission(c.get('context'), contract.permission)
     await next()
   }
 }
@@ -111,21 +164,11 @@ const refuseCoding: MiddlewareHandler<AppEnv> = async (c, next) => {
   await next()
 }
 
-/**
- * The runtime compresses on the way and keeps the ETag: where the caller accepts a coding the tag is weak, since only
- * the uncompressed bytes are the same (RFC 9110, 8.8.3.3).
- */
-function weakenEtag(headers: Headers, acceptEncoding = ''): void {
-  headers.append('Vary', 'Accept-Encoding')
-  const acceptsCoding = acceptEncoding.split(',').some((coding) => !/^\s*(identity\b|$)/i.test(coding))
-  const etag = headers.get('ETag')
-  if (acceptsCoding && etag?.startsWith('"')) headers.set('ETag', `W/${etag}`)
-}
-
 function readBody(contract: Contract, schema: z.ZodMiniType): MiddlewareHandler<AppEnv> {
   const { bodyLimitBytes = BODY_LIMIT_BYTES, hasRawBody } = contract
   return async (c, next) => {
     const bytes = await readJsonBytes(c.req.raw, bodyLimitBytes, c.get('lease'))
+    if (takesKey(contract) && c.req.header('idempotency-key') !== undefined) c.set('bodyHash', hash('sha256', bytes))
     c.req.addValidatedData('json', hasRawBody ? bytes : parseBody(bytes, schema))
     await next()
   }

@@ -8,7 +8,9 @@ export const ERRORS = {
   forbidden: { status: 403, code: 'forbidden', message: 'The token does not permit this' },
   not_found: { status: 404, code: 'not_found', message: 'Resource not found' },
   method_not_allowed: { status: 405, code: 'invalid_request', message: 'Method not allowed' },
-  conflict: { status: 409, code: 'invalid_request', message: 'A required integration is not available' },
+  conflict: { status: 409, code: 'invalid_request', message: 'The request conflicts with the state of the company' },
+  gone: { status: 410, code: 'invalid_request', message: 'The resource is no longer available' },
+  precondition_failed: { status: 412, code: 'invalid_request', message: 'The resource has another version' },
   too_large: { status: 413, code: 'invalid_request', message: 'The body is too large' },
   unsupported_media_type: {
     status: 415,
@@ -31,7 +33,7 @@ export const ERRORS = {
 
 export type ErrorKind = keyof typeof ERRORS
 
-/** Why something outside of the API could not be used: sent in `details.reason`, each with its kind of error. */
+/** Why a valid request could not be carried out: sent in `details.reason`, each with its kind of error. */
 export const REASONS = {
   integration_missing: { kind: 'conflict', message: 'The company has no such integration' },
   integration_disabled: { kind: 'conflict', message: 'The company has disabled this integration' },
@@ -40,6 +42,26 @@ export const REASONS = {
   supplier_rejected_credentials: {
     kind: 'upstream_failed',
     message: 'The supplier rejected the company’s credentials',
+  },
+  external_id_taken: {
+    kind: 'conflict',
+    message: 'Another resource of the company has this `external_id`: choose another, or update that one',
+  },
+  idempotency_key_reused: {
+    kind: 'invalid_request',
+    message: 'The `Idempotency-Key` was sent with another request before: send a new key with each new request',
+  },
+  idempotency_key_in_use: {
+    kind: 'conflict',
+    message: 'A request with this `Idempotency-Key` is still running: retry after the time in Retry-After',
+  },
+  version_mismatch: {
+    kind: 'precondition_failed',
+    message: 'The resource has another version than `If-Match` names: read it again and repeat the change',
+  },
+  cursor_expired: {
+    kind: 'gone',
+    message: 'The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor',
   },
 } as const satisfies Record<string, { kind: ErrorKind; message: string }>
 
@@ -114,6 +136,12 @@ export function unusable(reason: Reason, message?: string, storage_code: string 
     message: message ?? general,
     details: { reason, ...(storage_code !== null && { storage_code }) },
   })
+}
+
+/** The error of a {@link REASONS reason} that passes by itself. @param seconds after which to retry */
+export function conflict(reason: Reason, seconds: number): ApiError {
+  const { kind, message } = REASONS[reason]
+  return new ApiError(kind, { message, details: { reason }, headers: { 'Retry-After': String(seconds) } })
 }
 
 /** The body and headers of an error response. */

@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto'
+
 /** The entity tags of an `If-None-Match`, without `W/` since the comparison is weak; `*` matches every one. */
 export function etagsOf(ifNoneMatch: string | null): string[] | '*' {
   if (ifNoneMatch === null) return []
@@ -9,3 +11,46 @@ const MAX_LENGTH = 8_192
 
 /** RFC 9110, 8.8.3: quotes around anything but a quote, spaces and control characters. */
 const ETAG = /(?:^|[\s,])(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
+
+/**
+ * The versions that an `If-Match` names, as JSON; null where any will do. A tag begins with the version, which is compared
+ * whatever follows it; weak tags count, since a version is exact.
+ */
+export function versionsOf(ifMatch: string | null): string | null {
+  const tags = etagsOf(ifMatch)
+  if (ifMatch === null || tags === '*') return null
+  return JSON.stringify(tags.flatMap((tag) => (VERSION.exec(tag)?.[1] ? [Number(VERSION.exec(tag)?.[1])] : [])))
+}
+
+const VERSION = /^"(\d{1,15})(?:-[0-9a-f]*)?"$/
+
+/** The tag of a version, for responses to changes. */
+export function versionTag(version: number): string {
+  return `"${version}"`
+}
+
+/** 200 with an `ETag` of the version and the bytes, or 304 where `If-None-Match` has it. */
+export function taggedResponse(
+  body: unknown,
+  version: number,
+  { headers, ifNoneMatch }: { headers: Record<string, string>; ifNoneMatch: string | null },
+): Response {
+  const text = JSON.stringify(body)
+  const etag = `"${version}-${hash('sha256', text).slice(0, 16)}"`
+  const known = etagsOf(ifNoneMatch)
+  const isKnown = known === '*' || known.includes(etag)
+  const tagged = { ...headers, ETag: etag }
+  if (isKnown) return new Response(null, { status: 304, headers: tagged })
+  return new Response(text, { headers: { ...tagged, 'Content-Type': 'application/json' } })
+}
+
+/**
+ * The runtime compresses on the way and keeps the ETag: where the caller accepts a coding the tag is weak, since only
+ * the uncompressed bytes are the same (RFC 9110, 8.8.3.3).
+ */
+export function weakenEtag(headers: Headers, acceptEncoding = ''): void {
+  headers.append('Vary', 'Accept-Encoding')
+  const acceptsCoding = acceptEncoding.split(',').some((coding) => !/^\s*(identity\b|$)/i.test(coding))
+  const etag = headers.get('ETag')
+  if (acceptsCoding && etag?.startsWith('"')) headers.set('ETag', `W/${etag}`)
+}

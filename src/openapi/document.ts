@@ -2,13 +2,22 @@ import * as z from 'zod'
 import { documentation as clients } from '../clients/documentation.ts'
 import { documentation as files } from '../files/documentation.ts'
 import { BODY_LIMIT_BYTES } from '../http/body.ts'
-import type { Contract, Documentation } from '../http/contract.ts'
+import { type Contract, type Documentation, takesKey } from '../http/contract.ts'
 import { ApiError, ERRORS, type ErrorKind } from '../http/errors.ts'
 import { documentation as mail } from '../mail/documentation.ts'
 import { documentation as orders } from '../orders/documentation.ts'
 import { documentation as products } from '../products/documentation.ts'
 import { errorResponseName, errorResponses, errorSchema } from './errors.ts'
-import { ERROR_HEADERS, ifNoneMatch, requestHeaders, responseHeaders, SUCCESS_HEADERS } from './headers.ts'
+import {
+  ERROR_HEADERS,
+  type HeaderName,
+  idempotencyKey,
+  ifMatch,
+  ifNoneMatch,
+  requestHeaders,
+  responseHeaders,
+  SUCCESS_HEADERS,
+} from './headers.ts'
 import { asObject, isObject, type Json, type JsonObject } from './json.ts'
 import { SchemaWriter } from './schema.ts'
 
@@ -87,6 +96,7 @@ export function describeApi(contracts: readonly Contract[], introduction: string
 export function errorsOf(contract: Contract): ErrorKind[] {
   const kinds = new Set<ErrorKind>([...COMMON_ERRORS, ...contract.errors])
   if (contract.params) kinds.add(contract.invalidParams ?? 'not_found')
+  if (takesKey(contract)) kinds.add('conflict')
   if (contract.body) kinds.add('too_large').add('unsupported_media_type').add('unavailable')
   return [...kinds].sort((a, b) => ERRORS[a].status - ERRORS[b].status)
 }
@@ -95,7 +105,7 @@ function describeOperation(contract: Contract, documentation: Documentation, sch
   const { body, response, bodyLimitBytes = BODY_LIMIT_BYTES, hasEtag } = contract
   const { summary, description, example } = documentation
   const limit = bodyLimitBytes === BODY_LIMIT_BYTES ? '' : ` The body may have up to ${bodyLimitBytes} bytes.`
-  const successHeaders = refs('headers', hasEtag ? [...SUCCESS_HEADERS, 'ETag', 'Vary'] : SUCCESS_HEADERS)
+  const successHeaders = refs('headers', successHeadersOf(contract))
   const errors = errorsOf(contract).map((kind) => [ERRORS[kind].status, ref('responses', errorResponseName(kind))])
   return {
     operationId: contract.operationId,
@@ -106,6 +116,8 @@ function describeOperation(contract: Contract, documentation: Documentation, sch
       ...describeInput('params', contract, documentation, schemas),
       ...describeInput('query', contract, documentation, schemas),
       ...(hasEtag ? [ifNoneMatch] : []),
+      ...(contract.errors.includes('precondition_failed') ? [ifMatch] : []),
+      ...(takesKey(contract) ? [idempotencyKey] : []),
       ...Object.keys(requestHeaders).map((name) => ref('parameters', name)),
     ],
     ...(body && {
@@ -127,6 +139,15 @@ function describeOperation(contract: Contract, documentation: Documentation, sch
       ...Object.fromEntries(errors),
     },
   }
+}
+
+function successHeadersOf(contract: Contract): HeaderName[] {
+  return [
+    ...SUCCESS_HEADERS,
+    ...(contract.hasEtag ? (['ETag', 'Vary'] as const) : contract.hasVersion ? (['ETag'] as const) : []),
+    ...(takesKey(contract) ? (['Idempotency-Replayed'] as const) : []),
+    ...(contract.isPaged ? (['Link'] as const) : []),
+  ]
 }
 
 function describeInput(part: 'params' | 'query', contract: Contract, { example }: Documentation, writer: SchemaWriter) {

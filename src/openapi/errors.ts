@@ -40,7 +40,7 @@ const reasonDetails = z
       .describe('The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one.')
       .exactOptional(),
   })
-  .meta({ id: 'ReasonDetails', description: 'Sent with 409 and 502: why an outside system could not be used.' })
+  .meta({ id: 'ReasonDetails', description: 'Why a valid request could not be carried out.' })
 
 const limitDetails = z
   .strictObject({
@@ -84,8 +84,18 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
   },
   method_not_allowed: { description: 'The path does not support this method; `Allow` lists those it supports.' },
   conflict: {
-    description: 'The company lacks or has disabled what this operation needs; `details.reason` names the cause.',
+    description:
+      'The company lacks or has disabled what this operation needs, an `external_id` is taken, or a request with the same `Idempotency-Key` is running (then with `Retry-After`); `details.reason` names the cause.',
     example: unusable('integration_missing'),
+    headers: [...ERROR_HEADERS, 'Retry-After'],
+  },
+  gone: {
+    description: 'What the request continues from is no longer stored; `details.reason` names the cause.',
+    example: unusable('cursor_expired'),
+  },
+  precondition_failed: {
+    description: 'The resource has another version than `If-Match` names. Nothing was changed.',
+    example: unusable('version_mismatch'),
   },
   too_large: {
     description:

@@ -43,6 +43,16 @@ export const responseHeaders = {
     '"1.0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11.3"',
   ),
   'Retry-After': required('The number of seconds to wait before the next attempt.', pattern('^\\d+$'), '42'),
+  'Idempotency-Replayed': optional(
+    'Present where this is the stored response of an earlier request with the same `Idempotency-Key`.',
+    { type: 'string', const: 'true' },
+    'true',
+  ),
+  Link: optional(
+    'The address of the next page, as `<…>; rel="next"`; absent on the last one.',
+    pattern('^<[^>]+>; rel="next"$'),
+    '<https://api.example.com/api/v1/clients?cursor=AbC>; rel="next"',
+  ),
   'Accept-Encoding': optional(
     'Present where the body was compressed: send it uncompressed, without `Content-Encoding`.',
     { type: 'string', const: 'identity' },
@@ -75,6 +85,19 @@ export const requestHeaders: Record<string, JsonObject> = {
     'The `X-Bookmark` of your last response. Without a valid one the primary database is read.',
   ),
 }
+
+/** Of operations that take an `Idempotency-Key`. */
+export const idempotencyKey = requestHeader(
+  'Idempotency-Key',
+  'A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing.',
+  { type: 'string', pattern: '^[\\x21-\\x7e]{1,255}$' },
+)
+
+/** Of changes of what has a version. */
+export const ifMatch = requestHeader(
+  'If-Match',
+  'The `ETag` of the version you have read: another version gives 412, and nothing is changed.',
+)
 
 /** Of operations whose response carries an `ETag`. */
 export const ifNoneMatch = requestHeader(

@@ -6,6 +6,7 @@ import {
   date,
   dateTime,
   defineContract,
+  externalId,
   id,
   idText,
   oneLine,
@@ -13,6 +14,7 @@ import {
   pageQuery,
   text,
   trimmed,
+  version,
 } from '../http/contract.ts'
 
 const project = component('Project', 'An order, also called project.', {
@@ -28,6 +30,8 @@ const project = component('Project', 'An order, also called project.', {
   created_at: dateTime,
   updated_at: dateTime,
   deleted: z.boolean(),
+  external_id: z.nullable(z.string()).check(z.describe('Your own id of the order, unique in the company.')),
+  version,
 })
 
 const invoice = component('Invoice', 'The default invoice of an order. Amounts are computed from its lines.', {
@@ -151,6 +155,7 @@ const writable = {
     .check(z.describe('Percent (0–100) or currency units; at most 2 decimals.')),
   discount_amount_type: z.optional(discountAmountType).check(z.describe('`fixed` and `amount` mean `fixed_amount`.')),
   discount_type: z.optional(z.enum(['before_tax', 'after_tax'])),
+  external_id: z.nullish(externalId).check(z.describe('Your own id of the order, unique in the company.')),
   accounting_sync_enabled: z
     .optional(z.boolean())
     .check(z.describe('Overrides, for this request, the company’s setting of accounting sync.')),
@@ -189,7 +194,13 @@ const one = {
   params: z.strictObject({ id: idText.check(z.describe('The id of the order (project).')) }),
   errors: ['not_found'],
 } as const
-const change = { ...write, ...one, response: z.strictObject({ project, invoice: z.nullable(invoice) }) } as const
+const change = {
+  ...write,
+  ...one,
+  errors: ['not_found', 'conflict', 'precondition_failed'],
+  hasVersion: true,
+  response: z.strictObject({ project, invoice: z.nullable(invoice) }),
+} as const
 
 export const listOrders = defineContract({
   ...read,
@@ -211,10 +222,18 @@ export const createOrder = defineContract({
   method: 'POST',
   operationId: 'createOrder',
   body: newOrder,
+  errors: ['conflict'],
+  hasVersion: true,
   response: fullOrder,
 })
 
-export const readOrder = defineContract({ ...read, ...one, operationId: 'readOrder', response: fullOrder })
+export const readOrder = defineContract({
+  ...read,
+  ...one,
+  operationId: 'readOrder',
+  hasEtag: true,
+  response: fullOrder,
+})
 
 export const updateOrder = defineContract({
   ...change,

@@ -14,6 +14,8 @@ const exampleProject = {
   created_at: '2026-03-02T09:40:00.000Z',
   updated_at: '2026-03-02T09:40:00.000Z',
   deleted: false,
+  external_id: null,
+  version: 1,
 }
 
 const exampleInvoice = {
@@ -94,7 +96,10 @@ export const documentation = {
       'Newest `created_date` first, then the highest id. Deleted orders are hidden. `from` and `to` are both inclusive.',
     example: {
       query: { client_id: '42', from: '2026-01-01' },
-      response: { data: [exampleProject], pagination: { page: 1, per_page: 25, total: 1 } },
+      response: {
+        data: [exampleProject],
+        pagination: { page: 1, per_page: 25, total: 1, next_cursor: null, has_more: false },
+      },
     },
   },
   createOrder: {

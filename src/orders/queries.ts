@@ -11,11 +11,11 @@ import {
   statusColumns,
   taxColumns,
 } from '../db/columns.ts'
-import { accountingColumns, accountingSource } from '../db/outbox.ts'
+import { type AccountingRow, accountingColumns, accountingSource } from '../db/outbox.ts'
 import { artworks, clients, invoiceItems, invoices, orderStatuses, orders, payments, taxes } from '../db/schema.ts'
 
-/** The order, by its key and an additional condition. */
-type Which = Placeholders<'companyId'> & { orderId: Placeholder | SQL; when?: SQL }
+/** The order, by its key. */
+type Which = Placeholders<'companyId'> & { orderId: Placeholder | SQL }
 
 const orderById = prepare((p: Placeholders<'companyId' | 'orderId'>) => orderRows(p))
 
@@ -25,16 +25,18 @@ export async function findOrder({ db, companyId }: CompanyContext, orderId: numb
   return rows
 }
 
-const CHANGED = {
-  project: jsonRow(projectColumns).row.as('project'),
-  invoice: jsonRow(invoiceColumns).rowOrNull.as('invoice'),
-  tax: jsonRow(taxColumns).rowOrNull.as('tax'),
-}
+const PROJECT = jsonRow(projectColumns)
+const INVOICE = jsonRow(invoiceColumns)
+const TAX = jsonRow(taxColumns)
+const CLIENT = jsonRow(clientColumns)
+const STATUS = jsonRow(statusColumns)
 
 const SINGLE = {
-  ...CHANGED,
-  client: jsonRow(clientColumns).row.as('client'),
-  order_status: jsonRow(statusColumns).rowOrNull.as('order_status'),
+  project: PROJECT.row.as('project'),
+  invoice: INVOICE.rowOrNull.as('invoice'),
+  tax: TAX.rowOrNull.as('tax'),
+  client: CLIENT.row.as('client'),
+  order_status: STATUS.rowOrNull.as('order_status'),
   ...accountingColumns,
 }
 
@@ -51,11 +53,21 @@ export const LISTS = {
 
 export type ListName = keyof typeof LISTS
 
+/** An order with its client, invoice, tax, status and accounting, to be selected from: one row unless it is deleted. */
+function single({ companyId, orderId }: Which): SQL {
+  return sql`(SELECT * FROM orders WHERE company_id = ${companyId} AND id = ${orderId} AND deleted = 0) AS orders
+    JOIN ${clients} ON ${clients.company_id} = ${orders.company_id} AND ${clients.id} = ${orders.client_id}
+    LEFT JOIN ${invoices} ON ${isOfOrder} AND ${invoices.deleted} = 0
+    LEFT JOIN ${taxes} ON ${isOfInvoice}
+    LEFT JOIN ${orderStatuses} ON ${isOfStatus}
+    LEFT JOIN ${accountingSource(companyId, sql`${orderId}`)}`
+}
+
 /**
  * A whole order as one statement: a row of its single parts, and a row for each element of its lists, in no order. An
- * order that is deleted, or fails the condition, may still have elements.
+ * order that is deleted may still have elements.
  */
-export function orderRows({ companyId, orderId, when }: Which) {
+export function orderRows({ companyId, orderId }: Which) {
   const ofInvoice = sql`company_id = ${companyId} AND invoice_id = (
     SELECT id FROM invoices WHERE company_id = ${companyId} AND project_id = ${orderId} AND deleted = 0)`
   const elements = sql`(
@@ -64,13 +76,7 @@ export function orderRows({ companyId, orderId, when }: Which) {
     UNION ALL SELECT 'artworks', ${LISTS.artworks.row} FROM ${artworks} WHERE company_id = ${companyId} AND project_id = ${orderId})`
   return orm
     .select({ ...SINGLE, list: sql<ListName | null>`NULL`.as('list'), element: sql<string>`NULL`.as('element') })
-    .from(orders)
-    .innerJoin(clients, and(eq(clients.company_id, orders.company_id), eq(clients.id, orders.client_id)))
-    .leftJoin(invoices, sql`${isOfOrder} AND ${invoices.deleted} = 0`)
-    .leftJoin(taxes, isOfInvoice)
-    .leftJoin(orderStatuses, isOfStatus)
-    .leftJoin(accountingSource(companyId, sql`${orderId}`), sql`1`)
-    .where(and(eq(orders.company_id, companyId), sql`${orders.id} = ${orderId} AND ${orders.deleted} = 0`, when))
+    .from(single({ companyId, orderId }))
     .unionAll(orm.select({ ...NULLS, list: sql<ListName | null>`list`, element: sql<string>`element` }).from(elements))
 }
 
@@ -80,36 +86,78 @@ const isOfStatus = and(eq(orderStatuses.company_id, orders.company_id), eq(order
 
 export type OrderRow = Results<[ReturnType<typeof orderRows>]>[0][number]
 
+/** Selects a new order, which has no elements yet, as JSON for {@link decodeNewOrder}. */
+export function newOrderJson(which: Which): SQL {
+  const parts = [
+    PROJECT.row,
+    ...[INVOICE, TAX].map(({ rowOrNull }) => sql`json(${rowOrNull})`),
+    CLIENT.row,
+    sql`json(${STATUS.rowOrNull})`,
+    sql`accounting.state, accounting.last_error, accounting.reason, accounting.synced_at`,
+  ]
+  return sql`SELECT json_array(${sql.join(parts, sql`, `)}) FROM ${single(which)}`
+}
+
+type Values = unknown[] | null
+type Of<Name extends keyof AccountingRow> = AccountingRow[Name]
+type AccountingJson = [Of<'state'>, Of<'lastError'>, Of<'stopReason'>, Of<'syncedAt'>]
+export type NewOrderJson = [unknown[], Values, Values, unknown[], Values, ...AccountingJson]
+
+export function decodeNewOrder(parts: NewOrderJson): OrderRow {
+  const [project, invoice, tax, client, status, state, lastError, stopReason, syncedAt] = parts
+  return {
+    project: PROJECT.decode(project),
+    invoice: INVOICE.decodeOrNull(invoice),
+    tax: TAX.decodeOrNull(tax),
+    client: CLIENT.decode(client),
+    order_status: STATUS.decodeOrNull(status),
+    ...{ state, lastError, stopReason, syncedAt },
+    list: null,
+    element: '',
+  }
+}
+
 /**
- * What the response to a change needs, as one row: the order, its invoice, and what the totals come from. Lines are JSON
- * of their numbers only, so that tens of thousands fit into a value of D1. Without `checks` the order may be deleted.
+ * Selects what the response to a change needs, as JSON for {@link decodeChange}: the order, its invoice, and what the
+ * totals come from. With `isDeleted` the order and invoice may be deleted. Ends with a condition.
  */
-export function changedRow({ companyId, orderId }: Which, checks?: Record<string, SQL.Aliased<number>>) {
-  const isLive = (table: typeof orders | typeof invoices) => checks && sql`${table.deleted} = 0`
-  return orm
-    .select({
-      ...CHANGED,
-      lines: sql`(SELECT json_group_array(json_array(printf('%!.17g', quantity), unit_price_cents, taxable))
-        FROM invoice_items WHERE company_id = ${companyId} AND invoice_id = ${invoices.id} AND deleted = 0)`
-        .mapWith(parseLines)
-        .as('lines'),
-      paymentsCents: sql`(SELECT json_group_array(amount_cents)
-        FROM payments WHERE company_id = ${companyId} AND invoice_id = ${invoices.id})`
-        .mapWith((json: string): number[] => JSON.parse(json))
-        .as('payments_cents'),
-      checks: checks ?? {},
-    })
-    .from(orders)
-    .leftJoin(invoices, and(isOfOrder, isLive(invoices)))
-    .leftJoin(taxes, isOfInvoice)
-    .where(and(eq(orders.company_id, companyId), sql`${orders.id} = ${orderId}`, isLive(orders)))
+export function changedJson(
+  { companyId, orderId }: Which,
+  { outcomes = sql`json_object()`, isDeleted = false }: { outcomes?: SQL; isDeleted?: boolean } = {},
+): SQL {
+  const isLive = (table: typeof orders | typeof invoices) => (isDeleted ? undefined : sql`${table.deleted} = 0`)
+  return sql`SELECT json_array(${PROJECT.row}, json(${INVOICE.rowOrNull}), json(${TAX.rowOrNull}),
+      json((SELECT json_group_array(json_array(printf('%!.17g', quantity), unit_price_cents, taxable))
+        FROM invoice_items WHERE company_id = ${companyId} AND invoice_id = ${invoices.id} AND deleted = 0)),
+      json((SELECT json_group_array(amount_cents)
+        FROM payments WHERE company_id = ${companyId} AND invoice_id = ${invoices.id})),
+      ${outcomes})
+    FROM ${orders} LEFT JOIN ${invoices} ON ${and(isOfOrder, isLive(invoices))} LEFT JOIN ${taxes} ON ${isOfInvoice}
+    WHERE ${and(eq(orders.company_id, companyId), sql`${orders.id} = ${orderId}`, isLive(orders))}`
 }
 
-function parseLines(json: string) {
-  const lines: [string, number, number][] = JSON.parse(json)
-  return lines.map(([quantity, unit_price_cents, taxable]) => {
-    return { quantity: Number(quantity), unit_price_cents, taxable: taxable === 1 }
-  })
+/** Whether each check holds (1 or 0), by the field that it is about. */
+export type Outcomes = Record<string, number>
+
+export function decodeChange(json: string) {
+  const [project, invoice, tax, lines, paymentsCents, outcomes]: [
+    unknown[],
+    Values,
+    Values,
+    [string, number, number][],
+    number[],
+    Outcomes,
+  ] = JSON.parse(json)
+  return {
+    project: PROJECT.decode(project),
+    invoice: INVOICE.decodeOrNull(invoice),
+    tax: TAX.decodeOrNull(tax),
+    lines: lines.map(([quantity, unit_price_cents, taxable]) => {
+      return { quantity: Number(quantity), unit_price_cents, taxable: taxable === 1 }
+    }),
+    paymentsCents,
+    outcomes,
+  }
 }
 
-export type ChangedRow = Results<[ReturnType<typeof changedRow>]>[0][number]
+export type ChangedRow = ReturnType<typeof decodeChange>

@@ -1,28 +1,39 @@
-import { withIsoTimes } from '../http/contract.ts'
-import { route } from '../http/endpoint.ts'
+import { runWrite } from '../db/idempotency.ts'
+import { pagination, withIsoTimes } from '../http/contract.ts'
+import { type Extras, route } from '../http/endpoint.ts'
 import { notFound } from '../http/errors.ts'
 import * as contract from './contract.ts'
 import { listOrders } from './list-queries.ts'
 import { presentChange, presentOrder } from './present.ts'
-import { findOrder } from './queries.ts'
-import { createOrder, deleteOrder, updateOrder } from './write-queries.ts'
+import { type ChangedRow, findOrder, type OrderRow } from './queries.ts'
+import { changeOf, creationOf, deletionOf } from './write-queries.ts'
 
 export const routes = [
   route(contract.listOrders, async ({ query }, context) => {
     const { rows, total } = await listOrders(context, query)
-    return { data: rows.map(withIsoTimes), pagination: { page: query.page, per_page: query.per_page, total } }
+    return { data: rows.map(withIsoTimes), pagination: pagination(query, total) }
   }),
-  route(contract.createOrder, async ({ body }, context) => found(presentOrder(await createOrder(context, body)))),
-  route(contract.readOrder, async ({ params }, context) => found(presentOrder(await findOrder(context, params.id)))),
-  route(contract.updateOrder, async ({ params, body }, context) =>
-    presentChange(found(await updateOrder(context, params.id, body))),
+  route(contract.createOrder, async ({ body }, context, extras) =>
+    whole([await runWrite(context, creationOf(context, body))], extras),
   ),
-  route(contract.deleteOrder, async ({ params }, context) =>
-    presentChange(found(await deleteOrder(context, params.id))),
+  route(contract.readOrder, async ({ params }, context, extras) => whole(await findOrder(context, params.id), extras)),
+  route(contract.updateOrder, async ({ params, body }, context, extras) =>
+    changed(await runWrite(context, changeOf(context, params.id, body)), extras),
+  ),
+  route(contract.deleteOrder, async ({ params }, context, extras) =>
+    changed(await runWrite(context, deletionOf(context, params.id)), extras),
   ),
 ]
 
-function found<T>(rows: T | undefined): T {
-  if (!rows) throw notFound('Order')
-  return rows
+function whole(rows: OrderRow[], extras: Extras) {
+  const order = presentOrder(rows)
+  if (!order) throw notFound('Order')
+  extras.version = order.project.version
+  return order
+}
+
+function changed(row: ChangedRow | undefined, extras: Extras) {
+  if (!row) throw notFound('Order')
+  extras.version = row.project.version
+  return presentChange(row)
 }

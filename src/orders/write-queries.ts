@@ -1,19 +1,30 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
-import { type Actor, actorOf, auditEntry } from '../db/audit.ts'
-import { orm, type Placeholders, prepareBatch } from '../db/client.ts'
+import { type Actor, auditEntry } from '../db/audit.ts'
+import { orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
 import { assignments, insertRow } from '../db/columns.ts'
+import { type KeyName, requireVersion, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
 import { accountingEvent } from '../db/outbox.ts'
 import { companies, invoices, orderStatuses, orders } from '../db/schema.ts'
 import { isoDate } from '../http/contract.ts'
 import { invalid } from '../http/errors.ts'
+import { versionsOf } from '../http/etag.ts'
 import type { NewOrder, OrderFields } from './contract.ts'
-import { type ChangedRow, changedRow, type OrderRow, orderRows } from './queries.ts'
+import {
+  type ChangedRow,
+  changedJson,
+  decodeChange,
+  decodeNewOrder,
+  type NewOrderJson,
+  newOrderJson,
+  type OrderRow,
+  type Outcomes,
+} from './queries.ts'
 import { toHundredths } from './totals.ts'
 
 type Column = keyof ReturnType<typeof columnValues>
 
-const creation = prepareBatch((p: Placeholders<Actor | 'created_date', Column>) => {
+const creation = prepareBatch((p: Placeholders<Actor | 'created_date', Column | KeyName>) => {
   const { companyId, client_id } = p
   const checks = referenceChecks(p)
   const isValid = allOf(checks)
@@ -44,80 +55,116 @@ const creation = prepareBatch((p: Placeholders<Actor | 'created_date', Column>) 
     ),
     accountingEvent(p, 'create', orderId, isValid),
     auditEntry(p, 'order.create', orderId, isValid),
-    orderRows({ companyId, orderId, when: isValid }),
-    orm.select(outcomesOf(checks)).from(sql`(SELECT 1)`),
+    resultStatement(
+      p,
+      sql`json_array(${outcomesOf(checks)}, json((${newOrderJson({ companyId, orderId })} WHERE ${isValid})))`,
+    ),
   ]
 })
 
 /**
- * Creates an order and its invoice. Every statement repeats the checks of what the order refers to: inside one
- * transaction they all have the same outcome, so either everything is written or nothing.
- *
- * @throws ApiError 400 naming each reference that is not the company's or is deleted
+ * The creation of an order and its invoice. Every statement repeats the checks of what the order refers to: inside one
+ * transaction they all have the same outcome, so either everything is written or nothing. Reading its result throws an
+ * ApiError 400 that names each reference that is not the company's or is deleted.
  */
-export async function createOrder(context: RequestContext, body: NewOrder): Promise<OrderRow[]> {
-  const values = { ...actorOf(context), ...columnValues(body), created_date: isoDate(context.now) }
-  const [, , , events, , rows, [outcomes]] = await context.db.write(creation(values))
-  assertPassed(outcomes)
-  if (events.length > 0) context.deliverAccounting()
-  return rows
+export function creationOf(context: RequestContext, body: NewOrder): Write<OrderRow> {
+  const values = { ...writerOf(context), ...columnValues(body), created_date: isoDate(context.now) }
+  return {
+    statements: creation(values),
+    event: 3,
+    read: (result) => {
+      const [outcomes, order]: [Outcomes, NewOrderJson | null] = JSON.parse(result ?? '[{},null]')
+      assertPassed(outcomes)
+      if (!order) throw new Error('An insert returned no row.')
+      return decodeNewOrder(order)
+    },
+  }
 }
 
-type Update = Placeholders<Actor | 'orderId', Column>
+type Update = Placeholders<Actor | 'orderId', Column | KeyName>
 
 const update = prepareBatch((p: Update) => {
   const checks = { ...referenceChecks(p), ...discountCheck(p) }
   const isAllowed = sql`${allOf(checks)} AND ${isLive(p)}`
-  const values = { ...p, updated_at: p.now }
+  const values = { ...p, updated_at: p.now, version: NEXT_VERSION }
   const invoice = sql`${isInvoice(p)} AND ${isAllowed}`
   const order = sql`${isOrder(p)} AND ${isAllowed}`
   return [
-    orm.update(invoices).set(assignments(invoices, values)).where(invoice),
+    orm
+      .update(invoices)
+      .set(assignments(invoices, { ...p, updated_at: p.now }))
+      .where(invoice),
     orm.update(orders).set(assignments(orders, values)).where(order),
     accountingEvent(p, 'update', sql`${p.orderId}`, isAllowed),
     auditEntry(p, 'order.update', sql`${p.orderId}`, isAllowed),
-    changedRow(p, outcomesOf(checks)),
+    resultStatement(p, changedJson(p, { outcomes: outcomesOf(checks) })),
   ]
 })
 
 /**
- * Sets only the columns of the fields that are sent, so that concurrent updates of different fields are all applied.
- *
- * @returns undefined when the order does not exist
- * @throws ApiError 400 naming each field that refers to what is not the company's, or makes the discount impossible
+ * The change of an order: sets only the columns of the fields that are sent, so that concurrent updates of different
+ * fields are all applied. Its result is undefined when there is no such order; reading it throws an ApiError 400 that
+ * names each field that refers to what is not the company's, or makes the discount impossible.
  */
-export async function updateOrder(context: RequestContext, orderId: number, body: OrderFields) {
+export function changeOf(context: RequestContext, orderId: number, body: OrderFields): Write<ChangedRow | undefined> {
   const columns = columnValues(body)
-  const [invoice, ...others] = update({ ...actorOf(context), ...columns, orderId })
-  const { writeIdempotent } = context.db
+  const [invoice, ...others] = update({ ...writerOf(context), ...columns, orderId })
   const changesInvoice = Object.entries(columns).some(([name, value]) => value !== undefined && name in invoices)
-  const [, events, , [row]] = await (changesInvoice
-    ? writeIdempotent([invoice, ...others]).then(([, ...results]) => results)
-    : writeIdempotent(others))
-  if (!row) return undefined
-  assertPassed(row.checks)
-  if (events.length > 0) context.deliverAccounting()
-  return row
+  return guarded(context, orderId, {
+    statements: changesInvoice ? [invoice, ...others] : others,
+    event: changesInvoice ? 2 : 1,
+    isIdempotent: true,
+    read: (result) => {
+      const row = result === null ? undefined : decodeChange(result)
+      if (row) assertPassed(row.outcomes)
+      return row
+    },
+  })
 }
 
-const deletion = prepareBatch((p: Placeholders<Actor | 'orderId'>) => {
+const deletion = prepareBatch((p: Placeholders<Actor | 'orderId', KeyName>) => {
   const values = { updated_at: p.now, deleted: sql`1` }
   const invoice = sql`${isInvoice(p)} AND ${isLive(p)}`
   return [
     accountingEvent(p, 'delete', sql`${p.orderId}`, isLive(p)),
     auditEntry(p, 'order.delete', sql`${p.orderId}`, isLive(p)),
     orm.update(invoices).set(assignments(invoices, values)).where(invoice),
-    orm.update(orders).set(assignments(orders, values)).where(isOrder(p)).returning({ id: orders.id }),
-    changedRow(p),
+    orm
+      .update(orders)
+      .set(assignments(orders, { ...values, version: NEXT_VERSION }))
+      .where(isOrder(p)),
+    resultStatement(p, sql`${changedJson(p, { isDeleted: true })} AND changes() > 0`),
   ]
 })
 
-/** @returns undefined when the order does not exist or is deleted already */
-export async function deleteOrder(context: RequestContext, orderId: number): Promise<ChangedRow | undefined> {
-  const [events, , , [deleted], [row]] = await context.db.write(deletion({ ...actorOf(context), orderId }))
-  if (events.length > 0) context.deliverAccounting()
-  return deleted && row
+/** The deletion of an order. Its result is undefined when there is no such order, or it is deleted already. */
+export function deletionOf(context: RequestContext, orderId: number): Write<ChangedRow | undefined> {
+  return guarded(context, orderId, {
+    statements: deletion({ ...writerOf(context), orderId }),
+    event: 0,
+    read: (result) => (result === null ? undefined : decodeChange(result)),
+  })
 }
+
+const versionGuard = prepare((p: Which & Placeholders<'versions'>) =>
+  requireVersion(sql`orders`, isOrder(p), sql`${p.versions}`),
+)
+
+/** The write of an order, which fails for another version than the request's `If-Match` names. */
+export function guarded<T>(context: RequestContext, orderId: number, write: Write<T>): Write<T> {
+  const versions = versionsOf(context.ifMatch)
+  if (versions === null) return write
+  const guard = versionGuard({ companyId: context.companyId, orderId, versions })
+  // Written once, the version is another.
+  return {
+    ...write,
+    statements: [guard, ...write.statements],
+    ...(write.event !== undefined && { event: write.event + 1 }),
+    isIdempotent: false,
+  }
+}
+
+const NEXT_VERSION = sql`version + 1`
 
 /** The values of the fields that are sent, by column, and whether an accounting event is requested. */
 function columnValues({ status_id, discount_amount, accounting_sync_enabled, ...fields }: OrderFields) {
@@ -163,10 +210,10 @@ function discountCheck(p: Update): Checks {
 
 const allOf = (checks: Checks) => sql`(${sql.join([sql`1`, ...Object.values(checks)], sql` AND `)})`
 
-/** Selects the outcome of each check. */
-function outcomesOf(checks: Checks): Record<string, SQL.Aliased<number>> {
-  const columns = Object.entries(checks)
-  return Object.fromEntries(columns.map(([field, check]) => [field, sql<number>`${check}`.as(`${field}_holds`)]))
+/** Whether each check holds, as a JSON object. */
+function outcomesOf(checks: Checks): SQL {
+  const members = Object.entries(checks).map(([field, check]) => sql`${sql.raw(`'${field}'`)}, ${check}`)
+  return sql`json_object(${sql.join(members, sql`, `)})`
 }
 
 const MESSAGES: Record<string, string> = {
@@ -175,7 +222,7 @@ const MESSAGES: Record<string, string> = {
 }
 
 /** @throws ApiError 400 naming the field of each check that failed */
-function assertPassed(outcomes: Record<string, number> = {}): void {
+function assertPassed(outcomes: Outcomes): void {
   const failed = Object.keys(outcomes).filter((field) => !outcomes[field])
   if (failed.length === 0) return
   throw invalid(failed.map((path) => ({ path, message: MESSAGES[path] ?? 'is not of this company, or is deleted' })))

@@ -1,0 +1,66 @@
+import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
+import { LruCache } from './cache.ts'
+import { type ApiError, invalid } from './errors.ts'
+
+/** How long a cursor of a list can be used. */
+export const CURSOR_TTL_MS = 7 * 86_400_000
+
+/** A cursor's place in a list. Keep it short: it is part of addresses. */
+export type CursorPlace = readonly (string | number | null)[]
+
+/** What a cursor belongs to: only the same company and query can use it. */
+export interface CursorScope {
+  companyId: number
+  /** The company's `CREDENTIALS_KEY`, from which the signing key is derived. The first key of several signs. */
+  credentialsKey: string
+  /** The operation with its filters and order, without what may differ from page to page. */
+  query: readonly unknown[]
+  /** Milliseconds since the epoch. */
+  now: number
+}
+
+/**
+ * An opaque text for a place in a list: base64url of `HMAC-SHA-256 (16 bytes) | JSON [place, time]`. The signature covers
+ * the scope, which is not contained.
+ */
+export function writeCursor(scope: CursorScope, place: CursorPlace): string {
+  const payload = Buffer.from(JSON.stringify([place, Math.floor(scope.now / 1_000)]))
+  const [key = ''] = scope.credentialsKey.split(',')
+  return Buffer.concat([sign(scope, key, payload), payload]).toString('base64url')
+}
+
+/**
+ * The place that a cursor was written with.
+ *
+ * @param ttlMs how long it can be used
+ * @throws ApiError 400 for a cursor that is malformed, expired, or of another company or query
+ */
+export function readCursor(scope: CursorScope, cursor: string, ttlMs = CURSOR_TTL_MS): CursorPlace {
+  const bytes = Buffer.from(cursor, 'base64url')
+  const [signature, payload] = [bytes.subarray(0, MAC_BYTES), bytes.subarray(MAC_BYTES)]
+  const isSigned = scope.credentialsKey.split(',').some((key) => {
+    return signature.length === MAC_BYTES && timingSafeEqual(sign(scope, key, payload), signature)
+  })
+  if (!isSigned) throw refusal('is not a cursor of this list: take `next_cursor` of a response to the same query')
+  const [place, writtenAt]: [CursorPlace, number] = JSON.parse(payload.toString())
+  if (scope.now - writtenAt * 1_000 > ttlMs) throw refusal('has expired: begin again without it')
+  return place
+}
+
+const MAC_BYTES = 16
+
+function refusal(message: string): ApiError {
+  return invalid([{ path: 'cursor', message }])
+}
+
+const keys = new LruCache<string, Buffer>({ maxWeight: 10 })
+
+function sign({ companyId, query }: CursorScope, credentialsKey: string, payload: Buffer): Buffer {
+  const key = keys.get(credentialsKey) ?? Buffer.from(hkdfSync('sha256', credentialsKey, '', 'cursor', 32))
+  keys.set(credentialsKey, key)
+  const mac = createHmac('sha256', key)
+    .update(JSON.stringify([companyId, query]))
+    .update('\0')
+    .update(payload)
+  return mac.digest().subarray(0, MAC_BYTES)
+}
