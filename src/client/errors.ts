@@ -8,11 +8,6 @@ export type ErrorReason =
   | Schemas['ReasonDetails']['reason']
   | NonNullable<Schemas['LimitDetails']['reason']>
   | 'credentials_unreadable'
-  | 'cursor_expired'
-  | 'external_id_taken'
-  | 'idempotency_key_in_use'
-  | 'idempotency_key_reused'
-  | 'version_mismatch'
 /** One thing wrong with a request: `path` is the field's, with dots between levels; empty for the whole body. */
 export type Issue = { path: string; message: string }
 

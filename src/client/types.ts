@@ -13,10 +13,7 @@ export type Id = number | string
 export type Json = Schemas['JsonValue']
 export type Row = { [key: string]: Json }
 
-/** `version` grows with every change; `external_id` is unique in the company. */
-type Versioned = { external_id: string | null; version: number }
-
-export type Client = Schemas['Client'] & Versioned
+export type Client = Schemas['Client']
 export type ClientFields = Required<Omit<Schemas['ClientChanges'], 'deleted'>>
 export type NewClient = Schemas['NewClient']
 /** `deleted: true` hides the client from the list, `false` restores it. */
@@ -27,7 +24,7 @@ export type OrderFields = Required<Schemas['OrderChanges']>
 export type NewOrder = Schemas['NewOrder']
 export type OrderChanges = Schemas['OrderChanges']
 export type OrderAnswer = Body<'updateOrder'>
-export type Project = Schemas['Project'] & Versioned
+export type Project = Schemas['Project']
 /** Amounts are in the company's currency, with at most 2 decimals. */
 export type Invoice = Schemas['Invoice']
 export type InvoiceItem = Schemas['InvoiceItem']
@@ -94,7 +91,7 @@ export type PresignRequest = Schemas['NewFile']
 export type PresignedUpload = Omit<Schemas['PresignedUpload'], 'expiresIn'> & { expiresIn: number }
 
 export type Page<Item> = { data: Item[]; pagination: Pagination }
-export type Pagination = Body<'listClients'>['pagination'] & { next_cursor: string | null; has_more: boolean }
+export type Pagination = Body<'listClients'>['pagination']
 
 export type Sort = `${'' | '-'}${'id' | 'created_at' | 'updated_at'}`
 type ListOptions = CallOptions & {

@@ -1,0 +1,139 @@
+import { exports } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { type ClientOptions, createClient } from '../../src/client/index.ts'
+import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
+
+/* The client against the service itself. */
+
+let company: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  company = await mintCompany()
+})
+
+/** `loses` decides of each response whether it is lost on the way. */
+function openClient({ token }: TestCompany, loses = () => false, options: Partial<ClientOptions> = {}) {
+  return createClient({
+    baseUrl: 'https://api.test',
+    token,
+    fetch: async (url, init) => {
+      const response = await exports.default.fetch(new Request(url, init))
+      const text = response.status === 304 ? null : await response.text()
+      if (loses()) throw new TypeError('connection reset')
+      return new Response(text, response)
+    },
+    sleep: async () => {},
+    ...options,
+  })
+}
+
+/** Loses every response but the last of a call. */
+function loseAllButEvery(count: number): () => boolean {
+  let sent = 0
+  return () => ++sent % count !== 0
+}
+
+const countRows = async (table: string, { id }: TestCompany) =>
+  (await sql<{ count: number }>(`SELECT count(*) AS count FROM ${table} WHERE company_id = ?`, id))[0]?.count
+
+describe('a write whose responses are lost', () => {
+  it('is carried out once, and its response is that of the first attempt', async () => {
+    const shop = await mintCompany()
+    const api = openClient(shop, loseAllButEvery(4))
+    const client = await api.clients.create({ company_name: 'Oak' })
+    expect(client).toMatchObject({ company_name: 'Oak', version: 1 })
+    expect(await api.clients.update(client.id, { phone: '1' })).toMatchObject({ id: client.id, phone: '1', version: 2 })
+
+    const order = await api.orders.create({ title: 'Caps', client_id: client.id })
+    const { project } = await api.orders.update(order.project.id, { title: 'Hats' })
+    expect(project).toMatchObject({ title: 'Hats', version: 2 })
+    expect(await api.orders.delete(project.id)).toMatchObject({ project: { deleted: true, version: 3 } })
+    await expect(api.orders.delete(project.id)).rejects.toMatchObject({ status: 404 })
+    expect([await countRows('clients', shop), await countRows('orders', shop)]).toEqual([1, 1])
+  })
+
+  it('creates exactly as many as were asked for, whatever is lost', async () => {
+    const shop = await mintCompany()
+    const api = openClient(shop, () => Math.random() < 0.4, { maxRetries: 50 })
+    const names = Array.from({ length: 40 }, (_, index) => `Client ${index}`)
+    const created = await Promise.all(names.map((company_name) => api.clients.create({ company_name })))
+    expect(new Set(created.map(({ id }) => id)).size).toBe(40)
+    const stored = await sql<{ company_name: string }>('SELECT company_name FROM clients WHERE company_id = ?', shop.id)
+    expect(stored.map(({ company_name }) => company_name).sort()).toEqual(names.sort())
+  })
+
+  it('is carried out once across processes with the caller’s own key', async () => {
+    const shop = await mintCompany()
+    const body = { company_name: 'Oak' }
+    const crashed = openClient(shop, () => true, { maxRetries: 0 }).clients.create(body, { idempotencyKey: 'job-7' })
+    await expect(crashed).rejects.toMatchObject({ status: 0, code: 'network_error' })
+    const { id } = await openClient(shop).clients.create(body, { idempotencyKey: 'job-7' })
+    expect((await openClient(shop).clients.get(id)).company_name).toBe('Oak')
+    expect(await countRows('clients', shop)).toBe(1)
+    const reused = openClient(shop).clients.create({ company_name: 'Elm' }, { idempotencyKey: 'job-7' })
+    await expect(reused).rejects.toMatchObject({ status: 400, reason: 'idempotency_key_reused' })
+  })
+})
+
+describe('a version', () => {
+  it('protects a change of another one, and survives a lost response', async () => {
+    const api = openClient(company, loseAllButEvery(2))
+    const client = await api.clients.create({ company_name: 'Oak' })
+    const changed = await api.clients.update(client.id, { phone: '1' }, { ifMatch: client.version })
+    expect(changed.version).toBe(client.version + 1)
+    const stale = api.clients.update(client.id, { phone: '2' }, { ifMatch: client.version })
+    await expect(stale).rejects.toMatchObject({ status: 412, reason: 'version_mismatch' })
+
+    const { project } = await api.orders.create({ title: 'Caps', client_id: client.id })
+    await api.orders.update(project.id, { title: 'Hats' }, { ifMatch: project.version })
+    const remove = api.orders.delete(project.id, { ifMatch: project.version })
+    await expect(remove).rejects.toMatchObject({ status: 412, reason: 'version_mismatch' })
+  })
+
+  it('lets an unchanged client and order be skipped, by tags that ifMatch takes as well', async () => {
+    const api = openClient(company)
+    const { id } = await api.clients.create({ company_name: 'Oak' })
+    const client = await api.clients.getTagged(id)
+    expect(client).toMatchObject({ notModified: false, value: { id } })
+    expect(await api.clients.getTagged(id, { ifNoneMatch: client.etag })).toMatchObject({ notModified: true })
+    await api.clients.update(id, { phone: '1' }, { ifMatch: client.etag ?? '' })
+    expect(await api.clients.getTagged(id, { ifNoneMatch: client.etag })).toMatchObject({ notModified: false })
+
+    const { project } = await api.orders.create({ title: 'Caps', client_id: id })
+    const order = await api.orders.getTagged(project.id)
+    expect(await api.orders.getTagged(project.id, { ifNoneMatch: order.etag })).toMatchObject({ notModified: true })
+    await api.orders.update(project.id, { title: 'Hats' }, { ifMatch: order.etag ?? '' })
+    expect(await api.orders.getTagged(project.id, { ifNoneMatch: order.etag })).toMatchObject({ notModified: false })
+  })
+})
+
+describe('an error', () => {
+  it('lists everything wrong with the request', async () => {
+    const call = openClient(company).clients.create({ company_name: '', email: 'x' })
+    await expect(call).rejects.toMatchObject({
+      status: 400,
+      issues: [
+        { path: 'company_name', message: expect.any(String) },
+        { path: 'email', message: expect.any(String) },
+      ],
+    })
+  })
+
+  it('of an external id that is taken has its reason', async () => {
+    const api = openClient(company)
+    await api.clients.create({ company_name: 'Oak', external_id: 'taken' })
+    const call = api.clients.create({ company_name: 'Elm', external_id: 'taken' })
+    await expect(call).rejects.toMatchObject({ status: 409, reason: 'external_id_taken' })
+  })
+})
+
+it('the rate budget is what the service counts', async () => {
+  const api = openClient(await mintCompany())
+  expect(api.readRateBudget()).toBeNull()
+  await api.clients.list()
+  await api.clients.list()
+  const budget = api.readRateBudget()
+  expect(budget).toMatchObject({ requests: { limit: 300, remaining: 298 }, databaseMs: { limit: 15_000 } })
+  expect(budget?.requests.resetsAt).toBeGreaterThan(Date.now() + 50_000)
+})
