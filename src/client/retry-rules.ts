@@ -43,7 +43,7 @@ export const RETRY_RULES: readonly RetryRule[] = [
   },
   {
     statuses: [502],
-    reasons: ['supplier_rejected_credentials', 'credentials_unreadable'],
+    reasons: ['supplier_rejected_credentials'],
     isRetried: false,
     advice: 'Do not retry: the company must first correct its settings.',
   },

@@ -33,7 +33,7 @@ describe('the rules', () => {
     [500, null, null, 125],
     [502, 'supplier_unavailable', null, 125],
     [502, 'supplier_rejected_credentials', null, null],
-    [502, 'credentials_unreadable', null, null],
+    [409, 'credentials_unreadable', null, null],
     [504, null, null, 125],
     [400, null, 1, null],
     [412, 'version_mismatch', null, null],

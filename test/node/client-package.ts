@@ -17,7 +17,7 @@ export async function installClient(project: string): Promise<void> {
   await mkdir(source, { recursive: true })
   for (const name of ['package.json', 'README.md']) await copyFile(join(SOURCE, name), join(source, name))
   buildClient(join(source, 'dist'))
-  const { stdout } = await runNpm(source, 'pack', '--silent')
+  const { stdout } = await runNpm(source, 'pack', '--silent', '--ignore-scripts')
   await writeFiles(project, { 'package.json': '{ "private": true, "type": "module" }' })
   const options = ['--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund']
   await runNpm(project, 'install', join(source, stdout.trim()), ...options)
