@@ -28,6 +28,18 @@ export async function uploadWrongly({ baseUrl, token, orderId, legacyThreadId })
   return failureOf(client.files.upload({ ...presigned, contentType: 'text/html' }, new Blob(['x'])))
 }
 
+/** Creates a client twice with one key, and returns what a browser can read of the responses' headers. */
+export async function createOnce({ baseUrl, token, name }) {
+  const client = createClient({ baseUrl: `${baseUrl}/api/v1/`, token })
+  const created = await client.clients.create({ company_name: name }, { idempotencyKey: name })
+  const again = await client.clients.create({ company_name: name }, { idempotencyKey: name })
+  const changed = await client.clients.update(created.id, { phone: '1' }, { ifMatch: created.version })
+  const { etag } = await client.clients.getTagged(created.id)
+  const { notModified } = await client.clients.getTagged(created.id, { ifNoneMatch: etag })
+  const { requests } = client.readRateBudget()
+  return { isSame: again.id === created.id, version: changed.version, notModified, limit: requests.limit }
+}
+
 /** The parts of an error that a browser can read. */
 export async function readError({ baseUrl, token, path }) {
   const response = await fetch(`${baseUrl}/api/v1${path}`, { headers: { authorization: `Bearer ${token}` } })

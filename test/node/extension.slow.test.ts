@@ -134,6 +134,11 @@ describe.skipIf(!hasChromium)(hasChromium ? 'in a real browser' : `in a real bro
       })
     })
 
+    it('sends keys and versions, and reads tags and the rate limit', async () => {
+      const result = await call(place, 'createOnce', { name: crypto.randomUUID() })
+      expect(result).toEqual({ isSame: true, version: 2, notModified: true, limit: RATE_LIMIT })
+    })
+
     it('reads why the storage rejected an upload', async () => {
       const { data } = (await call(place, 'readError', { path: '/orders?per_page=1' }).then(bodyOf)) as Orders
       const input = { legacyThreadId, orderId: data[0]?.id }
