@@ -1,6 +1,8 @@
 import type { MiddlewareHandler, NotFoundHandler } from 'hono'
 import { Hono } from 'hono/tiny'
+import { routes as account } from './account/routes.ts'
 import { authenticate } from './auth/authenticate.ts'
+import { routes as changes } from './changes/routes.ts'
 import { routes as clients } from './clients/routes.ts'
 import { type AppEnv, openContext } from './context.ts'
 import { contracts } from './contracts.ts'
@@ -153,6 +155,6 @@ function describe(thrown: unknown): string {
   return [thrown.name, isHarmless ? message : '', ...frames.slice(0, 6)].filter(Boolean).join(' | ')
 }
 
-export const routes = [...clients, ...orders, ...products, ...mail, ...files]
+export const routes = [...account, ...clients, ...orders, ...changes, ...products, ...mail, ...files]
 
 export const app = createApp(contracts, routes)

@@ -1,3 +1,5 @@
+import { endpoints as account } from './account/contract.ts'
+import { endpoints as changes } from './changes/contract.ts'
 import { endpoints as clients } from './clients/contract.ts'
 import { endpoints as files } from './files/contract.ts'
 import type { Contract } from './http/contract.ts'
@@ -6,4 +8,12 @@ import { endpoints as orders } from './orders/contract.ts'
 import { endpoints as products } from './products/contract.ts'
 
 /** Every endpoint of the API. */
-export const contracts: readonly Contract[] = [...clients, ...orders, ...products, ...mail, ...files]
+export const contracts: readonly Contract[] = [
+  ...account,
+  ...clients,
+  ...orders,
+  ...changes,
+  ...products,
+  ...mail,
+  ...files,
+]

@@ -4,6 +4,28 @@
  */
 
 export interface paths {
+    "/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the company, the token and its limits
+         * @description What the token of the request stands for. A first request that needs nothing but a valid token.
+         *
+         *     Permission: `null`.
+         */
+        get: operations["readAccount"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/clients": {
         parameters: {
             query?: never;
@@ -120,6 +142,72 @@ export interface paths {
          *     Permission: `orders:write`.
          */
         patch: operations["updateOrder"];
+        trace?: never;
+    };
+    "/order-statuses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the order statuses
+         * @description The company’s own statuses by position: the values of `status_id`, and of `status` in the list of orders. A new order gets the first one with `is_default` unless it names another.
+         *
+         *     Permission: `orders:read`.
+         */
+        get: operations["listOrderStatuses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/taxes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the taxes
+         * @description The company’s taxes: the values of `tax_id`.
+         *
+         *     Permission: `orders:read`.
+         */
+        get: operations["listTaxes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow every change
+         * @description Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept: copy the lists again. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`.
+         *
+         *     Permission: `null`.
+         */
+        get: operations["listChanges"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/products/search": {
@@ -264,6 +352,41 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description The company and the token of the request, and its limits. */
+        Account: {
+            company: {
+                id: number;
+                name: string;
+            };
+            token: {
+                id: number;
+                name: string;
+                permissions: ("clients:read" | "clients:write" | "orders:read" | "orders:write" | "products:read" | "mail:read" | "mail:write" | "files:read" | "files:write")[];
+                /** Format: date-time */
+                created_at: string;
+                /**
+                 * Format: date-time
+                 * @description Null for a token that does not expire.
+                 */
+                expires_at: string | null;
+            };
+            limits: {
+                requests_per_minute: number;
+                /** @description Milliseconds of database time. */
+                database_ms_per_minute: number;
+                /** @description Of `per_page` in lists of clients and orders. */
+                per_page_max: number;
+                batch_operations_max: number;
+                /** @description Of a body, where the operation names no other limit. */
+                body_bytes_max: number;
+                /** @description Of an uploaded file. */
+                file_bytes_max: number;
+                /** @description Stored (compressed) bytes of email threads. */
+                mail_bytes: number;
+                /** @description The limit of `mail_bytes`. */
+                mail_quota_bytes: number;
+            };
+        };
         /** @description An artwork of an order. */
         Artwork: {
             id: number;
@@ -281,6 +404,47 @@ export interface components {
             title: string;
             description: string | null;
             price: number | null;
+        };
+        /** @description A create, update or delete: read the object for its content. */
+        Change: {
+            /** @enum {string} */
+            type: "clients" | "orders";
+            id: number;
+            /**
+             * @description `delete` for every change that leaves it deleted; an `update` may restore what was deleted.
+             * @enum {string}
+             */
+            operation: "create" | "update" | "delete";
+            /** @description The version that the change made. */
+            version: number;
+            /** Format: date-time */
+            time: string;
+        } | {
+            /** @enum {string} */
+            type: "email_threads";
+            /** Format: uuid */
+            id: string;
+            account_email: string;
+            legacy_thread_id: string;
+            /**
+             * @description `delete` for every change that leaves it deleted; an `update` may restore what was deleted.
+             * @enum {string}
+             */
+            operation: "create" | "update" | "delete";
+            /** @description The version that the change made. */
+            version: number;
+            /** Format: date-time */
+            time: string;
+        };
+        /** @description A page of the feed, oldest change first. */
+        Changes: {
+            data: components["schemas"]["Change"][];
+            pagination: {
+                /** @description Send it as `cursor` for what follows, now or later. */
+                next_cursor: string;
+                /** @description Whether more is there already. A page may be empty nevertheless. */
+                has_more: boolean;
+            };
         };
         /** @description A client of the company. */
         Client: {
@@ -945,7 +1109,6 @@ export interface components {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                 RateLimit: components["headers"]["RateLimit"];
-                "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
             content: {
@@ -956,6 +1119,29 @@ export interface components {
                  *         "message": "The company has no such integration",
                  *         "details": {
                  *           "reason": "integration_missing"
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description What the request continues from is no longer stored; `details.reason` names the cause. */
+        Gone: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                RateLimit: components["headers"]["RateLimit"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "invalid_request",
+                 *         "message": "The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor",
+                 *         "details": {
+                 *           "reason": "cursor_expired"
                  *         }
                  *       }
                  *     }
@@ -1193,6 +1379,76 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    readAccount: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The company and the token of the request, and its limits. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "company": {
+                     *         "id": 1,
+                     *         "name": "Sample Apparel Shop"
+                     *       },
+                     *       "token": {
+                     *         "id": 1,
+                     *         "name": "First integration",
+                     *         "permissions": [
+                     *           "clients:read",
+                     *           "clients:write",
+                     *           "orders:read",
+                     *           "orders:write",
+                     *           "products:read",
+                     *           "mail:read",
+                     *           "mail:write",
+                     *           "files:read",
+                     *           "files:write"
+                     *         ],
+                     *         "created_at": "2026-03-02T09:00:00.000Z",
+                     *         "expires_at": null
+                     *       },
+                     *       "limits": {
+                     *         "requests_per_minute": 300,
+                     *         "database_ms_per_minute": 15000,
+                     *         "per_page_max": 100,
+                     *         "batch_operations_max": 100,
+                     *         "body_bytes_max": 1048576,
+                     *         "file_bytes_max": 157286400,
+                     *         "mail_bytes": 20480,
+                     *         "mail_quota_bytes": 2147483648
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
     listClients: {
         parameters: {
             query?: {
@@ -2186,6 +2442,175 @@ export interface operations {
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    listOrderStatuses: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": 3,
+                     *           "title": "In production",
+                     *           "color": "#2266cc",
+                     *           "workflow_key": "production",
+                     *           "position": 3,
+                     *           "is_default": false
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["OrderStatus"][];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    listTaxes: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": 1,
+                     *           "name": "Sales tax",
+                     *           "rate": 8.25
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Tax"][];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    listChanges: {
+        parameters: {
+            query?: {
+                /** @description The `next_cursor` of a response: the changes after it. */
+                cursor?: string;
+                /** @description `latest`: no changes, only a cursor for those to come. Instead of `cursor`. */
+                start?: "latest";
+                /**
+                 * @description Comma list of clients, orders, email_threads. Left out or blank: all that the token may read.
+                 * @example clients
+                 */
+                types?: string;
+                /**
+                 * @description How many changes a response has at most.
+                 * @example 100
+                 */
+                per_page?: number;
+                /** @description Seconds to wait for a change where there is none yet. */
+                wait?: number;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the feed, oldest change first. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "type": "clients",
+                     *           "id": 42,
+                     *           "operation": "create",
+                     *           "version": 1,
+                     *           "time": "2026-03-02T09:30:00.000Z"
+                     *         }
+                     *       ],
+                     *       "pagination": {
+                     *         "next_cursor": "q83vEjRWeJq83vEjRWeJqltbMV0sMTc3MjQ0MzgwMF0",
+                     *         "has_more": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Changes"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            410: components["responses"]["Gone"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
         };
     };
     searchProducts: {

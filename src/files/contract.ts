@@ -3,7 +3,7 @@ import { component, dateTime, defineContract, idText, text } from '../http/contr
 import { LEGACY_THREAD_ID, MAX_NAME_BYTES, safeBaseName } from './keys.ts'
 import { EXPIRES_SECONDS } from './s3.ts'
 
-const MAX_FILE_BYTES = 150 * 1024 * 1024
+export const MAX_FILE_BYTES = 150 * 1024 * 1024
 
 /** Type and subtype in their registered form (RFC 6838, section 4.2), and parameters of printable ASCII. */
 const CONTENT_TYPE = /^[A-Za-z0-9][\w!#$&^.+-]{0,126}\/[A-Za-z0-9][\w!#$&^.+-]{0,126}( *;[\x20-\x7e]*)?$/

@@ -176,6 +176,15 @@ export const externalId = trimmed(255)
 /** Raised by 1 with every change of the resource. */
 export const version = z.int().check(z.positive(), z.describe('Raised by 1 with every change.'))
 
+/** A comma list of some of the given names in a query; blank names none. */
+export function commaList<const T extends readonly [string, ...string[]]>(names: T, description: string) {
+  const name = `\\s*(?:${names.join('|')})?\\s*`
+  const split = z.transform((value: string) => value.split(',').flatMap((part) => part.trim() || []))
+  return z
+    .pipe(z.pipe(text(0, 200), split), z.array(z.enum(names, `must be a comma list of ${names.join(', ')}`)))
+    .check(z.meta({ type: 'string', pattern: `^${name}(?:,${name})*$` }), z.describe(description))
+}
+
 /** A calendar date, `YYYY-MM-DD`. */
 export const date = z.iso.date()
 
@@ -186,7 +195,7 @@ export const dateTime = z.iso.datetime({ precision: 3 })
 export const amount = z.number()
 
 const PER_PAGE_DEFAULT = 25
-const PER_PAGE_MAX = 100
+export const PER_PAGE_MAX = 100
 const PAGE_MAX = 1_000_000
 
 /** The query of every paged list. */

@@ -26,6 +26,8 @@ export interface Extras {
   lease: Lease
   /** Ends when the endpoint's `prefetch` has ended, where it began one. */
   prefetched: Promise<void> | undefined
+  /** The limiter's verdict, for a handler that does not run beside it. */
+  limit: Promise<{ allowed: boolean }>
   /** Headers of the response: a handler adds its own. */
   headers: Record<string, string>
   /** A handler sets it to that of the resource it returns: the response gets its `ETag`. */
@@ -60,7 +62,12 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
     if (takesKey(contract)) steps.push(runOnce)
     app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
       const context = c.get('context')
-      const extras: Extras = { lease: c.get('lease'), prefetched: c.get('prefetched'), headers: { ...JSON_HEADERS } }
+      const extras: Extras = {
+        lease: c.get('lease'),
+        prefetched: c.get('prefetched'),
+        limit: c.get('limit'),
+        headers: { ...JSON_HEADERS },
+      }
       const result = await withDeadline(handle(validated<C>(c), context, extras), BUDGET_MS.handler)
       const { headers, version } = extras
       if (context.idempotency?.isReplayed) headers['Idempotency-Replayed'] = 'true'

@@ -1,4 +1,6 @@
 import * as z from 'zod'
+import { documentation as account } from '../account/documentation.ts'
+import { documentation as changes } from '../changes/documentation.ts'
 import { documentation as clients } from '../clients/documentation.ts'
 import { documentation as files } from '../files/documentation.ts'
 import { BODY_LIMIT_BYTES } from '../http/body.ts'
@@ -26,14 +28,24 @@ const COMMON_ERRORS = ['invalid_request', 'unauthenticated', 'forbidden', 'rate_
 
 /** The groups of operations, as shown. A contract's `tag` is one of these names. */
 const tags: Record<string, string> = {
+  Account: 'The company, the token and its limits.',
   Clients: 'The customers of the company: list and search, create, read, update, soft-delete and restore.',
   Orders: 'Orders, also called projects: each with its default invoice, items, payments, tax, status and artworks.',
+  Changes: 'The feed of every change, for copies that stay up to date.',
   Products: 'Product search over the company item catalog, two suppliers and stored invoice lines.',
   Mail: 'Mail threads: what the CRM knows about a thread, and the full content of threads that a tool synchronizes.',
   Files: `The stored files of an order. To store an attachment of a mail thread: request an upload URL; \`PUT\` the bytes to its \`uploadUrl\` with the \`contentType\` of the response and without the token (200 when stored; errors are the storage's own, in XML); then store the thread again with the response's \`key\` as the \`storage_key\` of that attachment. Names within a thread must differ, or the later file replaces the earlier. Stored files can be listed here; to read their bytes, use the storage.`,
 }
 
-const all: Record<string, Documentation> = { ...clients, ...orders, ...products, ...mail, ...files }
+const all: Record<string, Documentation> = {
+  ...account,
+  ...changes,
+  ...clients,
+  ...orders,
+  ...products,
+  ...mail,
+  ...files,
+}
 
 /** @throws Error for an endpoint without documentation */
 export function documentationOf({ operationId }: Pick<Contract, 'operationId'>): Documentation {

@@ -87,7 +87,6 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
     description:
       'The company lacks or has disabled what this operation needs, an `external_id` is taken, or a request with the same `Idempotency-Key` is running (then with `Retry-After`); `details.reason` names the cause.',
     example: unusable('integration_missing'),
-    headers: [...ERROR_HEADERS, 'Retry-After'],
   },
   gone: {
     description: 'What the request continues from is no longer stored; `details.reason` names the cause.',

@@ -244,4 +244,18 @@ export const updateOrder = defineContract({
 
 export const deleteOrder = defineContract({ ...change, method: 'DELETE', operationId: 'deleteOrder' })
 
-export const endpoints = [listOrders, createOrder, readOrder, updateOrder, deleteOrder]
+export const listOrderStatuses = defineContract({
+  ...read,
+  path: '/order-statuses',
+  operationId: 'listOrderStatuses',
+  response: z.strictObject({ data: z.array(orderStatus) }),
+})
+
+export const listTaxes = defineContract({
+  ...read,
+  path: '/taxes',
+  operationId: 'listTaxes',
+  response: z.strictObject({ data: z.array(tax) }),
+})
+
+export const endpoints = [listOrders, createOrder, readOrder, updateOrder, deleteOrder, listOrderStatuses, listTaxes]

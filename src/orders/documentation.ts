@@ -136,4 +136,28 @@ export const documentation = {
       response: { project: { ...exampleProject, deleted: true }, invoice: { ...exampleInvoice, deleted: true } },
     },
   },
+  listOrderStatuses: {
+    summary: 'List the order statuses',
+    description:
+      'The company’s own statuses by position: the values of `status_id`, and of `status` in the list of orders. A new order gets the first one with `is_default` unless it names another.',
+    example: {
+      response: {
+        data: [
+          {
+            id: 3,
+            title: 'In production',
+            color: '#2266cc',
+            workflow_key: 'production',
+            position: 3,
+            is_default: false,
+          },
+        ],
+      },
+    },
+  },
+  listTaxes: {
+    summary: 'List the taxes',
+    description: 'The company’s taxes: the values of `tax_id`.',
+    example: { response: { data: [{ id: 1, name: 'Sales tax', rate: 8.25 }] } },
+  },
 } satisfies Record<string, Documentation>

@@ -25,6 +25,32 @@ export async function findOrder({ db, companyId }: CompanyContext, orderId: numb
   return rows
 }
 
+const statuses = prepare((p: Placeholders<'companyId'>) =>
+  orm
+    .select(statusColumns)
+    .from(orderStatuses)
+    .where(sql`${orderStatuses.company_id} = ${p.companyId} AND ${orderStatuses.deleted} = 0`)
+    .orderBy(orderStatuses.position, orderStatuses.id),
+)
+
+/** The statuses that orders may have, in their order. */
+export async function findStatuses({ db, companyId }: CompanyContext) {
+  return (await db.read([statuses({ companyId })]))[0]
+}
+
+const allTaxes = prepare((p: Placeholders<'companyId'>) =>
+  orm
+    .select(taxColumns)
+    .from(taxes)
+    .where(sql`${taxes.company_id} = ${p.companyId} AND ${taxes.deleted} = 0`)
+    .orderBy(taxes.id),
+)
+
+/** The taxes that invoices may have, by id. */
+export async function findTaxes({ db, companyId }: CompanyContext) {
+  return (await db.read([allTaxes({ companyId })]))[0]
+}
+
 const PROJECT = jsonRow(projectColumns)
 const INVOICE = jsonRow(invoiceColumns)
 const TAX = jsonRow(taxColumns)

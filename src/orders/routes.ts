@@ -5,7 +5,7 @@ import { notFound } from '../http/errors.ts'
 import * as contract from './contract.ts'
 import { listOrders } from './list-queries.ts'
 import { presentChange, presentOrder } from './present.ts'
-import { type ChangedRow, findOrder, type OrderRow } from './queries.ts'
+import { type ChangedRow, findOrder, findStatuses, findTaxes, type OrderRow } from './queries.ts'
 import { changeOf, creationOf, deletionOf } from './write-queries.ts'
 
 export const routes = [
@@ -23,6 +23,8 @@ export const routes = [
   route(contract.deleteOrder, async ({ params }, context, extras) =>
     changed(await runWrite(context, deletionOf(context, params.id)), extras),
   ),
+  route(contract.listOrderStatuses, async (_input, context) => ({ data: await findStatuses(context) })),
+  route(contract.listTaxes, async (_input, context) => ({ data: await findTaxes(context) })),
 ]
 
 function whole(rows: OrderRow[], extras: Extras) {

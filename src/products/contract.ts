@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { amount, component, defineContract, id, idText, text } from '../http/contract.ts'
+import { amount, commaList, component, defineContract, id, idText, text } from '../http/contract.ts'
 import { invoiceItem } from '../orders/contract.ts'
 import { supplierASearchSchema, supplierAVariantSchema } from './suppliers/supplier-a.ts'
 import { supplierBColorGroupSchema, supplierBStyleSchema } from './suppliers/supplier-b.ts'
@@ -22,16 +22,10 @@ const catalogItem = component('CatalogItem', 'An item of the company’s own cat
   price: z.nullable(amount),
 })
 
-const OPTIONAL_SOURCE = `\\s*(?:${SOURCES.join('|')})?\\s*`
-
-const names = z.transform((value: string) => value.split(',').flatMap((name) => name.trim() || []))
-const sources = z.array(z.enum(SOURCES, `must be a comma list of ${SOURCES.join(', ')}`))
-const include = z
-  .pipe(z.pipe(text(0, 200), names), sources)
-  .check(
-    z.meta({ type: 'string', pattern: `^${OPTIONAL_SOURCE}(?:,${OPTIONAL_SOURCE})*$` }),
-    z.describe(`Comma list of the sources to search: ${SOURCES.join(', ')}. Left out or blank: all.`),
-  )
+const include = commaList(
+  SOURCES,
+  `Comma list of the sources to search: ${SOURCES.join(', ')}. Left out or blank: all.`,
+)
 
 export const searchProducts = defineContract({
   method: 'GET',

@@ -18,6 +18,8 @@ const DEFAULTS = {
   tax_exempt: false,
   tax_exempt_reason: null,
   deleted: false,
+  external_id: null,
+  version: 1,
 }
 
 async function create(body: Record<string, unknown>, by = company) {
@@ -135,7 +137,8 @@ describe('the lookup of a client', () => {
         phone: path,
       })
       await company.call('PATCH', path, { phone: null })
-      client.updated_at = (await company.call('GET', path)).body.client.updated_at
+      const { updated_at, version } = (await company.call('GET', path)).body.client
+      Object.assign(client, { updated_at, version })
     }
   })
 
@@ -224,7 +227,7 @@ describe('PATCH /clients/{id}', () => {
     })
     await scheduler.wait(2)
     const { body } = await company.call('PATCH', `/clients/${before.id}`, change)
-    expect(body.client).toEqual({ ...before, ...change, updated_at: expect.any(String) })
+    expect(body.client).toEqual({ ...before, ...change, version: 2, updated_at: expect.any(String) })
     expect(Date.parse(body.client.updated_at)).toBeGreaterThan(Date.parse(before.updated_at))
     expect((await company.call('GET', `/clients/${before.id}`)).body).toEqual(body)
   })

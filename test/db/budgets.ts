@@ -41,6 +41,14 @@ const WITH_EVENT: More = { objectCalls: 2 }
  * The ids are those of `test/support/fill-company.ts`; each row that a request changes is changed by it alone.
  */
 const ROWS: Record<string, Row[]> = {
+  readAccount: [['the token', 2, 0, '/me']],
+  listOrderStatuses: [['5,000', 10_100, 0, '/order-statuses']],
+  listTaxes: [['5,000', 10_100, 0, '/taxes']],
+  listChanges: [
+    ['oldest 100', 110, 0, '/changes'],
+    ['of the rarest type', 10_100, 0, '/changes?types=email_threads&per_page=1000'],
+    ['only a cursor', 1, 0, '/changes?start=latest'],
+  ],
   listClients: [
     ['first page', 30, 0, '/clients'],
     ['100 a page', 110, 0, '/clients?per_page=100'],
@@ -59,12 +67,12 @@ const ROWS: Record<string, Row[]> = {
     ['by email', 3, 0, '/clients/c4321%40x.example'],
     ['unknown', 1, 0, '/clients/99999', NOT_FOUND],
   ],
-  createClient: [['all fields', 40, 10, '/clients', { body: { company_name: 'New', ...FIELDS } }]],
+  createClient: [['all fields', 40, 14, '/clients', { body: { company_name: 'New', ...FIELDS } }]],
   updateClient: [
-    ['a field that is searched', 75, 9, '/clients/101', { body: { company_name: 'Renamed' } }],
-    ['a field that is not searched', 12, 4, '/clients/102', { body: { website: 'x.example' } }],
-    ['by email, deleted', 20, 9, '/clients/c103%40x.example', { body: { deleted: true } }],
-    ['the same again', 12, 4, '/clients/102', { body: { website: 'y.example' } }],
+    ['a field that is searched', 75, 13, '/clients/101', { body: { company_name: 'Renamed' } }],
+    ['a field that is not searched', 12, 8, '/clients/102', { body: { website: 'x.example' } }],
+    ['by email, deleted', 22, 15, '/clients/c103%40x.example', { body: { deleted: true } }],
+    ['the same again', 12, 8, '/clients/102', { body: { website: 'y.example' } }],
   ],
   listOrders: [
     ['first page', 30, 0, '/orders'],
@@ -86,18 +94,18 @@ const ROWS: Record<string, Row[]> = {
     ['unknown', 1, 0, '/orders/99999', NOT_FOUND],
   ],
   createOrder: [
-    ['with an event', 76, 23, '/orders', { ...WITH_EVENT, body: { title: 'New', ...ALL_OF_ORDER } }],
-    ['with the default status', 52, 19, '/orders', { body: { title: 'New', client_id: 1, ...WITHOUT_EVENT } }],
+    ['with an event', 76, 28, '/orders', { ...WITH_EVENT, body: { title: 'New', ...ALL_OF_ORDER } }],
+    ['with the default status', 52, 24, '/orders', { body: { title: 'New', client_id: 1, ...WITHOUT_EVENT } }],
     ['of an unknown client', 37, 0, '/orders', { body: { title: 'New', client_id: 99999 }, status: [400] }],
   ],
   updateOrder: [
-    ['title', 23, 4, '/orders/201', { body: { title: 'Changed', ...WITHOUT_EVENT } }],
-    ['all fields, with an event', 60, 20, '/orders/202', { ...WITH_EVENT, body: ALL_OF_ORDER }],
-    ['10 lines, 5 payments, 500 events', 43, 8, '/orders/1', { ...WITH_EVENT, body: { title: 'Changed' } }],
+    ['title', 23, 8, '/orders/201', { body: { title: 'Changed', ...WITHOUT_EVENT } }],
+    ['all fields, with an event', 60, 24, '/orders/202', { ...WITH_EVENT, body: ALL_OF_ORDER }],
+    ['10 lines, 5 payments, 500 events', 43, 12, '/orders/1', { ...WITH_EVENT, body: { title: 'Changed' } }],
     ['unknown', 12, 0, '/orders/99999', { ...NOT_FOUND, body: { title: 'Changed' } }],
   ],
   deleteOrder: [
-    ['with an event', 43, 14, '/orders/203', WITH_EVENT],
+    ['with an event', 43, 21, '/orders/203', WITH_EVENT],
     ['unknown', 13, 0, '/orders/99999', NOT_FOUND],
   ],
   searchProducts: [
@@ -119,9 +127,9 @@ const ROWS: Record<string, Row[]> = {
     ['unknown', 1, 0, '/mail/threads/unknown', NOT_FOUND],
   ],
   putEmailThread: [
-    ['new, 150 KB', 16, 11, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
+    ['new, 150 KB', 22, 15, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
     ['the same again', 3, 1, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
-    ['changed, 3 MB', 34, 16, '/mail/email-threads/new', threadOf('y'.repeat(3_000_000))],
+    ['changed, 3 MB', 36, 19, '/mail/email-threads/new', threadOf('y'.repeat(3_000_000))],
   ],
   readEmailThread: [
     ['3 MB', 14, 0, `/mail/email-threads/new?account_email=${MAILBOX}`],

@@ -39,6 +39,13 @@ beforeAll(async () => {
 })
 
 const budget: Record<string, [depth: number, path: () => string, body?: () => unknown][]> = {
+  'GET /me': [[1, () => '/me']],
+  'GET /order-statuses': [[1, () => '/order-statuses']],
+  'GET /taxes': [[1, () => '/taxes']],
+  'GET /changes': [
+    [1, () => '/changes'],
+    [1, () => '/changes?start=latest'],
+  ],
   'GET /clients': [
     [1, () => '/clients'],
     [1, () => '/clients?q=a%20tee'],

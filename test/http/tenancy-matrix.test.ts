@@ -12,11 +12,19 @@ const clientFields = {
   company_name: 200,
   first_name: 200,
   last_name: 200,
+  external_id: 200,
   website: 200,
   phone: 200,
   tax_exempt_reason: 200,
 }
-const orderFields = { title: 200, description: 200, start_date: 200, client_notes: 200, tax_exempt_reason: 200 }
+const orderFields = {
+  external_id: 200,
+  title: 200,
+  description: 200,
+  start_date: 200,
+  client_notes: 200,
+  tax_exempt_reason: 200,
+}
 const references = { 'body.client_id': 400, 'body.status_id': 400, 'body.tax_id': 400 }
 const inBody = (fields: Record<string, number>) =>
   Object.fromEntries(Object.entries(fields).map(([name, status]) => [`body.${name}`, status]))

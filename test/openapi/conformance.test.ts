@@ -9,6 +9,8 @@ const HEADERS = {
   'x-content-type-options': 'nosniff',
   'ratelimit-policy': '"default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds"',
   ratelimit: '"default";r=299;t=60, "database";r=14998;t=60',
+  etag: '"1-0"',
+  vary: 'Accept-Encoding',
 }
 
 interface Change {
@@ -95,7 +97,7 @@ describe('expectConforms rejects', () => {
       { body: { client: { ...client.client, created_at: '2026-03-02T09:30:00Z' } } },
       /created_at.*pattern/,
     ],
-    ['an undocumented status', { status: 201 }, /status is not among 200, 400, 401/],
+    ['an undocumented status', { status: 201 }, /status is not among 200, 304, 400, 401/],
     [
       'a status that another operation has',
       { status: 413, body: error('invalid_request', { limit_bytes: 1 }) },

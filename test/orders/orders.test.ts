@@ -29,6 +29,8 @@ describe('POST /orders', () => {
         created_at: expect.stringMatching(/Z$/),
         updated_at: order.project.created_at,
         deleted: false,
+        external_id: null,
+        version: 1,
       },
       invoice: {
         id: expect.any(Number),

@@ -152,7 +152,7 @@ describe('DELETE /orders/{id}', () => {
     const { status, body } = await shop.call('DELETE', `/orders/${project.id}`)
     expect(status).toBe(200)
     expect(body).toEqual({
-      project: { ...project, deleted: true, updated_at: expect.any(String) },
+      project: { ...project, deleted: true, version: project.version + 1, updated_at: expect.any(String) },
       invoice: { ...invoice, deleted: true, subtotal: 10, tax_total: 0.83, total: 10.83, balance_due: 10.83 },
     })
     for (const [method, change] of [['DELETE'], ['GET'], ['PATCH', { title: 'b' }]] as const) {

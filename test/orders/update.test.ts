@@ -68,7 +68,7 @@ describe('PATCH /orders/{id}', () => {
     const { status, body } = await shop.call('PATCH', `/orders/${before.id}`, change)
     expect(status).toBe(200)
     const both = {
-      project: { ...before, ...project, updated_at: body.project.updated_at },
+      project: { ...before, ...project, version: before.version + 1, updated_at: body.project.updated_at },
       invoice: { ...billed, ...invoice },
     }
     expect(body).toEqual(

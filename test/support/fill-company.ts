@@ -44,6 +44,10 @@ const TABLES: Record<string, string> = {
   accounting_outbox: `order_id, operation, state, next_attempt_at, created_at, updated_at)
     SELECT ?1, iif(i <= ${WAITING}, 1, i), 'update', iif(i <= ${WAITING} OR i % 2, 'pending', 'done'), i, 0, 0`,
   accounting_links: "order_id, external_id, sync_token, synced_at) SELECT ?1, i, i, '0', 0",
+  idempotency_keys: "token_id, key, fingerprint, result, created_at) SELECT ?1, 1, i, 'x', '[]', ?1",
+  webhook_endpoints:
+    "id, url, secret, event_types, enabled, position, created_at, updated_at) SELECT ?1, i, 'https://x.example', 'x', '[]', 0, 0, 0, 0",
+  webhook_deliveries: 'endpoint_id, sequence, next_attempt_at) SELECT ?1, i, i, 0',
   api_tokens: "token_hash, name, permissions, created_at) SELECT ?1, ?1 || '-' || i, 'x', '[]', 0",
 }
 

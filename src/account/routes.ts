@@ -1,0 +1,37 @@
+import { MAX_FILE_BYTES } from '../files/contract.ts'
+import { BODY_LIMIT_BYTES } from '../http/body.ts'
+import { isoTime, isoTimeOrNull, PER_PAGE_MAX } from '../http/contract.ts'
+import { route } from '../http/endpoint.ts'
+import { DATABASE_LIMIT_MS, LIMIT } from '../rate-limit/window.ts'
+import * as contract from './contract.ts'
+import { findAccount } from './queries.ts'
+
+/** Operations of one batch request. */
+export const BATCH_OPERATIONS_MAX = 100
+
+export const routes = [
+  route(contract.readAccount, async (_input, context) => {
+    const { company, token } = await findAccount(context)
+    const { id, permissions, expiresAt } = context.token
+    return {
+      company: { id: context.companyId, name: company.name },
+      token: {
+        id,
+        name: token.name,
+        permissions: [...permissions].sort(),
+        created_at: isoTime(token.created_at),
+        expires_at: isoTimeOrNull(expiresAt),
+      },
+      limits: {
+        requests_per_minute: LIMIT,
+        database_ms_per_minute: DATABASE_LIMIT_MS,
+        per_page_max: PER_PAGE_MAX,
+        batch_operations_max: BATCH_OPERATIONS_MAX,
+        body_bytes_max: BODY_LIMIT_BYTES,
+        file_bytes_max: MAX_FILE_BYTES,
+        mail_bytes: company.mail_bytes,
+        mail_quota_bytes: company.mail_quota_bytes,
+      },
+    }
+  }),
+]
