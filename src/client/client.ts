@@ -8,6 +8,7 @@ import {
   type WriteOptions,
 } from './transport.ts'
 import type {
+  Account,
   BatchAnswer,
   BatchOperation,
   Client,
@@ -22,7 +23,6 @@ import type {
   InvoiceItemsAnswer,
   ListedEmailThread,
   ListedOrder,
-  Me,
   NewClient,
   NewInvoiceItem,
   NewOrder,
@@ -187,7 +187,7 @@ export function createClient(options: ClientOptions) {
     files,
     changes: changesOf(read),
     /** The company, the token and their limits. */
-    me: (options?: CallOptions) => send<Me>('GET', ['me'], options),
+    me: (options?: CallOptions) => send<Account>('GET', ['me'], options),
     orderStatuses: async (options?: CallOptions) => (await read<Items<OrderStatus>>(['order-statuses'], options)).data,
     taxes: async (options?: CallOptions) => (await read<Items<Tax>>(['taxes'], options)).data,
     /** Up to 100 creates and updates, each with a result of its own, in their order. */

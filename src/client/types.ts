@@ -127,18 +127,8 @@ export type Tagged<T> =
   | { notModified: false; value: T; etag: string | null }
   | { notModified: true; value: null; etag: string | null }
 
-export type Me = {
-  company: { id: number; name: string }
-  token: { id: number; name: string; permissions: string[]; created_at: string; expires_at: string | null }
-  limits: {
-    requests_per_minute: number
-    database_ms_per_minute: number
-    per_page_max: number
-    batch_operations_max: number
-    mail_quota_bytes: number
-    mail_bytes: number
-  }
-}
+/** The company, the token and their limits. */
+export type Account = Schemas['Account']
 
 export type NewInvoiceItem = { title: string; quantity: number; unit_price: number } & Partial<
   Omit<InvoiceItem, 'id' | 'invoice_id' | 'total' | 'position' | 'deleted'>
@@ -175,20 +165,13 @@ export type BatchResult = { status: number; body: Json; transaction: number | nu
 export type BatchAnswer = { results: BatchResult[]; transactions: number }
 
 /** One change of an object. `id` is a number, of an email thread a UUID. */
-export type Change = {
-  operation: 'create' | 'update' | 'delete'
-  version: number
-  time: string
-} & (
-  | { type: 'clients' | 'orders'; id: number }
-  | { type: 'email_threads'; id: string; account_email: string; legacy_thread_id: string }
-)
-
-export type ChangesPage = { data: Change[]; pagination: { next_cursor: string; has_more: boolean } }
+export type Change = Schemas['Change']
+export type ChangesPage = Schemas['Changes']
 export type ChangesQuery = CallOptions & {
   /** The `next_cursor` of an earlier page. Default: the oldest change that is kept, of about 31 days ago. */
   cursor?: string | undefined
-  /** Default: all. */
+  /** Default: all that the token may read. */
   types?: readonly Change['type'][]
+  /** At most 1,000, the default of `pages` and `follow`. */
   per_page?: number
 }

@@ -24,9 +24,9 @@ describe('pages', () => {
       [[5], '5'],
     ])
     expect(paths).toEqual([
-      '/changes?types=clients&per_page=2',
-      '/changes?types=clients&per_page=2&cursor=2',
-      '/changes?types=clients&per_page=2&cursor=4',
+      '/changes?per_page=2&types=clients',
+      '/changes?per_page=2&types=clients&cursor=2',
+      '/changes?per_page=2&types=clients&cursor=4',
     ])
   })
 
@@ -61,8 +61,8 @@ describe('follow', () => {
     }
     expect(ids).toEqual([1, 2, 3])
     expect(failures).toEqual(Array(20).fill(503))
-    expect(paths[0]).toBe('/changes?wait=25')
-    expect(new Set(paths.slice(1))).toEqual(new Set(['/changes?cursor=1&wait=25']))
+    expect(paths[0]).toBe('/changes?per_page=1000&wait=25')
+    expect(new Set(paths.slice(1))).toEqual(new Set(['/changes?per_page=1000&cursor=1&wait=25']))
   })
 
   it('has time for the whole wait', async () => {

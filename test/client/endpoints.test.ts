@@ -61,7 +61,7 @@ const CALLS: [line: string, body: unknown, call: (api: ApiClient) => Promise<unk
     null,
     (api) => api.changes.list({ cursor: 'c', types: ['clients', 'orders'] }),
   ],
-  ['GET /changes?start=latest', null, (api) => api.changes.latestCursor()],
+  ['GET /changes?types=orders&start=latest', null, (api) => api.changes.latestCursor({ types: ['orders'] })],
 ]
 
 it.each(CALLS)('%s', async (line, body, call) => {

@@ -1,6 +1,6 @@
 import { exports } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { type ClientOptions, createClient } from '../../src/client/index.ts'
+import { type ClientOptions, CursorExpiredError, createClient } from '../../src/client/index.ts'
 import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
 
 /* The client against the service itself. */
@@ -125,6 +125,69 @@ describe('an error', () => {
     await api.clients.create({ company_name: 'Oak', external_id: 'taken' })
     const call = api.clients.create({ company_name: 'Elm', external_id: 'taken' })
     await expect(call).rejects.toMatchObject({ status: 409, reason: 'external_id_taken' })
+  })
+})
+
+it('the token, the statuses and the taxes can be found', async () => {
+  const shop = await mintCompany()
+  const api = openClient(shop)
+  expect(await api.me()).toMatchObject({ company: { id: shop.id }, limits: { requests_per_minute: 300 } })
+  expect(await api.orderStatuses()).toMatchObject([{ title: 'New', is_default: true }, { title: 'Printing' }])
+  expect(await api.taxes()).toMatchObject([{ name: 'State', rate: 8.25 }])
+})
+
+describe('changes', () => {
+  it('are walked from a cursor on, in the order of their commits', async () => {
+    const api = openClient(await mintCompany())
+    const { id } = await api.clients.create({ company_name: 'Before' })
+    const cursor = await api.changes.latestCursor()
+    await api.clients.update(id, { deleted: true })
+    const { project } = await api.orders.create({ title: 'Caps', client_id: id }).catch(async () => {
+      await api.clients.update(id, { deleted: false })
+      return api.orders.create({ title: 'Caps', client_id: id })
+    })
+    await api.orders.delete(project.id)
+    const seen: string[] = []
+    let last = cursor
+    for await (const { data, pagination } of api.changes.pages({ cursor, per_page: 1 })) {
+      seen.push(...data.map((change) => `${change.operation} ${change.type} ${change.id} ${change.version}`))
+      last = pagination.next_cursor
+    }
+    expect(seen).toEqual([
+      `delete clients ${id} 2`,
+      `update clients ${id} 3`,
+      `create orders ${project.id} 1`,
+      `delete orders ${project.id} 2`,
+    ])
+    const rest: unknown[] = []
+    for await (const { data } of api.changes.pages({ cursor: last })) rest.push(...data)
+    expect(rest).toEqual([])
+    const clients: unknown[] = []
+    for await (const { data } of api.changes.pages({ types: ['clients'] })) clients.push(...data)
+    expect(clients).toHaveLength(3)
+  })
+
+  it('are followed as they happen', async () => {
+    const api = openClient(await mintCompany())
+    const stop = new AbortController()
+    const cursor = await api.changes.latestCursor({ types: ['clients'] })
+    const follow = api.changes.follow({ cursor, types: ['clients'], signal: stop.signal })
+    const first = follow.next()
+    const { id } = await api.clients.create({ company_name: 'Oak' })
+    expect((await first).value?.data).toMatchObject([{ type: 'clients', id, operation: 'create', version: 1 }])
+    const second = follow.next()
+    setTimeout(() => stop.abort(new Error('closed')), 50)
+    await expect(second).rejects.toThrow('closed')
+  })
+
+  it('that are no longer kept reject with a CursorExpiredError', async () => {
+    const shop = await mintCompany()
+    const api = openClient(shop)
+    const cursor = await api.changes.latestCursor()
+    await api.clients.create({ company_name: 'Oak' })
+    await api.clients.create({ company_name: 'Elm' })
+    await sql('DELETE FROM changes WHERE company_id = ?', shop.id)
+    await expect(api.changes.pages({ cursor }).next()).rejects.toBeInstanceOf(CursorExpiredError)
   })
 })
 
