@@ -12,9 +12,10 @@ import { RELAY, relayUpload } from './files/relay.ts'
 import { routes as files } from './files/routes.ts'
 import type { Contract } from './http/contract.ts'
 import { BUDGET_MS, DeadlineError, withDeadline } from './http/deadline.ts'
-import { honoPath, type Route } from './http/endpoint.ts'
-import { ApiError, errorResponse, notFound } from './http/errors.ts'
+import { honoPath, NO_QUERY, type Route, validate } from './http/endpoint.ts'
+import { ApiError, ERRORS, errorResponse } from './http/errors.ts'
 import { log } from './http/log.ts'
+import { joinOr } from './http/messages.ts'
 import { routes as mail } from './mail/routes.ts'
 import { routes as orders } from './orders/routes.ts'
 import { routes as products } from './products/routes.ts'
@@ -38,7 +39,7 @@ export function createApp(contracts: readonly Contract[], routes: readonly Route
 
   const api = new Hono<AppEnv>({ strict: false })
   // The published description is a static asset; it needs no token.
-  api.get('/openapi.json', async (c) => {
+  api.get('/openapi.json', validate('query', NO_QUERY), async (c) => {
     c.set('operation', 'openapi')
     return fetchAsset(c.env, new Request(new URL('/openapi.json', c.req.url), c.req.raw))
   })
@@ -102,15 +103,18 @@ const catchErrors: Middleware = async (c, next) => {
 }
 
 const refuseSuspended: Middleware = async (c, next) => {
-  if (c.get('context').token.suspended) throw new ApiError('forbidden', { message: 'The company is suspended' })
+  if (c.get('context').token.suspended)
+    throw new ApiError('forbidden', { message: 'The company is suspended: ask the operator of this API' })
   await next()
 }
+
+const NO_PATH = 'There is no such path: /api/v1/openapi.json describes all of them'
 
 /** The reference page and its files are static assets, served through the Worker so that they have its headers. */
 const serveAsset: NotFoundHandler<AppEnv> = async (c) => {
   const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !c.req.path.startsWith('/api/')
   const asset = mayBeAsset ? await fetchAsset(c.env, c.req.raw) : null
-  return asset && asset.status !== 404 ? asset : errorResponse(notFound('Route'))
+  return asset && asset.status !== 404 ? asset : errorResponse(new ApiError('not_found', { message: NO_PATH }))
 }
 
 async function fetchAsset({ ASSETS }: Env, request: Request): Promise<Response> {
@@ -120,8 +124,9 @@ async function fetchAsset({ ASSETS }: Env, request: Request): Promise<Response> 
 }
 
 function refuseMethod(allowed: readonly string[]): Middleware {
+  const message = `The path does not support this method: use ${joinOr(allowed)}`
   return () => {
-    throw new ApiError('method_not_allowed', { headers: { Allow: allowed.join(', ') } })
+    throw new ApiError('method_not_allowed', { message, headers: { Allow: allowed.join(', ') } })
   }
 }
 
@@ -136,9 +141,15 @@ function methodsByPath(all: readonly Contract[]): Map<string, string[]> {
   return paths
 }
 
+/** Every 5xx is logged with its cause: a `failure`, or the kind of the error. */
 function toResponse(thrown: unknown, requestId: string): Response {
-  if (thrown instanceof ApiError) return errorResponse(thrown)
-  log('failure', { request_id: requestId, error: describe(thrown) })
+  if (thrown instanceof ApiError) {
+    const { kind, message, cause } = thrown
+    const error = cause === undefined ? message : `${message} | ${cause}`
+    if (ERRORS[kind].status >= 500) log(kind, { request_id: requestId, status: ERRORS[kind].status, error }, 'error')
+    return errorResponse(thrown)
+  }
+  log('failure', { request_id: requestId, status: 500, error: describe(thrown) }, 'error')
   return errorResponse(
     new ApiError('internal_error', { message: `Internal error: report the request id ${requestId}` }),
   )

@@ -52,7 +52,7 @@ export async function openConnection(
     settings = settingsSchema.parse(JSON.parse(integration.settings))
   } catch (error) {
     const reason = error instanceof CredentialsError ? error.message : 'The settings of the integration cannot be read.'
-    await saveConnection(context, { stopped_for: version, reason })
+    await saveConnection(context, { stopped_for: version, reason: `credentials_unreadable: ${reason}` })
     return null
   }
 

@@ -12,19 +12,27 @@ import { cachedToken, hashToken, loadToken, type Token, touchToken, wasValid } f
 
 const BEARER = /^Bearer +([0-9a-f]{64})$/i
 
+/** What is wrong with a token, with the challenge of RFC 6750, section 3: it has an error where there was a token. */
+const REFUSALS = {
+  no_header: 'Send a token in the header Authorization: Bearer <API_TOKEN>',
+  wrong_form: 'The header Authorization must be Bearer, a space and the token of 64 hexadecimal characters',
+  invalid_token: 'The token is unknown, revoked or expired: create another one in the developer settings',
+} as const
+
 /** Sets the request's token and its usage of the token's limits; the last use is written after the response. */
 export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
   const { env } = c
   const now = c.get('receivedAt')
-  const secret = BEARER.exec(c.req.header('authorization') ?? '')?.[1]
-  if (!secret) throw unauthenticated()
+  const header = c.req.header('authorization')
+  const secret = BEARER.exec(header ?? '')?.[1]
+  if (!secret) throw unauthenticated(header ? 'wrong_form' : 'no_header')
 
   const hash = hashToken(secret)
   const address = c.req.header('cf-connecting-ip') ?? 'unknown'
   const requestId = c.get('requestId')
   const cached = cachedToken(hash, now)
   const token = cached === undefined ? await lookUp(env, hash, networkOf(address), now, requestId) : cached
-  if (!token) throw unauthenticated()
+  if (!token) throw unauthenticated('invalid_token')
 
   const keepAlive = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
   const acquire = async (demand: Demand) => env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hash)).acquire(demand)
@@ -43,7 +51,7 @@ async function lookUp(env: Env, hash: string, network: string, now: number, requ
   if (delayMs === 0) {
     const token = await loadToken(env.DB, hash, now)
     if (token !== undefined) return token
-    if (await countFailure(env.AUTH_FAILURES, network, requestId)) throw unauthenticated()
+    if (await countFailure(env.AUTH_FAILURES, network, requestId)) throw unauthenticated('invalid_token')
     delayMs = blockNetwork(network, now)
   }
   throw rateLimited(Math.ceil(delayMs / 1000), 'Too many unknown tokens from this network')
@@ -59,6 +67,9 @@ async function countFailure(failures: RateLimit, network: string, requestId: str
   }
 }
 
-function unauthenticated(): ApiError {
-  return new ApiError('unauthenticated', { headers: { 'WWW-Authenticate': 'Bearer' } })
+function unauthenticated(refusal: keyof typeof REFUSALS): ApiError {
+  const message = REFUSALS[refusal]
+  const challenge =
+    refusal === 'invalid_token' ? `Bearer error="invalid_token", error_description="${message}"` : 'Bearer'
+  return new ApiError('unauthenticated', { message, headers: { 'WWW-Authenticate': challenge } })
 }

@@ -2,8 +2,18 @@ import { existsSync } from 'node:fs'
 import { and, asc, eq, type SQL, sql } from 'drizzle-orm'
 import { accountingConnections, accountingOutbox, clients, companies, integrations } from '../db/schema.ts'
 import { idText, isoTime } from '../http/contract.ts'
-import { CommandError, FLAG, formatTable, print, readCommandLine, readValue, runActions, TEXT } from './command.ts'
-import { type CommandDatabase, openDatabase, PLACE, type Place, readPlace, readState } from './database.ts'
+import {
+  CommandError,
+  FLAG,
+  formatTable,
+  print,
+  readCommandLine,
+  readValue,
+  resolvePath,
+  runActions,
+  TEXT,
+} from './command.ts'
+import { type CommandDatabase, openDatabase, PLACE, type Place, readPlace } from './database.ts'
 import { accountingId } from './seed-integrations.ts'
 import { readDevRecord } from './start-dev.ts'
 
@@ -169,7 +179,7 @@ function readAction(action: keyof typeof USAGE, args: string[], count?: { min: n
     throw new CommandError(`Option '--state ${state}' is only one of list. Usage: ${usage}`)
   }
   if (dead && action !== 'retry') throw new CommandError(`Option '--dead' is only one of retry. Usage: ${usage}`)
-  if (directory !== undefined && !existsSync(readState(directory))) {
+  if (directory !== undefined && !existsSync(resolvePath(directory))) {
     throw new CommandError(`--state '${directory}' is none of ${STATES.join(', ')}, and no directory.`)
   }
   const companyId = company === undefined ? undefined : readValue(idText, company, '--company')

@@ -63,6 +63,11 @@ export function print(text: string): void {
   process.stdout.write(`${text}\n`)
 }
 
+/** Prints what the user should know of a command that succeeds, beside its output. */
+export function warn(text: string): void {
+  process.stderr.write(`${text}\n`)
+}
+
 /** Lines of aligned columns under their headings. */
 export function formatTable(headings: string[], rows: (string | number)[][]): string {
   const lines = [headings, ...rows].map((row) => row.map(String))
@@ -71,23 +76,24 @@ export function formatTable(headings: string[], rows: (string | number)[][]): st
   return lines.map((cells) => align(cells).trimEnd()).join('\n')
 }
 
-/** Runs a command. A failure becomes one line on standard error and exit code 1. */
-export async function runCommand(main: (args: string[]) => Promise<void>): Promise<void> {
+/** Runs a command, or prints its help. A failure becomes one line on standard error and exit code 1. */
+export async function runCommand(help: string, main: (args: string[]) => Promise<void>): Promise<void> {
+  const args = process.argv.slice(2)
+  if (args.includes('--help') || args.includes('-h')) return print(help)
   try {
-    await main(process.argv.slice(2))
+    await main(args)
   } catch (error) {
     process.exitCode = 1
     // Only the database's message: that of Drizzle would contain the bound values.
     const message = error instanceof CommandError ? error.message : `Failed: ${databaseMessage(error)}`
     const lines = message.split('\n').map((line) => line.trim())
-    process.stderr.write(`${lines.filter(Boolean).join(' ')}\n`)
+    warn(lines.filter(Boolean).join(' '))
   }
 }
 
 /** Runs the action of a command that the command line names, with the other arguments. */
 export function runActions(usage: string, help: string, actions: Record<string, (args: string[]) => Promise<void>>) {
-  return runCommand(async (args) => {
-    if (args.includes('--help')) return print(help)
+  return runCommand(help, async (args) => {
     const name = args.find((arg) => Object.hasOwn(actions, arg)) ?? ''
     const problem = args[0] === undefined ? '' : `Unknown action '${args[0]}'. `
     if (!actions[name]) throw new CommandError(`${problem}Usage: ${usage}`)

@@ -1,5 +1,5 @@
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { SQLiteTable } from 'drizzle-orm/sqlite-core'
@@ -14,7 +14,12 @@ import { bindTexts, openWranglerTransport, PROJECT_ROOT, runWrangler, statement,
 export type Place = { state: string } | 'remote'
 
 /** How a command line names it. */
-export const PLACE = { options: { state: TEXT, remote: FLAG }, usage: '[--state DIR] [--remote]' }
+export const PLACE = {
+  options: { state: TEXT, remote: FLAG },
+  usage: '[--state DIR] [--remote]',
+  help: `  --state DIR  the local database in this directory, by default .wrangler/state
+  --remote     the deployed database`,
+}
 
 /** A statement as Drizzle builds it. */
 export type Query = { toSQL: () => { sql: string; params: unknown[] } }
@@ -29,15 +34,48 @@ export interface CommandDatabase extends AsyncDisposable {
   close: () => Promise<void>
 }
 
-/** The state directory of `--state`, by default that of this folder. */
-export function readState(directory?: string): string {
-  return directory === undefined ? `${PROJECT_ROOT}.wrangler/state` : resolvePath(directory)
+/** What may lie in a directory that becomes a state directory: hidden files, and seed files. */
+const HARMLESS = /^\.|\.json$/
+
+/**
+ * The state directory of `--state`, by default that of this folder. A mistyped one is refused, so that nothing is made.
+ *
+ * @param mayBeNew whether the directory may be absent, below one that exists
+ * @throws CommandError when it is absent, no directory, or one of other files
+ */
+export function readState(directory?: string, mayBeNew = false): string {
+  if (directory === undefined) return `${PROJECT_ROOT}.wrangler/state`
+  const state = resolvePath(directory)
+  if (!existsSync(state)) {
+    if (!mayBeNew) throw new CommandError(`--state: there is no directory '${directory}'.`)
+    if (!existsSync(dirname(state))) throw new CommandError(`--state: there is no directory '${dirname(state)}'.`)
+    return state
+  }
+  const names = listNames(state)
+  if (names.includes('v3') || names.every((name) => HARMLESS.test(name))) return state
+  throw new CommandError(
+    `--state: '${directory}' has other files and no data of this service: choose another directory.`,
+  )
 }
 
-/** @throws CommandError when `--remote` and `--state` are both given */
-export function readPlace({ state, remote }: { state?: string | undefined; remote?: boolean | undefined }): Place {
+function listNames(directory: string): string[] {
+  try {
+    return readdirSync(directory)
+  } catch {
+    throw new CommandError(`Cannot store data in '${directory}': it is not a writable directory.`)
+  }
+}
+
+/**
+ * @param mayBeNew whether the directory of `--state` may be absent
+ * @throws CommandError when `--remote` and `--state` are both given, or `--state` is mistyped
+ */
+export function readPlace(
+  { state, remote }: { state?: string | undefined; remote?: boolean | undefined },
+  mayBeNew = false,
+): Place {
   if (remote && state !== undefined) throw new CommandError("Options '--remote' and '--state' cannot be used together.")
-  return remote ? 'remote' : { state: readState(state) }
+  return remote ? 'remote' : { state: readState(state, mayBeNew) }
 }
 
 /** Opens a database, to be closed by `await using` or `close`, and brings its schema up to date. */

@@ -4,6 +4,13 @@ import { readSampleCompany } from './sample-company.ts'
 import { startDev } from './start-dev.ts'
 
 const USAGE = 'npm run demo [-- --url URL --token TOKEN [--thread LEGACY_THREAD_ID]]'
+const HELP = `${USAGE}
+
+Stores the attachments of a sample mail thread with its order, twice, and prints the progress.
+
+  --url URL                  of a running service; without it, a server with temporary data is started
+  --token TOKEN              of that service
+  --thread LEGACY_THREAD_ID  of a thread that is linked to one order, by default one of the sample company`
 
 /** A thread of the sample company that is linked to one order. */
 function findSampleThread(): string {
@@ -103,7 +110,7 @@ function message(id: string, sent_at: string, from: typeof SHOP, body_plain: str
  * Stores the attachments of a sample mail thread with its order, twice, and prints the progress. Without --url it starts
  * a server with temporary data.
  */
-await runCommand(async (args) => {
+await runCommand(HELP, async (args) => {
   const { values } = readCommandLine(args, USAGE, { url: TEXT, token: TEXT, thread: TEXT })
   const { url, token, thread = findSampleThread() } = values
   if (url === undefined && token === undefined) {

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { rmSync, writeFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CommandError, print, readCommandLine, runCommand, TEXT } from './command.ts'
 import { connectToDev, readState } from './database.ts'
@@ -9,12 +10,19 @@ import { devRecordFile, findFreePort, isRunning, readDevRecord } from './start-d
 import { spawnWrangler } from './wrangler.ts'
 
 const USAGE = 'npm run dev [-- --port N] [--state DIR]'
+const HELP = `${USAGE}
+
+Prepares the local database, loads a sample company when it is empty, prints the address and a token, and serves, with
+simulators of the suppliers and the accounting system.
+
+  --port N     the port on 127.0.0.1, by default 8787
+  --state DIR  where the data is kept, by default .wrangler/state`
 const STOP_MS = 5_000
 const PARENT_CHECK_MS = 500
 /** More often than deployed, so that waits are short in development. */
 const SCHEDULE_MS = 60_000
 
-await runCommand(async (args) => {
+await runCommand(HELP, async (args) => {
   const { values } = readCommandLine(args, USAGE, { port: TEXT, state: TEXT })
   const { port = '8787' } = values
   if (!/^\d{1,5}$/.test(port) || Number(port) < 1 || Number(port) > 65_535) {
@@ -24,7 +32,7 @@ await runCommand(async (args) => {
     const problem = code === 'EADDRINUSE' ? 'is in use' : `cannot be used (${code})`
     throw new CommandError(`Port ${Number(port)} ${problem}: choose another with --port N.`)
   })
-  const state = readState(values.state)
+  const state = readState(values.state, true)
   const other = readDevRecord(state)
   // Two servers on one state directory would lock each other's files.
   if (other && (await connectToDev(other))) {
@@ -49,8 +57,9 @@ async function serve(port: number, state: string, { company, token }: Sample, st
   const output = ['--log-level', 'error', '--show-interactive-dev-session=false']
   const wrangler = spawnWrangler(['dev', ...address, '--persist-to', state, ...output])
   // Standard output is for this command's own messages.
-  wrangler.stdout?.pipe(process.stderr, { end: false })
-  wrangler.stderr?.pipe(process.stderr, { end: false })
+  for (const input of [wrangler.stdout, wrangler.stderr]) {
+    if (input) createInterface({ input }).on('line', (line) => line.trim() && console.error(describeLine(line)))
+  }
   wrangler.once('message', () => {
     writeFileSync(devRecordFile(state), JSON.stringify({ pid: process.pid, url }))
     print(`
@@ -72,6 +81,18 @@ async function serve(port: number, state: string, { company, token }: Sample, st
     wrangler.kill('SIGTERM')
     await Promise.race([ended, sleep(STOP_MS)])
     wrangler.kill('SIGKILL')
+  }
+}
+
+/** A line of output; what the Worker logged of a failed request as `502 of request 3f1c…: the cause`. */
+function describeLine(line: string): string {
+  const [logged] = /\{"event":.*"request_id":.*\}/.exec(line) ?? []
+  if (logged === undefined) return line
+  try {
+    const { request_id, status, error } = JSON.parse(logged)
+    return `${status} of request ${request_id}: ${error}`
+  } catch {
+    return line
   }
 }
 

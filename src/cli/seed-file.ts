@@ -1,10 +1,11 @@
 import { readFile } from 'node:fs/promises'
 import * as z from 'zod/mini'
 import { email } from '../clients/contract.ts'
-import { id as anyId, date, isoTime, oneLine, text, trimmed } from '../http/contract.ts'
+import { id as anyId, date, externalId, isoTime, oneLine, text, trimmed } from '../http/contract.ts'
 import { discountAmountType } from '../orders/contract.ts'
 import { CommandError } from './command.ts'
-import { accountingId, integrationsFile } from './seed-integrations.ts'
+import { describeSyntaxError, locateValues } from './json-text.ts'
+import { accountingId, field, integrationsFile } from './seed-integrations.ts'
 
 /** Leaves room for the ids that the API assigns, which are above the highest one of a seed. */
 const ID_MAX = 2 ** 48
@@ -29,7 +30,7 @@ function decimals(places: number, min: number, max: number) {
 }
 
 const idMaximum = z.maximum(ID_MAX, `must be at most ${ID_MAX}`)
-const id = anyId.check(idMaximum)
+const id = anyId.check(idMaximum, z.meta({ maximum: ID_MAX }))
 const flag = z._default(z.boolean(), false)
 const title = trimmed(255)
 const line = orNull(title)
@@ -43,68 +44,109 @@ const money = decimals(2, -MONEY_MAX, MONEY_MAX)
 const instant = z.pipe(z.iso.datetime({ offset: true }), z.transform(Date.parse))
 const paidAt = z.union([date, z.pipe(instant, z.transform(isoTime))], 'must be a date or a date-time with an offset')
 
+const deleted = field('Hidden from lists, as if it had been deleted through the API.', flag)
+const ownId = field('Your own id of it, unique in the company.', orNull(externalId))
+const createdAt = field('When it was created. By default the time of loading.', z.optional(instant))
+const updatedAt = field('When it was last changed. By default when it was created.', z.optional(instant))
+const listPosition = field('Rises in the order of display. By default the place in this list, from 1.', position)
+
 const company = z.strictObject({
-  id,
-  name: title,
-  accounting_sync_enabled: flag,
-  suspended: flag,
-  mail_quota_bytes: z._default(z.int().check(z.positive()), 2_147_483_648),
+  id: field('The id of the company, also for `npm run tokens -- create --company ID`.', id),
+  name: field('The name of the company.', title),
+  accounting_sync_enabled: field('Sends orders to the accounting system unless a request says otherwise.', flag),
+  suspended: field('Refuses every request of the company with 403.', flag),
+  mail_quota_bytes: field(
+    'How many bytes of compressed mail the company may store.',
+    z._default(z.int().check(z.positive()), 2_147_483_648),
+  ),
 })
 
-const status = z.strictObject({ id, title, color: line, workflow_key: line, position, is_default: flag, deleted: flag })
+const status = z.strictObject({
+  id: field('The id that orders refer to.', id),
+  title: field('The name of the status.', title),
+  color: field('A CSS color, such as `#2563eb`.', line),
+  workflow_key: field('A stable name of the status for programs, such as `production`.', line),
+  position: listPosition,
+  is_default: field('Given to new orders without a status. At most one status has it.', flag),
+  deleted,
+})
 
-const tax_code_id = orNull(accountingId)
-const tax = z.strictObject({ id, name: title, rate: decimals(4, 0, 100), tax_code_id, deleted: flag })
+const tax = z.strictObject({
+  id: field('The id that invoices refer to.', id),
+  name: field('The name of the tax.', title),
+  rate: field('In percent, with at most 4 decimals.', decimals(4, 0, 100)),
+  tax_code_id: field('The id of its tax code in the accounting system.', orNull(accountingId)),
+  deleted,
+})
 
 const client = z.strictObject({
-  id,
-  company_name: title,
-  first_name: line,
-  last_name: line,
-  email: orNull(email),
-  website: orNull(oneLine(1, 255)),
-  phone: line,
-  accounting_customer_id: orNull(accountingId),
-  accounting_sync_enabled: flag,
-  tax_exempt: flag,
-  tax_exempt_reason: reason,
-  deleted: flag,
-  created_at: z.optional(instant),
-  updated_at: z.optional(instant),
+  id: field('The id that orders refer to.', id),
+  company_name: field('The name of the customer.', title),
+  first_name: field('The first name of the contact person.', line),
+  last_name: field('The last name of the contact person.', line),
+  email: field('The email address of the contact person.', orNull(email)),
+  website: field('The address of the website, stored as written.', orNull(oneLine(1, 255))),
+  phone: field('The phone number, in any form.', line),
+  accounting_customer_id: field(
+    'The id of the customer in the accounting system. By default one is found or created by its name.',
+    orNull(accountingId),
+  ),
+  accounting_sync_enabled: field(
+    'Stored and returned. Whether an order is sent follows the order and the company.',
+    flag,
+  ),
+  tax_exempt: field('Pays no tax.', flag),
+  tax_exempt_reason: field('Why it pays no tax.', reason),
+  deleted,
+  external_id: ownId,
+  created_at: createdAt,
+  updated_at: updatedAt,
 })
 
 const item = z.strictObject({
-  id,
-  title,
-  description: prose,
-  quantity: decimals(4, 0, 1_000_000),
-  unit_price: money,
-  taxable: z._default(z.boolean(), true),
-  supplier: line,
-  style: line,
-  color: line,
-  size: line,
-  sku: line,
-  position,
-  deleted: flag,
+  id: field('The id of the line.', id),
+  title: field('What is sold.', title),
+  description: field('Further text.', prose),
+  quantity: field('How many, with at most 4 decimals.', decimals(4, 0, 1_000_000)),
+  unit_price: field('The price of one, with at most 2 decimals; negative for a rebate.', money),
+  taxable: field('Whether the line is taxed.', z._default(z.boolean(), true)),
+  supplier: field('The name of the supplier.', line),
+  style: field('The style number of the garment.', line),
+  color: field('The color of the garment.', line),
+  size: field('The size of the garment.', line),
+  sku: field("The supplier's number of the article.", line),
+  position: listPosition,
+  deleted,
 })
 
-const payment = z.strictObject({ id, amount: money, method: line, paid_at: orNull(paidAt), note: prose })
+const payment = z.strictObject({
+  id: field('The id of the payment.', id),
+  amount: field('With at most 2 decimals; negative for a refund.', money),
+  method: field('How it was paid, such as `card`.', line),
+  paid_at: field('When it was paid: a date, or a date-time with an offset.', orNull(paidAt)),
+  note: field('Further text.', prose),
+})
 
 const invoice = z
   .strictObject({
-    id,
-    number: z.optional(trimmed(64)),
-    due_date: day,
-    tax_id: orNull(z.int().check(z.nonnegative(), idMaximum)),
-    tax_exempt: flag,
-    tax_exempt_reason: reason,
-    discount_amount: z._default(decimals(2, 0, MONEY_MAX), 0),
-    discount_amount_type: z._default(discountAmountType, 'percentage'),
-    discount_type: z._default(z.enum(['before_tax', 'after_tax']), 'before_tax'),
-    deleted: flag,
-    items: listOf(item),
-    payments: listOf(payment),
+    id: field('The id of the invoice. It stays with its order.', id),
+    number: field('Unique in the company. By default the next number.', z.optional(trimmed(64))),
+    due_date: field('When it is due.', day),
+    tax_id: field('The id of a tax. 0 or null: no tax.', orNull(z.int().check(z.nonnegative(), idMaximum))),
+    tax_exempt: field('Makes the tax 0.', flag),
+    tax_exempt_reason: field('Why there is no tax.', reason),
+    discount_amount: field(
+      'In percent (at most 100) or in the currency, by `discount_amount_type`.',
+      z._default(decimals(2, 0, MONEY_MAX), 0),
+    ),
+    discount_amount_type: field('The unit of the discount.', z._default(discountAmountType, 'percentage')),
+    discount_type: field(
+      'Whether the discount is taken off before or after the tax.',
+      z._default(z.enum(['before_tax', 'after_tax']), 'before_tax'),
+    ),
+    deleted,
+    items: field('The lines of the invoice.', listOf(item)),
+    payments: field('What was paid.', listOf(payment)),
   })
   .check(
     z.refine((value) => value.discount_amount_type !== 'percentage' || value.discount_amount <= 100, {
@@ -120,34 +162,40 @@ const jsonList = z.pipe(
 )
 
 const artwork = z.strictObject({
-  id,
-  name: title,
-  print_method: line,
-  placements: jsonList,
-  colors: jsonList,
-  preview_url: orNull(oneLine(1, 2048)),
-  status: line,
+  id: field('The id of the artwork.', id),
+  name: field('The name of the artwork.', title),
+  print_method: field('How it is applied, such as `screen print`.', line),
+  placements: field('Where it is applied, such as `["full back"]`.', jsonList),
+  colors: field('Its colors, such as `["PMS 186 C"]`.', jsonList),
+  preview_url: field('The address of a preview.', orNull(oneLine(1, 2048))),
+  status: field('Such as `draft` or `approved`.', line),
 })
 
 const order = z.strictObject({
-  id,
-  title,
-  client_id: id,
-  order_status_id: orNull(id),
-  description: prose,
-  start_date: orNull(oneLine(1, 64)),
-  deadline: day,
-  client_notes: prose,
-  created_date: z.optional(date),
-  created_at: z.optional(instant),
-  updated_at: z.optional(instant),
-  deleted: flag,
-  invoice: orNull(invoice),
-  artworks: listOf(artwork),
+  id: field('The id of the order.', id),
+  title: field('The title of the order.', title),
+  client_id: field('The id of a client of this file or of the database.', id),
+  order_status_id: field('The id of a status of this file or of the database.', orNull(id)),
+  description: field('What is to be made.', prose),
+  start_date: field('When work begins, in any form; stored as written.', orNull(oneLine(1, 64))),
+  deadline: field('When it must be finished.', day),
+  client_notes: field('Shown to the customer on the invoice.', prose),
+  created_date: field('The date of the order. By default that of `created_at`.', z.optional(date)),
+  created_at: field('When it was created. By default at the beginning of `created_date`.', z.optional(instant)),
+  updated_at: updatedAt,
+  deleted,
+  external_id: ownId,
+  invoice: field('The invoice of the order. Null: none.', orNull(invoice)),
+  artworks: field('What is printed or embroidered.', listOf(artwork)),
 })
 
-const price = orNull(decimals(2, 0, MONEY_MAX))
-const catalogItem = z.strictObject({ id, title, description: prose, price, deleted: flag })
+const catalogItem = z.strictObject({
+  id: field('The id of the item.', id),
+  title: field('The name of the item, in which products are searched.', title),
+  description: field('Further text.', prose),
+  price: field('With at most 2 decimals.', orNull(decimals(2, 0, MONEY_MAX))),
+  deleted,
+})
 
 /** Stored as JSON text. */
 const json = z.optional(
@@ -162,35 +210,39 @@ const jsonObject = json.check(
 const threadId = oneLine(1, 255)
 
 const threadContext = z.strictObject({
-  thread_id: threadId,
-  legacy_thread_id: orNull(threadId),
-  sender_email: line,
-  client_id: line,
-  client_data: jsonObject,
-  clients_data: json,
-  orders_data: json,
-  selected_order_id: line,
-  participant_emails: json,
-  participants_data: json,
-  fetched_at: z.optional(instant),
-  updated_at: z.optional(instant),
+  thread_id: field('The id of the thread in the mail system.', threadId),
+  legacy_thread_id: field('The id by which the API finds the thread.', orNull(threadId)),
+  sender_email: field('The email address of the sender.', line),
+  client_id: field('The id of a client, as text.', line),
+  client_data: field('The client as an object, with its `id`.', jsonObject),
+  clients_data: field('A list of clients, each with its `id`.', json),
+  orders_data: field('A list of orders, each with its `id`.', json),
+  selected_order_id: field('The id of the order that was chosen, as text.', line),
+  participant_emails: field('A list of email addresses.', json),
+  participants_data: field('A list of participants.', json),
+  fetched_at: field('When the context was read. By default the time of loading.', z.optional(instant)),
+  updated_at: field('When the context was last changed. By default the time of loading.', z.optional(instant)),
 })
 
 /** A seed file: the data of one company. */
-const seedFile = z.strictObject({
-  company,
-  order_statuses: listOf(status),
-  taxes: listOf(tax),
-  clients: listOf(client),
-  orders: listOf(order),
-  catalog_items: listOf(catalogItem),
-  thread_contexts: listOf(threadContext),
-  integrations: z._default(integrationsFile, {}),
+export const seedFile = z.strictObject({
+  $schema: field('The JSON Schema of this file, for editors. It is not loaded.', z.optional(z.string())),
+  company: field('The company.', company),
+  order_statuses: field('The statuses that orders can have.', listOf(status)),
+  taxes: field('The taxes that invoices can have.', listOf(tax)),
+  clients: field('The customers. One that is in the database is not changed.', listOf(client)),
+  orders: field('The orders. One that is in the database is not changed.', listOf(order)),
+  catalog_items: field("The shop's own products.", listOf(catalogItem)),
+  thread_contexts: field('What mail threads are linked to.', listOf(threadContext)),
+  integrations: field('The connections to other systems.', z._default(integrationsFile, {})),
 })
 
 export type SeedFile = z.output<typeof seedFile>
 /** A seed file as it is written: fields may be left out. */
 export type SeedInput = z.input<typeof seedFile>
+
+/** Of an invalid file, so that its one line stays readable. */
+const ISSUES_MAX = 100
 
 /** @throws CommandError when the file cannot be read, is not JSON or not valid */
 export async function readSeedFile(path: string, name: string): Promise<SeedFile> {
@@ -198,28 +250,44 @@ export async function readSeedFile(path: string, name: string): Promise<SeedFile
     const code = error instanceof Error && 'code' in error ? error.code : ''
     throw new CommandError(`${name}: ${code === 'ENOENT' ? 'no such file' : `cannot be read (${code})`}.`)
   })
+  const text = content.replace(/^\uFEFF/, '')
+  let value: unknown
   try {
-    return checkSeed(JSON.parse(content.replace(/^\uFEFF/, '')), name)
-  } catch (error) {
+    value = JSON.parse(text)
+  } catch {
     // The message of a JSON error quotes the file, which may hold credentials.
-    throw error instanceof SyntaxError ? new CommandError(`${name}: not valid JSON.`) : error
+    throw new CommandError(`${name}: ${describeSyntaxError(text)}`)
   }
+  return checkSeed(value, name, text)
 }
 
-/** @throws CommandError with the first issue and the number of the others */
-export function checkSeed(value: unknown, name: string): SeedFile {
+/**
+ * @param text of the file, from which the issues get their lines and columns
+ * @throws CommandError with every issue, at most 100
+ */
+export function checkSeed(value: unknown, name: string, text = ''): SeedFile {
   const parsed = seedFile.safeParse(value)
   if (parsed.success) return parsed.data
-  const issues = parsed.error.issues.map((issue) => {
-    const isUnknown = issue.code === 'unrecognized_keys'
-    const path = z.core.toDotPath([...issue.path, ...(isUnknown ? issue.keys.slice(0, 1) : [])] as (string | number)[])
-    return `${path === '' ? 'the file' : `\`${path}\``} ${isUnknown ? 'is not a known field' : issue.message}`
+  const issues = parsed.error.issues.flatMap(({ message, ...issue }) => {
+    const path = issue.path as (string | number)[]
+    if (issue.code !== 'unrecognized_keys') return [{ path, message }]
+    return issue.keys.map((key, index) => ({ path: [...path, key], message: message.split('\n')[index] ?? '' }))
   })
-  throw new CommandError(describeIssues(name, issues))
+  const places = locateValues(
+    text,
+    issues.slice(0, ISSUES_MAX).map(({ path }) => path),
+  )
+  const lines = issues.map(({ path, message }, index) => {
+    const place = places[index] ? ` (${places[index]})` : ''
+    return `${path.length === 0 ? 'the file' : `\`${z.core.toDotPath(path)}\``} ${message}${place}`
+  })
+  throw new CommandError(describeIssues(name, lines))
 }
 
-export function describeIssues(name: string, [first, ...others]: string[]): string {
-  return `${name}: ${first}${others.length > 0 ? ` (and ${others.length} more)` : ''}`
+/** One line with every issue, at most 100. */
+export function describeIssues(name: string, issues: string[]): string {
+  const more = issues.length > ISSUES_MAX ? ` (and ${issues.length - ISSUES_MAX} more)` : ''
+  return `${name}: ${issues.slice(0, ISSUES_MAX).join('; ')}${more}`
 }
 
 function depthOf(value: unknown): number {

@@ -26,22 +26,39 @@ const address = oneLine(1, 2048).check(
   }, 'must be an https address, or http on a loopback address'),
 )
 
+/** A field with the description that the published JSON Schema has for it. */
+export function field<T extends z.ZodMiniType>(description: string, schema: T) {
+  return schema.check(z.describe(description))
+}
+
 /** The id of a customer, an item or a tax code in the accounting system. */
 export const accountingId = z.string().check(z.regex(/^[\w-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -'))
 
 /** An integration. One that is disabled may have no credentials yet. */
 function integration<Rest extends z.core.$ZodShape>(credentials: z.ZodMiniType, rest: Rest) {
-  const common = { enabled: z._default(z.boolean(), true), credentials: z.record(z.string(), z.string()) }
-  return z.strictObject({ ...common, ...rest }).check(({ value, issues }) => {
-    const { enabled, credentials: given } = z.object(common).parse(value)
-    if (!enabled && Object.keys(given).length === 0) return
-    for (const issue of credentials.safeParse(given).error?.issues ?? []) {
+  const form = z.toJSONSchema(credentials, { io: 'input', override: ({ jsonSchema }) => delete jsonSchema.$schema })
+  const common = {
+    enabled: field('Whether it is used. A disabled one may have `{}` as credentials.', z._default(z.boolean(), true)),
+    credentials: z
+      .record(z.string(), z.string())
+      .check(z.meta({ description: 'Stored encrypted.', anyOf: [form, { maxProperties: 0 }] })),
+  }
+  const checkCredentials: z.core.CheckFn<unknown> = ({ value, issues }) => {
+    const { data } = z.object(common).safeParse(value)
+    if (!data || (!data.enabled && Object.keys(data.credentials).length === 0)) return
+    for (const issue of credentials.safeParse(data.credentials).error?.issues ?? []) {
       issues.push({ ...issue, path: ['credentials', ...issue.path], input: undefined })
     }
-  })
+  }
+  // Beside the issues of other fields, not after them.
+  return z.strictObject({ ...common, ...rest }).check(z.check(checkCredentials, { when: () => true }))
 }
 
-const supplier = (credentials: z.ZodMiniType) => z.optional(integration(credentials, { base_url: address }))
+const supplier = (credentials: z.ZodMiniType) =>
+  field(
+    'A supplier of garments.',
+    z.optional(integration(credentials, { base_url: field('The address of its service.', address) })),
+  )
 const supplierEntries = Object.values(suppliers).map(({ name, credentials }) => [name, supplier(credentials)] as const)
 
 const accountingSync = integration(
@@ -54,14 +71,20 @@ const accountingSync = integration(
     tax_code_id: z.optional(accountingId),
     delete_mode: z.optional(z.enum(['void', 'delete'])),
   }),
-  { base_url: address, token_url: z.optional(address) },
+  {
+    base_url: field('The address of the accounting system, without `/v3/…`.', address),
+    token_url: field('Where access tokens are issued. By default `/oauth2/v1/tokens/bearer`.', z.optional(address)),
+  },
 )
 
 const storageFields = integration(z.strictObject({ access_key_id: secret, secret_access_key: secret }), {
-  endpoint: address,
-  bucket: oneLine(1, 255),
-  region: z.optional(oneLine(1, 64)),
-  addressing: z.optional(z.enum(['path', 'virtual'])),
+  endpoint: field('The address of the S3 API, with or without the bucket before its host.', address),
+  bucket: field('The name of the bucket.', oneLine(1, 255)),
+  region: field('Known by itself for hosts of R2 and of amazonaws.com.', z.optional(oneLine(1, 64))),
+  addressing: field(
+    'Whether the bucket is in the path (the default) or before the host.',
+    z.optional(z.enum(['path', 'virtual'])),
+  ),
 })
 
 /** A storage with what the host of its endpoint implies: the region, and the bucket where it begins the host. */
@@ -94,8 +117,8 @@ const storage = z.pipe(
 
 export const integrationsFile = z.strictObject({
   ...(Object.fromEntries(supplierEntries) as Record<SupplierName, ReturnType<typeof supplier>>),
-  accounting_sync: z.optional(accountingSync),
-  storage: z.optional(storage),
+  accounting_sync: field('The accounting system, to which orders are sent.', z.optional(accountingSync)),
+  storage: field("The company's own storage of files. Without it: that of the deployment.", z.optional(storage)),
 })
 
 type IntegrationsFile = z.output<typeof integrationsFile>

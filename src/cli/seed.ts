@@ -1,9 +1,10 @@
-import { and, eq, ne, or, sql } from 'drizzle-orm'
+import { and, eq, getTableColumns, ne, or, sql } from 'drizzle-orm'
+import type { SQLiteTable } from 'drizzle-orm/sqlite-core'
 import * as schema from '../db/schema.ts'
 import { digitsOf, fold, searchText } from '../db/search.ts'
 import { isoDate } from '../http/contract.ts'
 import { toHundredths } from '../orders/totals.ts'
-import { CommandError, FLAG, print, readCommandLine, resolvePath, runCommand } from './command.ts'
+import { CommandError, FLAG, print, readCommandLine, resolvePath, runCommand, warn } from './command.ts'
 import { type CommandDatabase, chunkJson, loadRows, openDatabase, PLACE, readPlace } from './database.ts'
 import { describeIssues, readSeedFile, type SeedFile } from './seed-file.ts'
 import { checkStorage, listIntegrationRows, readCredentialsKey } from './seed-integrations.ts'
@@ -42,14 +43,17 @@ const REFERENCES = [
 const CONFLICTS = {
   'invoices.company_id, invoices.number': 'an invoice number is already that of another invoice in the database',
   'invoices.company_id, invoices.project_id': 'an order already has another invoice in the database',
+  'clients.company_id, clients.external_id': 'an external_id is already that of another client in the database',
+  'orders.company_id, orders.external_id': 'an external_id is already that of another order in the database',
   companies_slot: 'the database is full: it takes 1,024 companies',
 }
 
 /**
- * Loads one company in one transaction, and returns a summary of one line.
+ * Loads one company in one transaction.
  *
  * @param name of the file, for errors
  * @param key the deployment's `CREDENTIALS_KEY`; needed only for integrations
+ * @returns a summary of one line, and a line for each row that exists, differs from the file and was not changed
  * @throws CommandError when the file contradicts itself or the database, which is then unchanged
  */
 export async function loadSeed(db: CommandDatabase, file: SeedFile, name: string, key: string, now: number) {
@@ -59,9 +63,9 @@ export async function loadSeed(db: CommandDatabase, file: SeedFile, name: string
   const [stored] = await orm.select({ number: companies.last_invoice_number }).from(companies).where(isCompany)
   const rows = deriveRows(file, stored?.number ?? 1000, now)
   rows.integrations = await listIntegrationRows(orm, company.id, integrations, key, now)
-  const duplicates = findDuplicates(rows)
-  const issues = duplicates.length > 0 ? duplicates : await findBadReferences(db, company.id, rows)
+  const issues = [...findDuplicates(rows), ...(await findBadReferences(db, company.id, rows))]
   if (issues.length > 0) throw new CommandError(describeIssues(name, issues))
+  const differences = stored ? await findDifferences(db, file, rows, now) : []
 
   const tables = NAMES.flatMap((each) => loadRows(TABLES[each], rows[each], now))
   await write([...saveCompany(db, file, now), ...tables]).catch((error: unknown) => {
@@ -74,7 +78,8 @@ export async function loadSeed(db: CommandDatabase, file: SeedFile, name: string
     const plural = /[sx]$/.test(noun) ? `${noun}es` : `${noun}s`
     return `${length} ${length === 1 ? noun : plural}`
   })
-  return `Loaded company ${company.id} (${company.name})${counts.length > 0 ? `: ${counts.join(', ')}` : ''}.`
+  const summary = `Loaded company ${company.id} (${company.name})${counts.length > 0 ? `: ${counts.join(', ')}` : ''}.`
+  return { summary, differences }
 }
 
 /** The rows of a file. An invoice without a number gets the next one after the company's and the file's highest. */
@@ -149,13 +154,19 @@ function orNull<T, U>(convert: (value: T) => U, value: T | null | undefined): U 
   return value === null || value === undefined ? null : convert(value)
 }
 
-/** Keys and invoice numbers that occur twice, and a second default status. */
+const UNIQUE = [
+  { name: 'invoices', field: 'number' },
+  { name: 'clients', field: 'external_id' },
+  { name: 'orders', field: 'external_id' },
+] as const
+
+/** Unique values that occur twice, and a second default status. */
 export function findDuplicates(rows: Rows): string[] {
   const issues: string[] = []
   const keys = NAMES.map((name) => ({ name, field: TABLES[name].key as string }))
-  for (const { name, field } of [...keys, { name: 'invoices' as const, field: 'number' }]) {
+  for (const { name, field } of [...keys, ...UNIQUE]) {
     const seen = new Set<unknown>()
-    for (const value of rows[name].map((row) => Reflect.get(row, field))) {
+    for (const value of rows[name].map((row) => Reflect.get(row, field)).filter((each) => each !== null)) {
       if (seen.has(value)) issues.push(`\`${name}\` must not contain ${field} ${value} twice`)
       seen.add(value)
     }
@@ -190,6 +201,39 @@ async function findBadReferences({ orm }: CommandDatabase, companyId: number, ro
   return issues
 }
 
+/** Columns that are made of others, or move with every change. */
+const DERIVED = /_key$|_digits$|_linked$|^(company_id|search_text|updated_at)$/
+/** Of one statement, so that its rows fit into one response. */
+const COMPARED_ROWS = 1000
+
+/** The fields of clients and orders in which rows that exist differ from the file, one line for each row. */
+async function findDifferences({ orm }: CommandDatabase, file: SeedFile, rows: Rows, now: number): Promise<string[]> {
+  const differences: string[] = []
+  const unnumbered = new Set(file.orders.map(({ invoice }) => invoice?.number === undefined && invoice?.id))
+  // What the file leaves open cannot differ; the accounting sync finds customers by itself.
+  const isOpen = (row: object, column: string, value = Reflect.get(row, column)) =>
+    value === undefined ||
+    (/^created_(at|date)$/.test(column) && Reflect.get(row, 'created_at') === now) ||
+    (column === 'number' && unnumbered.has(Reflect.get(row, 'id'))) ||
+    (column === 'accounting_customer_id' && value === null)
+  for (const name of NAMES.filter((each) => !TABLES[each].replaces)) {
+    const { table, noun }: { table: SQLiteTable; noun: string } = TABLES[name]
+    const columns = Object.keys(getTableColumns(table)).filter((column) => !DERIVED.test(column))
+    for (let start = 0; start < rows[name].length; start += COMPARED_ROWS) {
+      const given = new Map(rows[name].slice(start, start + COMPARED_ROWS).map((row) => [Reflect.get(row, 'id'), row]))
+      const ids = JSON.stringify([...given.keys()])
+      const isGiven = sql`company_id = ${file.company.id} AND id IN (SELECT value FROM json_each(${ids}))`
+      for (const stored of await orm.select().from(table).where(isGiven)) {
+        const row = given.get(stored.id) ?? {}
+        const differing = columns.filter((each) => !isOpen(row, each) && Reflect.get(row, each) !== stored[each])
+        const fields = differing.map((each) => each.replace(/_cents$/, '').replace('_hundredths', '_amount'))
+        if (fields.length > 0) differences.push(`${noun} ${stored.id} already exists and differs: ${fields.join(', ')}`)
+      }
+    }
+  }
+  return differences
+}
+
 /** Saves the company, and makes room for the file's default status. */
 function saveCompany({ orm }: CommandDatabase, { company, order_statuses }: SeedFile, now: number) {
   const { id, name, accounting_sync_enabled, suspended, mail_quota_bytes } = company
@@ -213,22 +257,31 @@ function saveCompany({ orm }: CommandDatabase, { company, order_statuses }: Seed
   ]
 }
 
+const DIFFERENCES_MAX = 20
+
+/** What to tell of rows that differ: the first 20, how many more there are, and how to change them. */
+export function listDifferences(differences: string[]): string[] {
+  if (differences.length === 0) return []
+  const more = differences.length - DIFFERENCES_MAX
+  const advice = 'Clients and orders that exist are not changed by a file: change them through the API.'
+  return [...differences.slice(0, DIFFERENCES_MAX), ...(more > 0 ? [`and ${more} more`] : []), advice]
+}
+
 const USAGE = `npm run seed -- FILE.json [--check] ${PLACE.usage}`
 const HELP = `${USAGE}
 
-Loads one company's data. The same file twice changes nothing.
+Loads one company's data. The same file twice changes nothing; clients and orders that exist are not changed.
+The format is that of src/cli/seed-file.schema.json, an example src/cli/sample-company.json.
 
   --check      first makes one signed listing of the file's storage; nothing is loaded when that fails
-  --state DIR  the local database of this folder
-  --remote     the deployed database`
+${PLACE.help}`
 
-if (import.meta.main) await runCommand(main)
+if (import.meta.main) await runCommand(HELP, main)
 
 async function main(args: string[]): Promise<void> {
-  if (args.includes('--help')) return print(HELP)
   const { positionals, values } = readCommandLine(args, USAGE, { ...PLACE.options, check: FLAG }, { min: 1, max: 1 })
   const [name = ''] = positionals
-  const place = readPlace(values)
+  const place = readPlace(values, true)
   const file = await readSeedFile(resolvePath(name), name)
   const { storage } = file.integrations
   const key = Object.values(file.integrations).some(Boolean) ? readCredentialsKey(place) : ''
@@ -236,5 +289,7 @@ async function main(args: string[]): Promise<void> {
   const status = storage?.enabled ? `${storage.bucket} can be listed` : 'the file has none that is enabled'
   if (values.check) print(`storage: ${status}.`)
   await using database = await openDatabase(place)
-  print(await loadSeed(database, file, name, key, Date.now()))
+  const { summary, differences } = await loadSeed(database, file, name, key, Date.now())
+  print(summary)
+  listDifferences(differences).forEach(warn)
 }

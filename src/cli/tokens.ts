@@ -14,6 +14,20 @@ const USAGE = {
   list: `${PREFIX} list [--company ID] ${PLACE.usage}`,
   revoke: `${PREFIX} revoke ID ${PLACE.usage}`,
 }
+const HELP = `${Object.values(USAGE).join('\n')}
+
+'create' prints a new token once, alone on standard output. 'list' shows names, permissions and times.
+'revoke' ends one, everywhere within 30 seconds.
+
+  --company ID       of the company, as in its seed file
+  --name NAME        what the token is for
+  --permissions a,b  some of those below; by default all
+  --expires DATE     the last day (2027-01-31, UTC), or a date-time with an offset; by default never
+
+${PLACE.help}
+
+Permissions:
+  ${PERMISSIONS.join(', ')}`
 const HEADINGS = ['ID', 'COMPANY', 'NAME', 'STATE', 'CREATED', 'LAST USED', 'EXPIRES', 'PERMISSIONS']
 const TOKEN_BYTES = 32
 const DAY_MS = 86_400_000
@@ -28,7 +42,7 @@ const expiryTime = z.union(
 const expiry = expiryTime.check(z.refine((end) => end > Date.now(), 'must be in the future'))
 
 if (import.meta.main) {
-  await runActions(`${PREFIX} create | list | revoke ID`, Object.values(USAGE).join('\n'), { create, list, revoke })
+  await runActions(`${PREFIX} create | list | revoke ID`, HELP, { create, list, revoke })
 }
 
 async function create(args: string[]): Promise<void> {

@@ -2,12 +2,13 @@ import type { components } from './schema.d.ts'
 
 type Schemas = components['schemas']
 /** The API's codes, and three of this library for responses that are not the API's. */
-export type ErrorCode = Schemas['Error']['error']['code'] | 'network_error' | 'upload_failed' | 'unexpected_answer'
+export type ErrorCode =
+  | Schemas['ErrorResponse']['error']['code']
+  | 'network_error'
+  | 'upload_failed'
+  | 'unexpected_answer'
 /** Why an outside system, a version or a key could not be used. */
-export type ErrorReason =
-  | Schemas['ReasonDetails']['reason']
-  | NonNullable<Schemas['LimitDetails']['reason']>
-  | 'credentials_unreadable'
+export type ErrorReason = Schemas['ReasonDetails']['reason'] | NonNullable<Schemas['LimitDetails']['reason']>
 /** One thing wrong with a request: `path` is the field's, with dots between levels; empty for the whole body. */
 export type Issue = { path: string; message: string }
 

@@ -398,6 +398,19 @@ export interface components {
             preview_url: string | null;
             status: string | null;
         };
+        /** @description A file of a message. */
+        Attachment: {
+            /** @description Without one the attachment is not shown. */
+            filename?: string;
+            mime_type?: string;
+            size_bytes?: number;
+            /** @description The `key` of the uploaded file: it makes a download link. */
+            storage_key?: string | null;
+            /** @description Identifies the attachment, before its filename. */
+            mail_attachment_id?: string;
+        } & {
+            [key: string]: unknown;
+        };
         /** @description An item of the company’s own catalogue. */
         CatalogItem: {
             id: number;
@@ -599,9 +612,33 @@ export interface components {
         };
         /** @description Any JSON value. */
         JsonValue: unknown;
-        /** @description A message, as it was sent: any object. */
+        /** @description A name and an address. */
+        Mailbox: {
+            name?: string;
+            email?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A message. Its fields are suggested: any object is stored, and returned as it was sent. */
         Message: {
-            [key: string]: components["schemas"]["JsonValue"];
+            /** @description The message id of the mailbox. */
+            id?: string;
+            /** @description A date-time. `internal_date` is read where it is left out. */
+            sent_at?: string;
+            from?: components["schemas"]["Mailbox"];
+            to?: components["schemas"]["Mailbox"][];
+            subject?: string;
+            /** @description A short preview. */
+            snippet?: string;
+            body_plain?: string;
+            /** @description The same as `body_plain`. */
+            body_text?: string;
+            body_html?: string | null;
+            /** @description Shown on the right. */
+            is_from_us?: boolean;
+            attachments?: components["schemas"]["Attachment"][];
+        } & {
+            [key: string]: unknown;
         };
         /** @description The fields of a new client. */
         NewClient: {
@@ -956,7 +993,7 @@ export interface components {
             updated_at: string;
         };
         /** @description Every error has this form, whatever its status. */
-        Error: {
+        ErrorResponse: {
             /** @description What went wrong. */
             error: {
                 /**
@@ -967,14 +1004,14 @@ export interface components {
                 /** @description For people; its wording may change. */
                 message: string;
                 /** @description More about the error, for programs; `null` where there is nothing to add. */
-                details: components["schemas"]["ValidationDetails"] | components["schemas"]["ReasonDetails"] | components["schemas"]["LimitDetails"] | null;
+                details: components["schemas"]["ValidationDetails"] | components["schemas"]["ReasonDetails"] | components["schemas"]["LimitDetails"] | components["schemas"]["RetryDetails"] | null;
             };
         };
         /** @description Sent with 400: every problem of the request at once. */
         ValidationDetails: {
             /** @description The first problems. Long texts are truncated. */
             issues: {
-                /** @description The field, with dots between levels (`messages.3`); empty for the whole body. */
+                /** @description The field as it was sent, dots between levels (`messages.3`); empty for the whole body. */
                 path: string;
                 /** @description What is wrong, worded to follow the field’s name. */
                 message: string;
@@ -985,11 +1022,12 @@ export interface components {
         /** @description Why a valid request could not be carried out. */
         ReasonDetails: {
             /**
-             * @description - `integration_missing`: The company has no such integration
-             *     - `integration_disabled`: The company has disabled this integration
+             * @description - `integration_missing`: The company has no such integration: set it up first
+             *     - `integration_disabled`: The company has disabled this integration: enable it first
              *     - `storage_not_configured`: No file storage is configured
-             *     - `supplier_unavailable`: The supplier did not respond as expected
-             *     - `supplier_rejected_credentials`: The supplier rejected the company’s credentials
+             *     - `credentials_unreadable`: The stored credentials of the integration cannot be read: save them again
+             *     - `supplier_unavailable`: The supplier did not respond as expected: retry later
+             *     - `supplier_rejected_credentials`: The supplier rejected the company’s credentials: correct them in the integration
              *     - `external_id_taken`: Another resource of the company has this `external_id`: choose another, or update that one
              *     - `idempotency_key_reused`: The `Idempotency-Key` was sent with another request before: send a new key with each new request
              *     - `idempotency_key_in_use`: A request with this `Idempotency-Key` is still running: retry after the time in Retry-After
@@ -997,7 +1035,7 @@ export interface components {
              *     - `cursor_expired`: The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor
              * @enum {string}
              */
-            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "supplier_unavailable" | "supplier_rejected_credentials" | "external_id_taken" | "idempotency_key_reused" | "idempotency_key_in_use" | "version_mismatch" | "cursor_expired";
+            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "credentials_unreadable" | "supplier_unavailable" | "supplier_rejected_credentials" | "external_id_taken" | "idempotency_key_reused" | "idempotency_key_in_use" | "version_mismatch" | "cursor_expired";
             /** @description The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one. */
             storage_code?: string;
         };
@@ -1010,6 +1048,11 @@ export interface components {
              * @enum {string}
              */
             reason?: "storage_quota";
+        };
+        /** @description Sent with 429: when the same request succeeds. */
+        RetryDetails: {
+            /** @description The seconds to wait, as in `Retry-After`. */
+            retry_after: number;
         };
     };
     responses: {
@@ -1038,7 +1081,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description No token, or a malformed, unknown, expired or revoked one. Not counted against any token. */
@@ -1058,7 +1101,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The token lacks the permission of this operation, or its company is suspended. */
@@ -1079,7 +1122,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The company has no such resource. Another company’s, a deleted one and an invalid id look the same. */
@@ -1100,10 +1143,10 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
-        /** @description The company lacks or has disabled what this operation needs, an `external_id` is taken, or a request with the same `Idempotency-Key` is running (then with `Retry-After`); `details.reason` names the cause. */
+        /** @description The company lacks or has disabled what this operation needs, or its credentials cannot be read; an `external_id` is taken; or a request with the same `Idempotency-Key` is running (then with `Retry-After`). `details.reason` names the cause. */
         Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1116,14 +1159,14 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "The company has no such integration",
+                 *         "message": "The company has no such integration: set it up first",
                  *         "details": {
                  *           "reason": "integration_missing"
                  *         }
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description What the request continues from is no longer stored; `details.reason` names the cause. */
@@ -1146,7 +1189,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The resource has another version than `If-Match` names. Nothing was changed. */
@@ -1169,7 +1212,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The body is larger than `details.limit_bytes`. With the `details.reason` `storage_quota`, the stored (compressed) email threads of the company would exceed that limit; only a PUT that increases them is rejected. */
@@ -1185,14 +1228,14 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "The body is larger than 1048576 bytes",
+                 *         "message": "The body must have at most 1 MiB",
                  *         "details": {
                  *           "limit_bytes": 1048576
                  *         }
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The body was not sent with `Content-Type: application/json`, or it was sent with a `Content-Encoding`; the response then has `Accept-Encoding: identity`. */
@@ -1214,7 +1257,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description Too many requests, or too much database time used. Retry after the seconds in `Retry-After`. */
@@ -1231,12 +1274,14 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "rate_limited",
-                 *         "message": "Too many requests: retry after the time in Retry-After",
-                 *         "details": null
+                 *         "message": "The token may send 300 requests a minute: retry after 42 seconds",
+                 *         "details": {
+                 *           "retry_after": 42
+                 *         }
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description The server failed. The message contains the request id: quote it when you report the problem. */
@@ -1257,7 +1302,7 @@ export interface components {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description A supplier or storage failed and no earlier response is cached; `details.reason` names the cause. */
@@ -1273,14 +1318,14 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "internal_error",
-                 *         "message": "The supplier did not respond as expected",
+                 *         "message": "The supplier did not respond as expected: retry later",
                  *         "details": {
                  *           "reason": "supplier_unavailable"
                  *         }
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
         /** @description Too busy for a large body. Nothing was changed. Retry after the seconds in `Retry-After`. */
@@ -1297,12 +1342,12 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "internal_error",
-                 *         "message": "The service is busy: retry after the time in Retry-After",
+                 *         "message": "The service is busy: retry after the seconds in Retry-After",
                  *         "details": null
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ErrorResponse"];
             };
         };
     };
@@ -1370,10 +1415,10 @@ export interface components {
          */
         Vary: string;
         /**
-         * @description The authentication scheme.
+         * @description The authentication scheme; with `error="invalid_token"` where the token is unknown, revoked or expired (RFC 6750).
          * @example Bearer
          */
-        "WWW-Authenticate": "Bearer";
+        "WWW-Authenticate": string;
     };
     pathItems: never;
 }
@@ -1806,9 +1851,9 @@ export interface operations {
                  * @description Only orders of this client.
                  * @example 42
                  */
-                client_id?: string;
+                client_id?: number;
                 /** @description Only orders with this order status id. */
-                status?: string;
+                status?: number;
                 /**
                  * @description Only orders created on this date or later.
                  * @example 2026-01-01
@@ -2081,7 +2126,7 @@ export interface operations {
                  * @description The id of the order (project).
                  * @example 1207
                  */
-                id: string;
+                id: number;
             };
             cookie?: never;
         };
@@ -2263,7 +2308,7 @@ export interface operations {
                  * @description The id of the order (project).
                  * @example 1207
                  */
-                id: string;
+                id: number;
             };
             cookie?: never;
         };
@@ -2355,7 +2400,7 @@ export interface operations {
                  * @description The id of the order (project).
                  * @example 1207
                  */
-                id: string;
+                id: number;
             };
             cookie?: never;
         };
@@ -2743,7 +2788,7 @@ export interface operations {
                 /** @description The same as `styleId`. */
                 styleid?: string;
                 /** @description invoice_item: the id, required. */
-                id?: string;
+                id?: number;
             };
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
@@ -3200,7 +3245,7 @@ export interface operations {
                  * @description The order, which must not be deleted.
                  * @example 87
                  */
-                orderId: string;
+                orderId: number;
             };
             cookie?: never;
         };
@@ -3274,7 +3319,7 @@ export interface operations {
                  * @description The order, which must not be deleted.
                  * @example 87
                  */
-                orderId: string;
+                orderId: number;
             };
             cookie?: never;
         };
@@ -3319,6 +3364,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             502: components["responses"]["UpstreamFailed"];

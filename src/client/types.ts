@@ -49,37 +49,13 @@ export interface ProductQueries {
 }
 
 export type ThreadContext = Schemas['ThreadContext']
-export type Mailbox = { name?: string; email?: string }
-export interface Attachment {
-  filename?: string
-  mime_type?: string
-  size_bytes?: number
-  /** Set once the bytes are stored. */
-  storage_key?: string | null
-  mail_attachment_id?: string
-  [field: string]: unknown
-}
-/** The suggested shape; the API stores any object. `sent_at` is ISO 8601 with an offset. */
-export interface Message {
-  id?: string
-  sent_at?: string
-  from?: Mailbox
-  to?: Mailbox[]
-  subject?: string
-  snippet?: string
-  body_plain?: string
-  body_text?: string
-  body_html?: string | null
-  is_from_us?: boolean
-  attachments?: Attachment[]
-  [field: string]: unknown
-}
+export type Mailbox = Schemas['Mailbox']
+/** The suggested shapes; the API stores any object. */
+export type Attachment = Schemas['Attachment']
+export type Message = Schemas['Message']
 /** All messages on every call, since nothing is merged. `null` clears a scalar; an omitted one is unchanged. */
-export type EmailThreadBody = Omit<Schemas['EmailThreadBody'], 'messages' | 'participants'> & {
-  messages: Message[]
-  participants?: object[]
-}
-export type EmailThread = Omit<Schemas['EmailThread'], 'messages'> & { messages: Message[] }
+export type EmailThreadBody = Omit<Schemas['EmailThreadBody'], 'participants'> & { participants?: object[] }
+export type EmailThread = Schemas['EmailThread']
 export type EmailThreadAnswer =
   | { notModified: false; emailThread: EmailThread; etag: string | null }
   | { notModified: true; emailThread: null; etag: string | null }

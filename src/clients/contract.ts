@@ -5,6 +5,7 @@ import {
   defineContract,
   externalId,
   id,
+  namesAField,
   oneLine,
   pageOf,
   pageQuery,
@@ -51,10 +52,12 @@ const writable = {
 
 const newClient = component('NewClient', 'The fields of a new client.', { company_name: trimmed(255), ...writable })
 
-const clientChanges = z.strictObject({ company_name: z.optional(trimmed(255)), ...writable }).check(
-  z.refine((body) => Object.keys(body).length > 0, 'must name at least one field to change'),
-  z.meta({ id: 'ClientChanges', description: 'The fields of a client to change.', minProperties: 1 }),
-)
+const clientChanges = z
+  .strictObject({ company_name: z.optional(trimmed(255)), ...writable })
+  .check(
+    namesAField,
+    z.meta({ id: 'ClientChanges', description: 'The fields of a client to change.', minProperties: 1 }),
+  )
 
 export type NewClient = z.output<typeof newClient>
 export type ClientFields = z.output<typeof clientChanges>

@@ -28,7 +28,9 @@ const baseName = z.pipe(
   }),
 )
 
-const sizeBytes = z.int().check(z.minimum(0), z.maximum(MAX_FILE_BYTES))
+const sizeBytes = z
+  .int()
+  .check(z.minimum(0), z.maximum(MAX_FILE_BYTES, `must be at most ${MAX_FILE_BYTES} bytes (150 MiB)`))
 
 const FILE_NAME = `What follows the last slash or backslash, in Unicode NFC and without control characters, ends the key: at most ${MAX_NAME_BYTES} bytes of UTF-8, not blank, not \`.\` or \`..\`.`
 
@@ -84,7 +86,7 @@ export const listFiles = defineContract({
     configured: z.boolean().check(z.describe('Whether a storage is configured.')),
     truncated: z.boolean().check(z.describe('Whether there are more files than listed here.')),
   }),
-  errors: ['not_found', 'upstream_failed'],
+  errors: ['not_found', 'conflict', 'upstream_failed'],
 })
 
 export const endpoints = [presignUpload, listFiles]

@@ -21,7 +21,7 @@ const MAX_PAGES = 40
  * The first page is fetched beside the check of the order, from the storage that the company had last; where the check
  * finds another one, the page is discarded and fetched again.
  *
- * @throws ApiError 404 where the company has no such order, 502 when its own storage fails
+ * @throws ApiError 404 where the company has no such order, 409 and 502 when its own storage cannot be used
  */
 export async function listOrderFiles(context: RequestContext, orderId: number, legacyThreadId: string | undefined) {
   const { companyId } = context
@@ -42,9 +42,13 @@ export async function listOrderFiles(context: RequestContext, orderId: number, l
     const { problem, status, code } = error
     log('storage_failed', { request_id: context.requestId, company_id: companyId, problem, status, code })
     if (status === 401 || status === 403) {
-      throw unusable('supplier_rejected_credentials', 'The company’s storage rejected its keys', code)
+      const message = 'The company’s storage rejected its keys: correct them in the integration'
+      throw unusable('supplier_rejected_credentials', { message, storage_code: code })
     }
-    throw unusable('supplier_unavailable', `The company’s storage ${PROBLEMS[problem]}`, code)
+    throw unusable('supplier_unavailable', {
+      message: `The company’s storage ${PROBLEMS[problem]}`,
+      storage_code: code,
+    })
   }
 }
 

@@ -1,7 +1,10 @@
 import * as z from 'zod/mini'
-import { decryptCredentials } from '../auth/credentials.ts'
+import { CredentialsError, decryptCredentials } from '../auth/credentials.ts'
+import type { RequestContext } from '../context.ts'
 import type { Env } from '../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
+import { unusable } from '../http/errors.ts'
+import { log } from '../http/log.ts'
 import type { StorageRow } from './queries.ts'
 import { LOCAL_S3, RELAY } from './relay.ts'
 import { type Bucket, type FilePage, listObjects, PAGE_SIZE, presignPut } from './s3.ts'
@@ -21,18 +24,24 @@ const Credentials = z.object({ access_key_id: filled, secret_access_key: filled 
 
 /**
  * Opens the company's own storage, or the deployment's where `row` is null; null where there is neither.
- * @throws CredentialsError, $ZodError when the row cannot be read, which is the deployment's fault
+ * @throws ApiError 409 when the row cannot be read
  */
 export async function openStorage(
-  context: { companyId: number; now: number; credentialsKey: string; deploymentStorage: () => FileStorage | null },
+  context: Pick<RequestContext, 'companyId' | 'requestId' | 'now' | 'credentialsKey' | 'deploymentStorage'>,
   row: StorageRow | null,
 ): Promise<FileStorage | null> {
-  const { companyId, now, credentialsKey } = context
   if (!row) return context.deploymentStorage()
-  const { bucket: name, region, addressing } = Settings.parse(JSON.parse(row.settings))
-  const keys = Credentials.parse(await decryptCredentials(credentialsKey, companyId, 'storage', row.credentials))
-  const { access_key_id: accessKeyId, secret_access_key: secretAccessKey } = keys
-  return s3Storage({ endpoint: row.base_url, name, region, addressing, accessKeyId, secretAccessKey }, now)
+  const { companyId, now, credentialsKey } = context
+  try {
+    const { bucket: name, region, addressing } = Settings.parse(JSON.parse(row.settings))
+    const keys = Credentials.parse(await decryptCredentials(credentialsKey, companyId, 'storage', row.credentials))
+    const { access_key_id: accessKeyId, secret_access_key: secretAccessKey } = keys
+    return s3Storage({ endpoint: row.base_url, name, region, addressing, accessKeyId, secretAccessKey }, now)
+  } catch (error) {
+    const reason = error instanceof CredentialsError ? error.message : 'The settings of the storage are not complete.'
+    log('credentials_unreadable', { request_id: context.requestId, company_id: companyId, error: `storage: ${reason}` })
+    throw unusable('credentials_unreadable')
+  }
 }
 
 /** @param now milliseconds since the epoch */

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { bodyBudgetMs, DeadlineError, withDeadline } from './deadline.ts'
 import { ApiError, invalid } from './errors.ts'
 import { type Lease, releaseBytes, SMALL_BODY_BYTES } from './memory.ts'
+import { describeBytes } from './messages.ts'
 
 /** The limit of a JSON body where a contract names none. */
 export const BODY_LIMIT_BYTES = 1_048_576
@@ -136,7 +137,7 @@ function giveUp(error: unknown): never {
 
 export function tooLarge(limitBytes: number): ApiError {
   return new ApiError('too_large', {
-    message: `The body is larger than ${limitBytes} bytes`,
+    message: `The body must have at most ${describeBytes(limitBytes)}`,
     details: { limit_bytes: limitBytes },
   })
 }

@@ -1,35 +1,8 @@
 import * as z from 'zod/mini'
 import type { Permission } from '../auth/permissions.ts'
 import type { ErrorKind } from './errors.ts'
-
-z.config({ customError: describeIssue })
-
-const TYPES: Record<string, string> = { int: 'an integer', array: 'an array', object: 'an object', record: 'an object' }
-const FORMATS: Record<string, string> = { email: 'an email address', date: 'a date, YYYY-MM-DD' }
-const UNITS: Record<string, string> = { string: 'characters', array: 'elements' }
-
-/** What is wrong with a value, as a predicate of its field: "`per_page` must be at most 100". */
-function describeIssue(issue: z.core.$ZodRawIssue): string {
-  switch (issue.code) {
-    case 'invalid_type':
-      return issue.input === undefined ? 'is required' : `must be ${TYPES[issue.expected] ?? `a ${issue.expected}`}`
-    case 'invalid_value':
-      return `must be ${issue.values.length > 1 ? 'one of ' : ''}${issue.values.map((value) => JSON.stringify(value)).join(', ')}`
-    case 'invalid_format':
-      return `must be ${FORMATS[issue.format] ?? 'in the required format'}`
-    case 'too_small':
-      return describeBound(issue.origin, issue.inclusive ? 'at least' : 'greater than', issue.minimum)
-    case 'too_big':
-      return describeBound(issue.origin, issue.inclusive ? 'at most' : 'less than', issue.maximum)
-    default:
-      return 'is invalid'
-  }
-}
-
-function describeBound(origin: string, comparison: string, limit: number | bigint): string {
-  const unit = UNITS[origin]
-  return unit ? `must have ${comparison} ${limit} ${unit}` : `must be ${comparison} ${limit}`
-}
+// Also sets the messages of every schema.
+import { notListed } from './messages.ts'
 
 /**
  * What one endpoint is: data from which its route is mounted, its input validated and its description published.
@@ -98,6 +71,14 @@ export interface Input<C extends Contract> {
 /** The JSON that an endpoint sends with 200. */
 export type ResponseBody<C extends Contract> = z.output<C['response']>
 
+/** A rule of a whole body: checked only where nothing else is wrong, so that it adds no misleading issue. */
+function wholeBody<T extends object>(holds: (body: T) => boolean, message: string) {
+  return z.refine<T>(holds, { error: message, when: ({ issues }) => issues.length === 0 })
+}
+
+/** Of a body that changes something: `{}` would change nothing. */
+export const namesAField = wholeBody((body) => Object.keys(body).length > 0, 'must name at least one field to change')
+
 /** Counts Unicode code points, as JSON Schema does. */
 function hasLength(text: string, min: number, max: number): boolean {
   if (text.length < min || text.length > max * 2) return false
@@ -112,7 +93,9 @@ const IN_WORD = '[^\\s\\x00-\\x1f\\x7f-\\x9f]'
 /** Text of `min` to `max` characters, stored as sent; line breaks and tabs are allowed. */
 export function text(min: number, max: number) {
   return z.string().check(
-    z.refine((value) => hasLength(value, min, max), `must have ${min} to ${max} characters`),
+    z.refine((value) => hasLength(value, min, max), {
+      error: ({ input }) => (input === '' ? 'must not be blank' : `must have at most ${max} characters`),
+    }),
     z.refine((value) => value.isWellFormed(), 'must be well-formed Unicode, without lone surrogates'),
     z.meta({ minLength: min, maxLength: max }),
   )
@@ -150,7 +133,10 @@ export function parseId(value: string): number | null {
 /** An id in a path or a query. */
 export const idText = z
   .pipe(z.string().check(z.regex(ID_PATTERN, 'must be a positive integer')), z.transform(Number))
-  .check(z.refine(Number.isSafeInteger, 'must be at most 9007199254740991'))
+  .check(
+    z.refine(Number.isSafeInteger, `must be at most ${Number.MAX_SAFE_INTEGER}`),
+    z.meta({ type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
+  )
 
 /** An email in a query. Form decoding turns an unencoded `+` into a space, which no email contains. */
 export function queryEmail(maxLength: number) {
@@ -181,7 +167,7 @@ export function commaList<const T extends readonly [string, ...string[]]>(names:
   const name = `\\s*(?:${names.join('|')})?\\s*`
   const split = z.transform((value: string) => value.split(',').flatMap((part) => part.trim() || []))
   return z
-    .pipe(z.pipe(text(0, 200), split), z.array(z.enum(names, `must be a comma list of ${names.join(', ')}`)))
+    .pipe(z.pipe(text(0, 200), split), z.array(z.enum(names, { error: notListed(names) })))
     .check(z.meta({ type: 'string', pattern: `^${name}(?:,${name})*$` }), z.describe(description))
 }
 

@@ -15,7 +15,7 @@ import { isolateMemory, type Lease } from './memory.ts'
 const JSON_HEADERS = { 'Cache-Control': 'private, no-store' }
 
 /** Of a contract that names no query parameters. */
-const NO_QUERY = z.strictObject({})
+export const NO_QUERY = z.strictObject({})
 
 /** Adds an endpoint to Hono. */
 export type Route = (app: Hono<AppEnv>) => void
@@ -124,7 +124,7 @@ export function honoPath(contract: Contract): string {
 /** @throws ApiError 403 */
 export function requirePermission({ token }: RequestContext, permission: Permission): void {
   if (token.permissions.has(permission)) return
-  throw new ApiError('forbidden', { message: `The token lacks the permission \`${permission}\`` })
+  throw new ApiError('forbidden', { message: `The token lacks the permission \`${permission}\`: use one that has it` })
 }
 
 function permit(contract: Contract): MiddlewareHandler<AppEnv> {
@@ -182,18 +182,21 @@ function readBody(contract: Contract, schema: z.ZodMiniType): MiddlewareHandler<
 }
 
 function parseBody(bytes: Uint8Array, schema: z.ZodMiniType): object {
+  if (bytes.length === 0) throw invalid([{ path: '', message: 'is required' }])
   let value: unknown
   try {
     value = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))
-  } catch {
-    throw invalid([{ path: '', message: 'is not valid JSON' }])
+  } catch (error) {
+    // The rest of the message may quote the body.
+    const [place] = /line \d+ column \d+/.exec(error instanceof Error ? error.message : '') ?? []
+    throw invalid([{ path: '', message: `is not valid JSON${place ? ` at ${place}` : ''}` }])
   }
   const result = schema.safeParse(value)
-  if (!result.success) throw invalidInput(result.error.issues)
+  if (!result.success) throw invalidInput('body', result.error.issues)
   return result.data as object
 }
 
-function validate(
+export function validate(
   target: 'param' | 'query',
   schema: z.ZodMiniType,
   refusal: 'invalid_request' | 'not_found' = 'invalid_request',
@@ -201,24 +204,31 @@ function validate(
   return zValidator(target, schema, (result) => {
     if (result.success) return
     if (refusal === 'not_found') throw notFound()
-    throw invalidInput(result.error.issues)
+    throw invalidInput(target, result.error.issues)
   })
 }
 
-/** Zod reports unknown keys as one issue on their parent; the caller wants each by its own name. */
-function invalidInput(found: readonly z.core.$ZodIssue[]): ApiError {
-  const issues: Issue[] = []
+/**
+ * Zod reports unknown keys as one issue on their parent; the caller wants each by its own name. Paths and queries are
+ * flat: what is wrong inside of a parameter is reported on it, once.
+ */
+function invalidInput(target: 'param' | 'query' | 'body', found: readonly z.core.$ZodIssue[]): ApiError {
+  const issues = new Map<string, Issue>()
   let count = 0
   for (const issue of found) {
-    const keys = issue.code === 'unrecognized_keys' ? issue.keys : null
-    count += keys?.length ?? 1
-    const { path } = issue
-    if (!keys) issues.push({ path: path.join('.'), message: issue.message })
-    for (const key of keys?.slice(0, MAX_ISSUES) ?? []) {
-      issues.push({ path: [...path, key].join('.'), message: 'is not a known field' })
+    const path = target === 'body' ? issue.path : issue.path.slice(0, 1)
+    const isRepeated = target === 'query' && issue.code === 'invalid_type' && issue.message.endsWith('not an array')
+    const messages = isRepeated ? ['must be sent only once'] : issue.message.split('\n')
+    const keys: readonly PropertyKey[][] = issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [key]) : [[]]
+    count += keys.length
+    for (const [index, key] of keys.slice(0, MAX_ISSUES).entries()) {
+      const one = { path: [...path, ...key].join('.'), message: messages[index] ?? '' }
+      const id = JSON.stringify(one)
+      if (issues.has(id)) count--
+      issues.set(id, one)
     }
   }
-  return invalid(issues, count)
+  return invalid([...issues.values()], count)
 }
 
 function validated<C extends Contract>(c: Context<AppEnv>): Input<C> {

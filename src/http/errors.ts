@@ -7,7 +7,7 @@ export const ERRORS = {
   unauthenticated: { status: 401, code: 'unauthenticated', message: 'A valid bearer token is required' },
   forbidden: { status: 403, code: 'forbidden', message: 'The token does not permit this' },
   not_found: { status: 404, code: 'not_found', message: 'Resource not found' },
-  method_not_allowed: { status: 405, code: 'invalid_request', message: 'Method not allowed' },
+  method_not_allowed: { status: 405, code: 'invalid_request', message: 'The path does not support this method' },
   conflict: { status: 409, code: 'invalid_request', message: 'The request conflicts with the state of the company' },
   gone: { status: 410, code: 'invalid_request', message: 'The resource is no longer available' },
   precondition_failed: { status: 412, code: 'invalid_request', message: 'The resource has another version' },
@@ -20,14 +20,14 @@ export const ERRORS = {
   rate_limited: {
     status: 429,
     code: 'rate_limited',
-    message: 'Too many requests: retry after the time in Retry-After',
+    message: 'Too many requests: retry after the seconds in Retry-After',
   },
   internal_error: { status: 500, code: 'internal_error', message: 'Internal error' },
   upstream_failed: { status: 502, code: 'internal_error', message: 'An upstream system failed' },
   unavailable: {
     status: 503,
     code: 'internal_error',
-    message: 'The service is busy: retry after the time in Retry-After',
+    message: 'The service is busy: retry after the seconds in Retry-After',
   },
 } as const
 
@@ -35,13 +35,17 @@ export type ErrorKind = keyof typeof ERRORS
 
 /** Why a valid request could not be carried out: sent in `details.reason`, each with its kind of error. */
 export const REASONS = {
-  integration_missing: { kind: 'conflict', message: 'The company has no such integration' },
-  integration_disabled: { kind: 'conflict', message: 'The company has disabled this integration' },
+  integration_missing: { kind: 'conflict', message: 'The company has no such integration: set it up first' },
+  integration_disabled: { kind: 'conflict', message: 'The company has disabled this integration: enable it first' },
   storage_not_configured: { kind: 'conflict', message: 'No file storage is configured' },
-  supplier_unavailable: { kind: 'upstream_failed', message: 'The supplier did not respond as expected' },
+  credentials_unreadable: {
+    kind: 'conflict',
+    message: 'The stored credentials of the integration cannot be read: save them again',
+  },
+  supplier_unavailable: { kind: 'upstream_failed', message: 'The supplier did not respond as expected: retry later' },
   supplier_rejected_credentials: {
     kind: 'upstream_failed',
-    message: 'The supplier rejected the company’s credentials',
+    message: 'The supplier rejected the company’s credentials: correct them in the integration',
   },
   external_id_taken: {
     kind: 'conflict',
@@ -77,9 +81,13 @@ export type ErrorDetails =
   | { issues: Issue[]; issue_count?: number }
   | { reason: Reason; storage_code?: string }
   | { limit_bytes: number; reason?: 'storage_quota' }
+  | { retry_after: number }
   | null
 
-/** An error that is meant for the caller. Anything else that is thrown becomes a 500 without details. */
+/**
+ * An error that is meant for the caller. Anything else that is thrown becomes a 500 without details. A `cause`, words of
+ * our own without values, is only logged.
+ */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly kind: ErrorKind
@@ -88,9 +96,9 @@ export class ApiError extends Error {
 
   constructor(
     kind: ErrorKind,
-    options: { message?: string; details?: ErrorDetails; headers?: Record<string, string> } = {},
+    options: { message?: string; details?: ErrorDetails; headers?: Record<string, string>; cause?: string } = {},
   ) {
-    super(options.message ?? ERRORS[kind].message)
+    super(options.message ?? ERRORS[kind].message, options)
     this.kind = kind
     this.details = options.details ?? null
     this.headers = options.headers ?? {}
@@ -130,13 +138,15 @@ export function notFound(resource = 'Resource'): ApiError {
 }
 
 /** The error of a {@link REASONS reason}, in other words where `message` says more. */
-export function unusable(reason: Reason, message?: string, storage_code: string | null = null): ApiError {
-  const { kind, message: general } = REASONS[reason]
-  return new ApiError(kind, {
-    message: message ?? general,
-    details: { reason, ...(storage_code !== null && { storage_code }) },
-  })
+export function unusable(
+  reason: Reason,
+  { message = REASONS[reason].message, storage_code, cause }: UnusableOptions = {},
+): ApiError {
+  const details = { reason, ...(storage_code != null && { storage_code }) }
+  return new ApiError(REASONS[reason].kind, { message, details, ...(cause !== undefined && { cause }) })
 }
+
+type UnusableOptions = { message?: string; storage_code?: string | null; cause?: string | undefined }
 
 /** The error of a {@link REASONS reason} that passes by itself. @param seconds after which to retry */
 export function conflict(reason: Reason, seconds: number): ApiError {

@@ -1,9 +1,9 @@
 /**
- * Logs one line of JSON, which the platform indexes by field. A `failure` goes to the error log, which `npm run dev`
- * prints. Callers pass no secret, no body and no query text.
+ * Logs one line of JSON, which the platform indexes by field; `npm run dev` prints those of the error level. Callers pass
+ * no secret, no body and no query text.
  */
-export function log(event: string, fields: Record<string, unknown>): void {
-  console[event === 'failure' ? 'error' : 'log'](JSON.stringify({ event, ...fields }))
+export function log(event: string, fields: Record<string, unknown>, level: 'log' | 'error' = 'log'): void {
+  console[level](JSON.stringify({ event, ...fields }))
 }
 
 /** The name of an error, which is all that may be logged of one: its message may contain values. */

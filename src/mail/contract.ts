@@ -22,10 +22,47 @@ const lowerCase = z.transform((email: string) => email.toLowerCase())
 const email = z.email().check(z.maxLength(MAX_EMAIL))
 export const accountEmail = z.pipe(email, lowerCase)
 
+/** Of schemas that only suggest fields: the service does not validate them, so a response may differ. */
+const SUGGESTED = { 'x-suggested': true }
+
 const nullableText = z.nullable(z.string())
 const inputTime = z.nullish(z.iso.datetime({ offset: true }))
 const participant = z.record(z.string(), z.json())
-const message = participant.check(z.meta({ id: 'Message', description: 'A message, as it was sent: any object.' }))
+const mailbox = z
+  .looseObject({ name: z.optional(z.string()), email: z.optional(z.string()) })
+  .check(z.meta({ id: 'Mailbox', description: 'A name and an address.', ...SUGGESTED }))
+
+const attachment = z
+  .looseObject({
+    filename: z.optional(z.string()).check(z.describe('Without one the attachment is not shown.')),
+    mime_type: z.optional(z.string()),
+    size_bytes: z.optional(z.number()),
+    storage_key: z.nullish(z.string()).check(z.describe('The `key` of the uploaded file: it makes a download link.')),
+    mail_attachment_id: z.optional(z.string()).check(z.describe('Identifies the attachment, before its filename.')),
+  })
+  .check(z.meta({ id: 'Attachment', description: 'A file of a message.', ...SUGGESTED }))
+
+const message = z
+  .looseObject({
+    id: z.optional(z.string()).check(z.describe('The message id of the mailbox.')),
+    sent_at: z.optional(z.string()).check(z.describe('A date-time. `internal_date` is read where it is left out.')),
+    from: z.optional(mailbox),
+    to: z.optional(z.array(mailbox)),
+    subject: z.optional(z.string()),
+    snippet: z.optional(z.string()).check(z.describe('A short preview.')),
+    body_plain: z.optional(z.string()),
+    body_text: z.optional(z.string()).check(z.describe('The same as `body_plain`.')),
+    body_html: z.nullish(z.string()),
+    is_from_us: z.optional(z.boolean()).check(z.describe('Shown on the right.')),
+    attachments: z.optional(z.array(attachment)),
+  })
+  .check(
+    z.meta({
+      id: 'Message',
+      description: 'A message. Its fields are suggested: any object is stored, and returned as it was sent.',
+      ...SUGGESTED,
+    }),
+  )
 
 const emailThread = component('EmailThread', 'A mail thread with all its messages.', {
   participants: z.array(participant),

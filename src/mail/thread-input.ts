@@ -1,5 +1,6 @@
 import { LruCache } from '../http/cache.ts'
 import { type Issue, invalid } from '../http/errors.ts'
+import { FORMATS } from '../http/messages.ts'
 import { accountEmail } from './contract.ts'
 import { JsonError, type Member, scanObject } from './json-scan.ts'
 import { hashOf } from './segments.ts'
@@ -70,28 +71,29 @@ export function parseThread(bytes: Uint8Array, cached?: Content) {
   const report = (path: string, message: string) => issues.push({ path, message })
   const email = accountEmail.safeParse(shortText(members.get('account_email')))
   if (!email.success) {
-    report('account_email', members.has('account_email') ? 'must be an email address' : 'is required')
+    report('account_email', members.has('account_email') ? `must be ${FORMATS.email}` : 'is required')
   }
   const texts: Partial<Record<TextField, Uint8Array | null>> = {}
   for (const field of TEXT_FIELDS) {
     const member = members.get(field)
     if (!member) continue
     texts[field] = member.kind === 'null' ? null : member.text
-    if (member.kind !== 'string' && member.kind !== 'null') report(field, 'must be a string or null')
+    if (member.kind !== 'string' && member.kind !== 'null')
+      report(field, `must be a string or null, not ${nounOf(member)}`)
   }
   const times: Partial<Record<TimeField, number | null>> = {}
   for (const field of TIME_FIELDS) {
     const member = members.get(field)
     if (!member) continue
     const time = parseDateTime(shortText(member))
-    if (time === null && member.kind !== 'null') report(field, 'must be an ISO 8601 date-time with an offset, or null')
+    if (time === null && member.kind !== 'null') report(field, `must be ${FORMATS.datetime}, or null`)
     times[field] = time
   }
   const arrayOf = (field: ArrayField): Member => {
     const member = members.get(field) ?? EMPTY_ARRAY
-    const element = FIELDS[field] === 'object' ? 'an object' : 'a string'
-    if (member.kind !== 'array') report(field, `must be an array, each element ${element}`)
-    for (const index of member.mismatches) report(`${field}.${index}`, `must be ${element}`)
+    const element = FIELDS[field]
+    if (member.kind !== 'array') report(field, `must be an array of ${element}s, not ${nounOf(member)}`)
+    for (const index of member.mismatches) report(`${field}.${index}`, `must be ${NOUNS[element]}`)
     return member
   }
   const arrays = { participants: arrayOf('participants'), labels: arrayOf('labels'), messages: arrayOf('messages') }
@@ -108,11 +110,22 @@ function scan(bytes: Uint8Array, cached?: Content): Map<keyof typeof FIELDS, Mem
     const members = scanObject(bytes, FIELDS, cached)
     if (members) return members
   } catch (error) {
-    if (error instanceof JsonError) throw invalid([{ path: '', message: 'is not valid JSON' }])
-    throw error
+    if (!(error instanceof JsonError)) throw error
+    throw invalid([{ path: '', message: bytes.length === 0 ? 'is required' : 'is not valid JSON' }])
   }
-  throw invalid([{ path: '', message: 'must be a JSON object' }])
+  throw invalid([{ path: '', message: 'must be an object' }])
 }
+
+const NOUNS = { object: 'an object', string: 'a string' }
+
+/** What a value is, for a message. */
+function nounOf({ kind, text: [first = 0] }: Member): string {
+  if (kind === 'null') return 'null'
+  if (kind === 'other') return TRUE_OR_FALSE.has(first) ? 'a boolean' : 'a number'
+  return kind === 'string' ? 'a string' : `an ${kind}`
+}
+
+const TRUE_OR_FALSE: ReadonlySet<number> = new Set(encoder.encode('tf'))
 
 /** The value of a short string, else an empty text. */
 function shortText(member: Member | undefined): string {

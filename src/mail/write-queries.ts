@@ -6,6 +6,7 @@ import { assignments, insertRow, type RowOf } from '../db/columns.ts'
 import { companies, emailThreadSegments, emailThreads, emailThreadUploads } from '../db/schema.ts'
 import { LruCache } from '../http/cache.ts'
 import { ApiError } from '../http/errors.ts'
+import { describeBytes } from '../http/messages.ts'
 import { IN_SEGMENTS, isThread, type Key, type Segment, selectSegments, type ThreadKey } from './queries.ts'
 import { toSegments } from './segments.ts'
 import { contentText, TEXT_FIELDS, type TextField, type ThreadInput } from './thread-input.ts'
@@ -202,7 +203,7 @@ export async function writeThread({ db, companyId }: RequestContext, { values, s
     const quota = orm.select({ bytes: companies.mail_quota_bytes }).from(companies).where(eq(companies.id, companyId))
     const [[found]] = await db.write([quota, dropUpload(values)])
     const limit_bytes = found?.bytes ?? 0
-    const message = `The thread would exceed the company's quota of ${limit_bytes} stored bytes`
+    const message = `The thread would exceed the company’s quota of stored mail, ${describeBytes(limit_bytes)}`
     throw new ApiError('too_large', { message, details: { reason: 'storage_quota', limit_bytes } })
   })
   if (!row) throw new Error('An upsert returned no row.')

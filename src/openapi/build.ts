@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import { describeSeedFile } from '../cli/seed-schema.ts'
 import { describeRetryRules } from '../client/retry-rules.ts'
 import { contracts } from '../contracts.ts'
 import { DATABASE_LIMIT_MS, LIMIT } from '../rate-limit/window.ts'
@@ -17,7 +18,7 @@ const ASSETS_DIR = join(ROOT, '.assets')
 const VIEWER_FILES = ['swagger-ui-bundle.js', 'swagger-ui-bundle.js.LICENSE.txt', 'swagger-ui.css', 'LICENSE', 'NOTICE']
 
 /*
- * npm run docs             writes the description, and the types and retry rules of src/client
+ * npm run docs             writes the description, the types and retry rules of src/client, and the schema of seed files
  * npm run docs -- --check  fails where one of these files is out of date
  * npm run lint:api         (--lint) fails on any problem or hint of two linters
  * npm run build:assets     (--assets) fills .assets/, the Worker's static assets, with the description and its page
@@ -53,6 +54,7 @@ async function generateFiles(isCheck: boolean): Promise<void> {
     'src/openapi/openapi.json': document,
     'src/client/schema.d.ts': types,
     'src/client/README.md': await describeClient(),
+    'src/cli/seed-file.schema.json': describeSeedFile(),
   }
   for (const [path, content] of Object.entries(files)) {
     if (!isCheck) await writeFile(join(ROOT, path), content)

@@ -171,7 +171,9 @@ function describeInput(part: 'params' | 'query', contract: Contract, { example }
     const { description, ...rest } = asObject(property)
     if (!description) throw new Error(`The ${place} parameter ${name} has no description.`)
     const isRequired = place === 'path' || (Array.isArray(required) && required.includes(name))
-    return { name, in: place, description, required: isRequired, schema: rest, ...exampleOf(example[part]?.[name]) }
+    const value = example[part]?.[name]
+    const shown = exampleOf(typeof value === 'string' && rest.type === 'integer' ? Number(value) : value)
+    return { name, in: place, description, required: isRequired, schema: rest, ...shown }
   })
 }
 

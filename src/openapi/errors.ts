@@ -11,11 +11,14 @@ import {
   type Reason,
   unusable,
 } from '../http/errors.ts'
+import { rateLimited } from '../rate-limit/middleware.ts'
 import { ERROR_HEADERS, type HeaderName } from './headers.ts'
 
 const issue = z
   .strictObject({
-    path: z.string().describe('The field, with dots between levels (`messages.3`); empty for the whole body.'),
+    path: z
+      .string()
+      .describe('The field as it was sent, dots between levels (`messages.3`); empty for the whole body.'),
     message: z.string().min(1).describe('What is wrong, worded to follow the field’s name.'),
   })
   .describe('One problem.')
@@ -49,7 +52,17 @@ const limitDetails = z
   })
   .meta({ id: 'LimitDetails', description: 'Sent with 413: the limit of the body, or of everything stored.' })
 
-const details: z.ZodType<ErrorDetails> = z.union([validationDetails, reasonDetails, limitDetails, z.null()])
+const retryDetails = z
+  .strictObject({ retry_after: integer(1, 'The seconds to wait, as in `Retry-After`.') })
+  .meta({ id: 'RetryDetails', description: 'Sent with 429: when the same request succeeds.' })
+
+const details: z.ZodType<ErrorDetails> = z.union([
+  validationDetails,
+  reasonDetails,
+  limitDetails,
+  retryDetails,
+  z.null(),
+])
 
 /** The body of every error response. */
 export const errorSchema = z
@@ -64,7 +77,7 @@ export const errorSchema = z
       })
       .describe('What went wrong.'),
   })
-  .meta({ id: 'Error', description: 'Every error has this form, whatever its status.' })
+  .meta({ id: 'ErrorResponse', description: 'Every error has this form, whatever its status.' })
 
 type ErrorResponse = { description: string; example?: ApiError; headers?: readonly HeaderName[] }
 
@@ -85,7 +98,7 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
   method_not_allowed: { description: 'The path does not support this method; `Allow` lists those it supports.' },
   conflict: {
     description:
-      'The company lacks or has disabled what this operation needs, an `external_id` is taken, or a request with the same `Idempotency-Key` is running (then with `Retry-After`); `details.reason` names the cause.',
+      'The company lacks or has disabled what this operation needs, or its credentials cannot be read; an `external_id` is taken; or a request with the same `Idempotency-Key` is running (then with `Retry-After`). `details.reason` names the cause.',
     example: unusable('integration_missing'),
   },
   gone: {
@@ -108,6 +121,7 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
   },
   rate_limited: {
     description: 'Too many requests, or too much database time used. Retry after the seconds in `Retry-After`.',
+    example: rateLimited(42),
     headers: [...ERROR_HEADERS, 'Retry-After'],
   },
   internal_error: {

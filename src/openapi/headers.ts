@@ -63,7 +63,11 @@ export const responseHeaders = {
     pattern('Accept-Encoding'),
     'Accept-Encoding',
   ),
-  'WWW-Authenticate': required('The authentication scheme.', { type: 'string', const: 'Bearer' }, 'Bearer'),
+  'WWW-Authenticate': required(
+    'The authentication scheme; with `error="invalid_token"` where the token is unknown, revoked or expired (RFC 6750).',
+    pattern('^Bearer( error="invalid_token", error_description="[^"]+")?$'),
+    'Bearer',
+  ),
 } satisfies Record<string, JsonObject>
 
 export type HeaderName = keyof typeof responseHeaders

@@ -39,7 +39,7 @@ export class SchemaWriter {
 /** The schema as the property `root` of an object, so that it becomes a reference too where it has an id. */
 function convert(schema: z.core.$ZodType, io: 'input' | 'output'): JsonObject {
   const text = JSON.stringify(z.toJSONSchema(z.object({ root: schema }), { io, override: addHiddenRules }))
-  return JSON.parse(text, (_key, value: Json) => (isObject(value) ? tidy(value) : value))
+  return JSON.parse(text, (_key, value: Json) => (isObject(value) ? tidy(value, io) : value))
 }
 
 type Node = Parameters<NonNullable<z.core.ToJSONSchemaParams['override']>>[0]
@@ -55,7 +55,11 @@ function addHiddenRules({ zodSchema, jsonSchema }: Node): void {
 }
 
 /** The same schema, shorter and true to the wire. Its subschemas are tidy already. */
-function tidy({ $schema, ...schema }: JsonObject): JsonObject {
+function tidy({ ...schema }: JsonObject, io: 'input' | 'output'): JsonObject {
+  // Not a property of that name.
+  if (typeof schema.$schema === 'string') delete schema.$schema
+  // Responses may get new fields; a request body with an unknown one is refused.
+  if (io === 'output' && schema.additionalProperties === false) delete schema.additionalProperties
   if (typeof schema.$ref === 'string') {
     const name = schema.$ref.replace('#/$defs/', '')
     schema.$ref = `#/components/schemas/${name.startsWith(UNNAMED) ? JSON_VALUE : name}`

@@ -9,6 +9,7 @@ import {
   externalId,
   id,
   idText,
+  namesAField,
   oneLine,
   pageOf,
   pageQuery,
@@ -161,12 +162,14 @@ const writable = {
     .check(z.describe('Overrides, for this request, the company’s setting of accounting sync.')),
 }
 
-/** Reported along with all other issues, so the body may have wrong fields or be no object. */
+/** Reported along with issues of other fields; the amount and its type must be valid themselves. */
 const PERCENT_ISSUE = {
   path: ['discount_amount'],
-  error: 'as a percentage must be at most 100',
-  when: ({ value }: { value: unknown }) => typeof value === 'object' && value !== null,
+  error: 'must be at most 100 as a percentage: for an amount of money send discount_amount_type fixed_amount',
+  when: ({ value, issues }: z.core.ParsePayload) =>
+    typeof value === 'object' && value !== null && !issues.some(({ path }) => DISCOUNT_FIELDS.includes(path?.[0])),
 }
+const DISCOUNT_FIELDS: unknown[] = ['discount_amount', 'discount_amount_type']
 
 function isPossibleDiscount({ discount_amount }: { discount_amount?: unknown }, type: string | undefined): boolean {
   return type !== 'percentage' || typeof discount_amount !== 'number' || discount_amount <= 100
@@ -178,7 +181,7 @@ const newOrder = z.strictObject({ title: trimmed(255), client_id: id, ...writabl
 )
 
 const orderChanges = z.strictObject({ title: z.optional(trimmed(255)), client_id: z.optional(id), ...writable }).check(
-  z.refine((body) => Object.keys(body).length > 0, 'must name at least one field to change'),
+  namesAField,
   z.refine((body) => isPossibleDiscount(body, body.discount_amount_type), PERCENT_ISSUE),
   z.meta({ id: 'OrderChanges', description: 'The fields of an order to change.', minProperties: 1 }),
 )

@@ -217,13 +217,16 @@ function outcomesOf(checks: Checks): SQL {
 }
 
 const MESSAGES: Record<string, string> = {
-  discount_amount: 'as a percentage must be at most 100: the stored type is percentage',
-  discount_amount_type: 'must be fixed_amount: a percentage must be at most 100, and the stored amount is more',
+  client_id: 'must be a client of the company that is not deleted',
+  status_id: 'must be an order status of the company: GET /order-statuses lists them',
+  tax_id: 'must be a tax of the company, or 0 for none: GET /taxes lists them',
+  discount_amount: 'must be at most 100 as a percentage, the stored type: or send discount_amount_type fixed_amount',
+  discount_amount_type: 'must be fixed_amount: as a percentage, the stored amount must be at most 100',
 }
 
 /** @throws ApiError 400 naming the field of each check that failed */
 function assertPassed(outcomes: Outcomes): void {
   const failed = Object.keys(outcomes).filter((field) => !outcomes[field])
   if (failed.length === 0) return
-  throw invalid(failed.map((path) => ({ path, message: MESSAGES[path] ?? 'is not of this company, or is deleted' })))
+  throw invalid(failed.map((path) => ({ path, message: MESSAGES[path] ?? 'is invalid' })))
 }

@@ -25,7 +25,7 @@ export const routes = [
   }),
 ]
 
-/** @throws ApiError 409 without an enabled integration, 502 when the supplier fails and nothing is cached */
+/** @throws ApiError 409 without an enabled integration that can be read, 502 when the supplier fails and nothing is cached */
 async function readSupplierProducts(context: RequestContext, source: SupplierName, query: ProductQuery) {
   const deadline = Date.now() + INFO_MS
   const supplier: Supplier = suppliers[source]
@@ -34,7 +34,7 @@ async function readSupplierProducts(context: RequestContext, source: SupplierNam
   const integration = await findIntegration(context, source)
   if (!integration?.enabled) throw unusable(integration ? 'integration_disabled' : 'integration_missing')
   const result = await finish(integration, { deadline, isSparing: false })
-  if (result.state === 'failed') throw unusable(result.reason)
+  if (result.state === 'failed') throw unusable(result.reason, { cause: result.cause })
   // An adapter's items are of the contract's schema, which it defines itself.
   return { source, query: parameters, products: select(result.items) } as ResponseBody<typeof contract.readProduct>
 }

@@ -13,6 +13,7 @@ import { type Lifetime, type Lookup, type Supplier, SupplierError } from './supp
 const CACHE_VERSION = 1
 /** One call with its body read. It may outlive the request that made it: a late result is still cached. */
 const CALL_MS = 10_000
+const TIMEOUT = 'no response in time'
 
 /** Fresh for 10 minutes, then served stale for up to 24 hours while it is refreshed. */
 export const PRODUCTS: Lifetime = { freshMs: 10 * 60_000, maxAgeMs: 24 * 3_600_000 }
@@ -20,7 +21,9 @@ export const PRODUCTS: Lifetime = { freshMs: 10 * 60_000, maxAgeMs: 24 * 3_600_0
 /** The items of a lookup, and what the response says of them. */
 export type SupplierResult =
   | { state: Exclude<SourceState, 'failed'>; items: unknown[] }
-  | { state: 'failed'; items: []; reason: SupplierError['reason'] }
+  | { state: 'failed'; items: []; reason: SupplierError['reason'] | 'credentials_unreadable'; cause: string }
+
+type Failed = Extract<SupplierResult, { state: 'failed' }>
 
 /** Of a cached result: `account` is the `updated_at` of the integration that fetched it. It is served to no other. */
 const metadataSchema = z.object({ fetchedAt: z.number(), account: z.number() })
@@ -64,7 +67,7 @@ export function startLookup(context: RequestContext, supplier: Supplier, lookup:
     const freshness = entry ? freshnessOf(entry.fetchedAt, lifetimeOf(lookup, entry.items), now) : 'expired'
     const usable = freshness !== 'expired' ? entry : null
     if (integration === 'unknown') {
-      return usable ? { state: 'stale', items: usable.items } : failed('supplier_unavailable')
+      return usable ? { state: 'stale', items: usable.items } : failed('supplier_unavailable', 'the database failed')
     }
     // A changed integration is another account.
     const account = `${context.companyId}/${supplier.name}/${integration.updated_at}`
@@ -74,7 +77,7 @@ export function startLookup(context: RequestContext, supplier: Supplier, lookup:
       return { state: 'stale', items: usable.items }
     }
     const call = fetchOnce(own, integration, account)
-    return withDeadline(call, Math.max(0, deadline - now)).catch(() => failed('supplier_unavailable'))
+    return withDeadline(call, Math.max(0, deadline - now)).catch(() => failed('supplier_unavailable', TIMEOUT))
   }
 }
 
@@ -88,8 +91,8 @@ function lifetimeOf({ emptyLifetime }: Lookup, items: unknown[]): Lifetime {
   return items.length === 0 && emptyLifetime ? emptyLifetime : PRODUCTS
 }
 
-function failed(reason: SupplierError['reason']): SupplierResult {
-  return { state: 'failed', items: [], reason }
+function failed(reason: Failed['reason'], cause: string): Failed {
+  return { state: 'failed', items: [], reason, cause }
 }
 
 /** Null also when the cache fails or is slow. */
@@ -130,7 +133,7 @@ function fetchOnce(own: CompanyLookup, integration: Integration, account: string
 
   const now = Date.now()
   const health = healthOf(account)
-  if (!mayCall(health, now)) return Promise.resolve(failed(health.reason))
+  if (!mayCall(health, now)) return Promise.resolve(failed(health.reason, 'no call was made after earlier failures'))
   healths.set(account, startCall(health, now))
 
   const call = callSupplier(own, integration, account)
@@ -151,11 +154,14 @@ async function callSupplier(own: CompanyLookup, integration: Integration, accoun
   }
   try {
     const { base_url: baseUrl, kind, credentials } = integration
-    const decrypted = await decryptCredentials(credentialsKey, company_id, kind, credentials).catch(() => {
-      throw new SupplierError('supplier_unavailable', 'the stored credentials cannot be decrypted')
-    })
+    const decrypted = await decryptCredentials(credentialsKey, company_id, kind, credentials).catch(() => null)
     const parsed = own.supplier.credentials.safeParse(decrypted)
-    if (!parsed.success) throw SupplierError.rejectedCredentials()
+    if (!parsed.success) {
+      // Not the supplier's fault, so it does not count towards the circuit breaker.
+      const error = `${own.supplier.name}: the stored credentials ${decrypted === null ? 'cannot be decrypted' : 'are not complete'}`
+      log('credentials_unreadable', { request_id, company_id, error })
+      return failed('credentials_unreadable', error)
+    }
     const items = await own.lookup.fetch({ baseUrl, credentials: parsed.data, timeoutMs: CALL_MS, onCallsLeft })
     healths.set(account, recordSuccess(healthOf(account), callsLeft, Date.now()))
     return { state: 'ok', items }
@@ -165,7 +171,7 @@ async function callSupplier(own: CompanyLookup, integration: Integration, accoun
     healths.set(account, recordFailure(healthOf(account), error, Date.now()))
     const { reason, message } = error
     log('supplier_failed', { request_id, company_id, reason, error: `${own.supplier.name}: ${message}` })
-    return failed(reason)
+    return failed(reason, `${own.supplier.name}: ${message}`)
   }
 }
 

@@ -1,7 +1,8 @@
 import type { MiddlewareHandler, Next } from 'hono'
 import type { Meter } from '../db/client.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
-import { ApiError, ERRORS, errorResponse } from '../http/errors.ts'
+import { ApiError, errorResponse } from '../http/errors.ts'
+import { describeSeconds } from '../http/messages.ts'
 import type { Pass } from './database-gate.ts'
 import type { LocalLimiter, Remote } from './local-limiter.ts'
 import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, secondsUntil, type Verdict, WINDOW_MS } from './window.ts'
@@ -131,13 +132,17 @@ function describeLimits(verdict: Verdict, now: number): string {
 /** The 429 of a verdict that refuses. */
 function refusalOf(verdict: Verdict, now: number): ApiError {
   if (verdict.databaseMs > 0) return rateLimited(secondsUntil(verdict.resetAt, now))
-  const message = `The token has used its ${DATABASE_LIMIT_MS / 1_000} seconds of database time a minute`
+  const message = `The token may use ${DATABASE_LIMIT_MS / 1_000} seconds of database time a minute`
   return rateLimited(secondsUntilDatabaseTime(verdict, now), message)
 }
 
 /** @param seconds after which the same request succeeds */
-export function rateLimited(seconds: number, message: string = ERRORS.rate_limited.message): ApiError {
-  return new ApiError('rate_limited', { message, headers: { 'Retry-After': String(seconds) } })
+export function rateLimited(seconds: number, problem = `The token may send ${LIMIT} requests a minute`): ApiError {
+  return new ApiError('rate_limited', {
+    message: `${problem}: retry after ${describeSeconds(seconds)}`,
+    details: { retry_after: seconds },
+    headers: { 'Retry-After': String(seconds) },
+  })
 }
 
 function secondsUntilDatabaseTime(verdict: Verdict, now: number): number {

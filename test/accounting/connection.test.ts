@@ -111,7 +111,7 @@ describe('the connection', () => {
     expect(await shop.deliver()).toBeNull()
     expect(await shop.accounting(id)).toMatchObject({
       status: 'pending',
-      last_error: 'The stored credentials were encrypted with another CREDENTIALS_KEY.',
+      last_error: 'credentials_unreadable: The stored credentials were encrypted with another CREDENTIALS_KEY.',
     })
     await shop.connect()
     await shop.deliver()

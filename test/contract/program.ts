@@ -68,16 +68,16 @@ async function workOnOrders(api: Api, client: Schemas['Client']): Promise<Schema
     accounting_sync_enabled: false,
   }
   const { project } = await take(api.POST('/orders', { body }))
-  const params = { path: { id: String(project.id) } }
+  const params = { path: { id: project.id } }
   const changes: Schemas['OrderChanges'] = { title: 'Regatta shirts, second lot', tax_exempt: true }
   const changed = await take(api.PATCH('/orders/{id}', { params, body: changes }))
   const order = await take(api.GET('/orders/{id}', { params }))
   if (order.invoice?.number !== changed.invoice?.number) throw new Error('The invoice is another one.')
 
   const spare = await take(api.POST('/orders', { body: { title: 'A mistake', client_id: client.id } }))
-  const removed = await take(api.DELETE('/orders/{id}', { params: { path: { id: String(spare.project.id) } } }))
+  const removed = await take(api.DELETE('/orders/{id}', { params: { path: { id: spare.project.id } } }))
   const today = project.created_date
-  const query = { page: 1, per_page: 100, client_id: String(client.id), from: today, to: today }
+  const query = { page: 1, per_page: 100, client_id: client.id, from: today, to: today }
   const { data } = await take(api.GET('/orders', { params: { query } }))
   if (data.some(({ id }) => id === removed.project.id)) throw new Error('A deleted order is listed.')
   return order
@@ -101,7 +101,7 @@ async function lookUpProducts(api: Api): Promise<string[]> {
   for (const [source, query] of [
     ['supplier_a', { style: 'PC61', color: 'White', size: 'L' }],
     ['supplier_b', { styleId: '39' }],
-    ['invoice_item', { id: String(item) }],
+    ['invoice_item', { id: item }],
   ] as const) {
     const { data } = await api.GET('/products/{source}', { params: { path: { source }, query } })
     if (data) lines.push(...describeProduct(data))
@@ -159,7 +159,7 @@ async function workOnMail(api: Api, { legacyThreadId, accountEmail }: Task): Pro
 }
 
 async function workOnFiles(api: Api, orderId: number, { legacyThreadId }: Task): Promise<string[]> {
-  const path = { orderId: String(orderId) }
+  const path = { orderId: orderId }
   const body: Schemas['NewFile'] = { fileName: 'crest.png', contentType: 'image/png', size: 12, legacyThreadId }
   const upload = await take(api.POST('/orders/{orderId}/files/presign', { params: { path }, body }))
   const { files, configured } = await take(
@@ -192,7 +192,9 @@ function describeItem({ id, title, quantity, unit_price }: Schemas['InvoiceItem'
 }
 
 /** The body of a successful call. All errors have one shape. */
-async function take<Data>(call: Promise<{ data?: Data; error?: Schemas['Error']; response: Response }>): Promise<Data> {
+async function take<Data>(
+  call: Promise<{ data?: Data; error?: Schemas['ErrorResponse']; response: Response }>,
+): Promise<Data> {
   const { data, error, response } = await call
   if (data !== undefined) return data
   if (!error) throw new Error(`${response.url} responded with ${response.status} and no error.`)

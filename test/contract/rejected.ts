@@ -25,10 +25,13 @@ export async function sendInvalid(api: Api): Promise<void> {
   await api.PATCH('/clients/{id}', { params: id, body: { deleted: 'yes' } })
   // @ts-expect-error A client's id is a number in a body.
   await api.POST('/orders', { body: { title: 'Shirts', client_id: '1' } })
+  // @ts-expect-error An order's id is a number.
+  await api.GET('/orders/{id}', { params: id })
+  const orderId = { path: { id: 1 } }
   // @ts-expect-error There is no such discount.
-  await api.PATCH('/orders/{id}', { params: id, body: { discount_amount_type: 'percent' } })
+  await api.PATCH('/orders/{id}', { params: orderId, body: { discount_amount_type: 'percent' } })
   // @ts-expect-error A title is never null.
-  await api.PATCH('/orders/{id}', { params: id, body: { title: null } })
+  await api.PATCH('/orders/{id}', { params: orderId, body: { title: null } })
   // @ts-expect-error There is no such source.
   await api.GET('/products/{source}', { params: { path: { source: 'supplier_c' } } })
   const thread = { path: { legacyThreadId: 't' } }
@@ -39,7 +42,7 @@ export async function sendInvalid(api: Api): Promise<void> {
   await api.PUT(address, { params: thread, body: { account_email: 'a@b.example' } })
   // @ts-expect-error A message is an object.
   await api.PUT(address, { params: thread, body: { account_email: 'a@b.example', messages: ['text'] } })
-  const order = { path: { orderId: '1' } }
+  const order = { path: { orderId: 1 } }
   // @ts-expect-error The size is missing.
   await api.POST('/orders/{orderId}/files/presign', { params: order, body: { fileName: 'a', legacyThreadId: 't' } })
 }

@@ -2,6 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { look, spoil } from '../../src/simulators/steer.ts'
 import { migrate, request, send, sql } from '../support/app.ts'
+import { linesOf } from '../support/log.ts'
 import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder, scopeUrl } from './support.ts'
 
 const LAST_MODIFIED = '2026-03-02T09:30:00.000Z'
@@ -119,15 +120,20 @@ describe('a company’s own storage', () => {
     expect(JSON.stringify(body)).not.toContain('wrong')
   })
 
-  it('returns 500 without any part of the keys when they cannot be decrypted', async () => {
+  it('returns 409 with its own reason, and no part of the keys, when they cannot be decrypted or are not complete', async () => {
     const own = await mintCompanyWithOrder()
     await giveStorage(own)
     await sql('UPDATE integrations SET credentials = ? WHERE company_id = ?', 'v1.00000000.AAAA', own.id)
-    const { status, body } = await list(own)
-    expect(status).toBe(500)
-    expect(body.error.message).not.toContain('v1')
     const presign = { fileName: 'x', size: 1, legacyThreadId: 't' }
-    expect((await own.call('POST', `/orders/${own.orderId}/files/presign`, presign)).status).toBe(500)
+    const refused = [await list(own), await own.call('POST', `/orders/${own.orderId}/files/presign`, presign)]
+    const incomplete = await mintCompanyWithOrder()
+    await giveStorage(incomplete, { credentials: { secret_access_key: '' } })
+    for (const { status, body, headers } of [...refused, await list(incomplete)]) {
+      expect([status, body.error.details]).toEqual([409, { reason: 'credentials_unreadable' }])
+      expect(body.error.message).not.toContain('v1')
+      const logged = linesOf(headers.get('x-request-id')).map(({ event }) => event)
+      expect(logged).toContain('credentials_unreadable')
+    }
   })
 
   it('gets at most the request of the first page for an order that does not exist', async () => {

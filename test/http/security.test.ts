@@ -47,7 +47,7 @@ describe.each(endpoints)('%s', (_, contract) => {
     for (const token of [randomToken(), '0'.repeat(64), await hashToken(company.token), expired, revoked]) {
       const response = await send(token, contract)
       expectError(response, 401, 'unauthenticated')
-      expect(response.headers.get('www-authenticate')).toBe('Bearer')
+      expect(response.headers.get('www-authenticate')).toMatch(/^Bearer error="invalid_token", error_description="/)
     }
   })
 

@@ -14,6 +14,11 @@ function tryDev(...args: string[]) {
   return ended
 }
 
+const unreachableSupplier = {
+  base_url: 'http://127.0.0.1:1/service',
+  credentials: { customer_number: '1', username: 'shop', password: 'secret' },
+}
+
 describe('npm run dev', () => {
   it('serves a sample company, lets other commands run at the same time, and keeps its data', {
     timeout: 120_000,
@@ -82,6 +87,19 @@ describe('npm run dev', () => {
     expect(sameState).toMatchObject({ code: 1, stdout: '' })
     expect(sameState.stderr).toMatch(/^http:\S+ serves this data already: choose another place with --state DIR\.\n$/)
 
+    // A failed request is one line, with its id and cause.
+    const broken = smallShop(7)
+    const integrations = { supplier_a: unreachableSupplier }
+    await runCommand('seed', await writeSeed({ ...broken, integrations }), '--state', state)
+    const other = await runCommand('tokens', 'create', '--company', '7', '--name', 'broken', '--state', state)
+    const failed = await fetch(`${dev.url}/api/v1/products/supplier_a?style=PC61`, {
+      headers: { authorization: `Bearer ${other.stdout.trim()}`, 'x-request-id': 'failed-1' },
+    })
+    expect(failed.status).toBe(502)
+    await expect.poll(() => dev.output.stderr).toContain('failed-1')
+    const lines = dev.output.stderr.split('\n').filter((line) => line.includes('failed-1'))
+    expect(lines).toEqual([expect.stringMatching(/^502 of request failed-1: .* \| supplier_a: the call failed: /)])
+
     expect(await dev.stop()).toBe(0)
     await expect(fetch(dev.url)).rejects.toThrow()
 
@@ -122,6 +140,8 @@ describe('npm run dev', () => {
     [['--port', 'http'], '--port must be'],
     [['--prot', '1'], "Unknown option '--prot'. Usage: npm run dev"],
     [['serve'], "Unexpected argument 'serve'"],
+    [['--state', 'src/cli'], "--state: 'src/cli' has other files and no data of this service"],
+    [['--state', 'nowhere/data'], "--state: there is no directory '"],
   ])('rejects %j with a one-line error', async (args, message) => {
     const outcome = await tryDev(...args)
     expect(outcome).toMatchObject({ code: 1, stdout: '' })

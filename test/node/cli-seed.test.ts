@@ -1,7 +1,9 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { decryptCredentials } from '../../src/auth/credentials.ts'
 import { openDatabase, wrapTransport } from '../../src/cli/database.ts'
-import { loadSeed } from '../../src/cli/seed.ts'
+import { listDifferences, loadSeed } from '../../src/cli/seed.ts'
 import { checkSeed } from '../../src/cli/seed-file.ts'
 import { readCredentialsKey } from '../../src/cli/seed-integrations.ts'
 import { openWranglerTransport } from '../../src/cli/wrangler.ts'
@@ -72,6 +74,8 @@ describe('npm run seed', () => {
     await runCommand('seed', await writeSeed(smallShop()), '--state', state)
     runSql(state, "UPDATE clients SET company_name = 'Renamed' WHERE id = 1")
     runSql(state, 'UPDATE orders SET deleted = 1 WHERE id = 1')
+    runSql(state, "UPDATE invoices SET due_date = '2026-03-01', discount_hundredths = 1000")
+    runSql(state, 'UPDATE invoice_items SET unit_price_cents = 1000')
     const before = readAll(state)
 
     const shop = smallShop()
@@ -85,7 +89,16 @@ describe('npm run seed', () => {
     shop.clients?.push({ id: 3, company_name: 'Third' })
     if (shop.integrations?.supplier_b)
       shop.integrations.supplier_b.credentials = { account_number: '7', api_key: 'new' }
-    expect((await runCommand('seed', await writeSeed(shop), '--state', state)).code).toBe(0)
+    const { code, stderr } = await runCommand('seed', await writeSeed(shop), '--state', state)
+    expect(code).toBe(0)
+    expect(stderr.split('\n')).toEqual([
+      'client 1 already exists and differs: company_name',
+      'order 1 already exists and differs: deleted',
+      'invoice 1 already exists and differs: due_date, discount_amount',
+      'line 1 already exists and differs: unit_price',
+      'Clients and orders that exist are not changed by a file: change them through the API.',
+      '',
+    ])
 
     const after = readAll(state)
     expect(after.clients?.slice(0, 2)).toEqual(before.clients)
@@ -119,21 +132,32 @@ describe('npm run seed', () => {
     const takenNumber = smallShop()
     takenNumber.orders = [{ id: 9, title: 'x', client_id: 1, invoice: { id: 9, number: '1001' } }]
 
+    const takenOwnId = smallShop()
+    takenOwnId.clients = [{ id: 9, company_name: 'x', external_id: 'cust 1' }]
+
     const highId = smallShop()
     highId.clients?.push({ id: 2 ** 48 + 1, company_name: 'Never' })
+
+    const manyIssues = smallShop()
+    manyIssues.company.name = ' '
+    manyIssues.clients?.push({ id: 0, company_name: '' })
 
     const cases: [args: string[], message: string][] = [
       [[await writeSeed(highId)], '`clients[2].id` must be at most 281474976710656'],
       [[], 'Usage: npm run seed -- FILE.json'],
       [[good, '--stat', state], "Unknown option '--stat'. Usage:"],
       [['/nowhere/shop.json'], '/nowhere/shop.json: no such file.'],
-      [[await writeSeed('{"company": "secret')], 'not valid JSON.'],
+      [[await writeSeed('{\n "company": "secret')], 'shop.json: line 2, column 13 is not valid JSON.'],
+      [[await writeSeed(manyIssues)], ' (line 1, column 20); `clients[2].id` must be '],
+      [[good, '--state', join(state, 'new', 'deeper')], `--state: there is no directory '${join(state, 'new')}'.`],
+      [[good, '--state', join(import.meta.dirname)], "' has other files and no data of this service"],
       [
         [await writeSeed(unknownClient)],
         '`client_id` of order 9: there is no client 77, in the file or in the database',
       ],
       [[await writeSeed(takenInvoice)], 'shop.json: invoice 1 belongs to order 1 in the database'],
       [[await writeSeed(takenNumber)], 'an invoice number is already that of another invoice in the database.'],
+      [[await writeSeed(takenOwnId)], 'an external_id is already that of another client in the database.'],
       [[good, '--remote'], 'CREDENTIALS_KEY must be set in the environment'],
       [[good, '--state', good], 'it is not a writable directory'],
     ]
@@ -150,6 +174,15 @@ describe('npm run seed', () => {
       expect(outcome?.stderr.trimEnd().split('\n')).toHaveLength(1)
     })
     expect(readAll(state)).toEqual(before)
+    expect(existsSync(join(state, 'new'))).toBe(false)
+    expect(existsSync(join(import.meta.dirname, 'v3'))).toBe(false)
+  })
+
+  it('tells of at most 20 rows that differ, and counts the others', () => {
+    const differences = Array.from({ length: 25 }, (_, at) => `client ${at}`)
+    expect(listDifferences(differences).slice(19)).toEqual(['client 19', 'and 5 more', expect.any(String)])
+    expect(listDifferences(differences.slice(0, 20))).toHaveLength(21)
+    expect(listDifferences([])).toEqual([])
   })
 })
 

@@ -109,6 +109,7 @@ export function smallShop(id = 1): SeedInput {
         first_name: 'Zoë',
         email: 'Zoe@Example.com',
         phone: '(555) 010-0199',
+        external_id: 'cust 1',
       },
       { id: 2, company_name: 'BEGIN TRANSACTION; COMMIT; /* end case', deleted: true },
     ],
@@ -119,6 +120,7 @@ export function smallShop(id = 1): SeedInput {
         client_id: 1,
         order_status_id: 2,
         created_date: '2026-01-31',
+        external_id: 'web-1',
         description: 'two\nlines\ttab',
         invoice: {
           id: 1,

@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { freshState, runCommand, runSql, smallShop, startCommand, writeSeed } from './cli-support.ts'
 
@@ -52,6 +54,7 @@ describe('npm run tokens', () => {
 
   it('rejects an invalid command with a one-line error and changes nothing', { timeout: 180_000 }, async () => {
     const state = await stateWithShop()
+    const absent = join(state, 'absent')
     const create = ['create', '--company', '7', '--name', 'x']
     const cases: [args: string[], message: string][] = [
       [[], 'Usage: npm run tokens'],
@@ -68,8 +71,11 @@ describe('npm run tokens', () => {
       [['list', '--name', 'x'], "Unknown option '--name'. Usage: npm run tokens -- list"],
       [['revoke', '99'], 'There is no token 99.'],
       [['revoke', '1', '2'], "Unexpected argument '2'"],
+      [[...create, '--state', absent], `--state: there is no directory '${absent}'.`],
+      [['list', '--state', import.meta.dirname], 'has other files and no data of this service'],
     ]
-    const outcomes = await Promise.all(cases.map(([args]) => startCommand('tokens', [...args, '--state', state]).ended))
+    const where = (args: string[]) => (args.includes('--state') ? [] : ['--state', state])
+    const outcomes = await Promise.all(cases.map(([args]) => startCommand('tokens', [...args, ...where(args)]).ended))
     cases.forEach(([args, message], index) => {
       const outcome = outcomes[index]
       expect(outcome, args.join(' ')).toMatchObject({ code: 1, stdout: '' })
@@ -77,5 +83,6 @@ describe('npm run tokens', () => {
       expect(outcome?.stderr.trimEnd().split('\n')).toHaveLength(1)
     })
     expect(runSql(state, 'SELECT * FROM api_tokens')).toEqual([])
+    expect(existsSync(absent)).toBe(false)
   })
 })

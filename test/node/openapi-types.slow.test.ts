@@ -37,7 +37,11 @@ describe('the types that openapi-typescript generates from the published descrip
     const lines = (await readFile(TYPES, 'utf8')).split('\n').filter((line) => !/^\s*\*|\/\*\*/.test(line))
     expect(lines.filter((line) => /\bany\b/.test(line))).toEqual([])
     const open = lines.filter((line) => /\bunknown\b/.test(line)).map((line) => line.trim())
-    expect([...new Set(open)].sort()).toEqual(['JsonValue: unknown;', '[name: string]: unknown;'])
+    expect([...new Set(open)].sort()).toEqual([
+      'JsonValue: unknown;',
+      '[key: string]: unknown;',
+      '[name: string]: unknown;',
+    ])
   })
 
   it.each<[string, (document: JsonObject) => void, string]>([

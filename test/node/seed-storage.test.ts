@@ -75,7 +75,7 @@ describe('a storage in a seed file', () => {
     [{ endpoint: 'https://swift.example' }, 'region` is required'],
     [{ endpoint: 'http://127.0.0.1:9000' }, 'region` is required'],
     [{ endpoint: aws, region: 'auto' }, 'region` must not be auto, a region of R2 only'],
-    [{ endpoint: aws, region: '' }, 'region` must have 1 to 64 characters'],
+    [{ endpoint: aws, region: '' }, 'region` must not be blank'],
     [{ endpoint: aws, addressing: 'host' }, 'addressing` '],
     [{ endpoint: aws, addressing: 'virtual', bucket: 'shop.files' }, 'bucket` must be 3 to 63 of a-z'],
     [{ endpoint: aws, addressing: 'virtual', bucket: 'Shop' }, 'bucket` must be 3 to 63 of a-z'],

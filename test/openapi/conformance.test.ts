@@ -58,7 +58,7 @@ describe('expectConforms accepts', () => {
     ['a 400', { status: 400, body: error('invalid_request', issues) }],
     ['a 401', UNAUTHENTICATED],
     ['a 404', { status: 404, body: error('not_found') }],
-    ['a 429', { status: 429, body: error('rate_limited'), headers: { 'retry-after': '7' } }],
+    ['a 429', { status: 429, body: error('rate_limited', { retry_after: 7 }), headers: { 'retry-after': '7' } }],
     ['a 500', { status: 500, body: error('internal_error', null, 'Tell us r-1.') }],
     [
       'a 405',
@@ -114,7 +114,11 @@ describe('expectConforms rejects', () => {
     ['a malformed rate limit', { headers: { ratelimit: 'limit=300' } }, /header RateLimit .*pattern/],
     ['one limit of two', { headers: { ratelimit: '"default";r=299;t=60' } }, /header RateLimit .*pattern/],
     ['a 401 without its header', { ...UNAUTHENTICATED, headers: {} }, /WWW-Authenticate is missing/],
-    ['a 429 without Retry-After', { status: 429, body: error('rate_limited') }, /Retry-After is missing/],
+    [
+      'a 429 without Retry-After',
+      { status: 429, body: error('rate_limited', { retry_after: 7 }) },
+      /Retry-After is missing/,
+    ],
     ['an unknown code', { status: 404, body: error('gone') }, /error\/code/],
     ['a code of another status', { status: 404, body: error('forbidden') }, /code forbidden is not one of not_found/],
     ['an error without details', { status: 404, body: { error: { code: 'not_found', message: 'No.' } } }, /details/],

@@ -161,15 +161,19 @@ describe.each(names)('%s', (name) => {
     for (const invalid of [{}, 'text']) {
       const shop = await mintShop({ credentials: { [name]: Object(invalid) } })
       const { status, body } = await get(shop, info)
-      expect([status, body.error.details.reason]).toEqual([502, 'supplier_rejected_credentials'])
+      expect([status, body.error.details.reason]).toEqual([409, 'credentials_unreadable'])
       expect(await scopeOf(shop, name).calls()).toEqual([])
     }
     const shop = await mintShop()
     await sql("UPDATE integrations SET credentials = 'v1.00.AAAA' WHERE company_id = ?", shop.id)
     const { status, body } = await get(shop, info)
-    expect([status, body.error.details.reason]).toEqual([502, 'supplier_unavailable'])
+    expect([status, body.error.details.reason]).toEqual([409, 'credentials_unreadable'])
     expect((await search(shop, q)).sources[name]).toBe('failed')
     expect(await scopeOf(shop, name).calls()).toEqual([])
+    // However often it is asked: no outage of the supplier is assumed.
+    for (let calls = 0; calls < 6; calls++) {
+      expect((await get(shop, info)).body.error.details.reason).toBe('credentials_unreadable')
+    }
   })
 
   it('returns ok without items when nothing is found', async () => {

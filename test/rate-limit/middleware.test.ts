@@ -62,8 +62,11 @@ describe('the limit of requests', () => {
     const [{ count } = { count: -1 }] = await sql('SELECT count(*) AS count FROM clients WHERE company_id = ?', id)
     expect(count).toBeLessThanOrEqual(made)
     for (const { status, headers, body } of responses.filter((response) => response.status === 429)) {
-      expect({ status, body }).toMatchObject({ body: { error: { code: 'rate_limited', details: null } } })
       const wait = Number(headers.get('retry-after'))
+      expect({ status, body }).toMatchObject({
+        body: { error: { code: 'rate_limited', details: { retry_after: wait } } },
+      })
+      expect(body.error.message).toContain(`300 requests a minute: retry after ${wait} second`)
       expect(wait).toBeGreaterThan(0)
       expect(wait).toBeLessThanOrEqual(60)
       expect(headers.get('ratelimit')).toContain(`"default";r=0;t=${wait}, "database";`)

@@ -2,6 +2,7 @@ import { dereference, type OutputUnit, type Schema, type ValidationResult, valid
 import { ERRORS } from '../../src/http/errors.ts'
 import { asObject, isObject, type Json, type JsonObject } from '../../src/openapi/json.ts'
 import description from '../../src/openapi/openapi.json' with { type: 'json' }
+import { dropSuggested } from './suggested.ts'
 
 const BASE = '/api/v1'
 const JSON_MEDIA_TYPE = /^application\/json(; ?charset=utf-8)?$/i
@@ -24,7 +25,7 @@ const paths = Object.entries(asObject(document.paths))
   .map(([path, item]) => describePath(path, asObject(item)))
   // A path without parameters comes before one that would match it too.
   .sort((a, b) => countParameters(a) - countParameters(b))
-addSchema('error', { $ref: '#/components/schemas/Error' })
+addSchema('error', { $ref: '#/components/schemas/ErrorResponse' })
 for (const [name, schema] of Object.entries(asObject(asObject(document.components).schemas))) {
   addSchema(name, asObject(schema))
 }
@@ -113,7 +114,15 @@ function checkLimitHeaders(pathname: string, response: Response): string[] {
     .map((name) => `the header ${name} is missing`)
 }
 
-const DETAILS: Record<number, string> = { 400: 'issues', 409: 'reason', 413: 'limit_bytes', 502: 'reason' }
+const DETAILS: Record<number, string[]> = {
+  400: ['issues', 'reason'],
+  409: ['reason'],
+  410: ['reason'],
+  412: ['reason'],
+  413: ['limit_bytes'],
+  429: ['retry_after'],
+  502: ['reason'],
+}
 
 function checkError(response: Response, body: Json): string[] {
   const error = isObject(body) ? body.error : undefined
@@ -123,10 +132,11 @@ function checkError(response: Response, body: Json): string[] {
   const codes = Object.values(ERRORS).flatMap(({ status, code }) => (status === response.status ? [code] : []))
   if (!codes.some((code) => code === error.code)) problems.push(`the code ${error.code} is not one of ${codes}`)
 
-  const member = DETAILS[response.status]
-  if (member === undefined && error.details !== null) problems.push('details is not null')
-  if (member !== undefined && !(isObject(error.details) && member in error.details)) {
-    problems.push(`details has no ${member}`)
+  const { details } = error
+  const members = DETAILS[response.status]
+  if (members === undefined && details !== null) problems.push('details is not null')
+  if (members && !(isObject(details) && members.some((member) => member in details))) {
+    problems.push(`details has no ${members.join(' or ')}`)
   }
   const requestId = response.headers.get('x-request-id') ?? ''
   if (response.status === 500 && !String(error.message).includes(requestId)) {
@@ -222,8 +232,12 @@ function addSchema(id: string, schema: JsonObject): string {
   return id
 }
 
+/** The published objects are open, so that fields can be added; here a field that is not described is an error. */
 function relocate(schema: JsonObject): JsonObject {
-  return JSON.parse(JSON.stringify(schema).replaceAll('"#/components/schemas/', '"#/$defs/'))
+  return JSON.parse(JSON.stringify(schema).replaceAll('"#/components/schemas/', '"#/$defs/'), (key, value: Json) => {
+    const schema = dropSuggested(key, value)
+    return isObject(schema) && isObject(schema.properties) ? { additionalProperties: false, ...schema } : schema
+  })
 }
 
 function segmentsOf(path: string): string[] {

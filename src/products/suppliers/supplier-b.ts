@@ -100,7 +100,7 @@ export const supplierB = {
         return { lookup: lookupProducts(`sku ${sku}`, `${encode(sku)}?`), parameters: { sku, styleId: null } }
       }
       const styleId = readId(query, 'styleId') ?? readId(query, 'styleid') ?? readId(query, 'style')
-      if (styleId === null) throw invalid([{ path: 'styleId', message: 'is required' }])
+      if (styleId === null) throw invalid([{ path: 'styleId', message: 'is missing: sku or styleId is required' }])
       // What is not all digits is a part number, or brand and name.
       const parameter = /^\d+$/.test(styleId) ? 'styleid' : 'style'
       const lookup = lookupProducts(`style ${styleId}`, `?${parameter}=${encode(styleId)}&`)

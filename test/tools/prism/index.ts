@@ -1,10 +1,12 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { asObject, type JsonObject } from '../../../src/openapi/json.ts'
+import { dropSuggested } from '../../support/suggested.ts'
 import { type Exchange, readExchange } from './exchange.ts'
 import { Judge } from './judge.ts'
 import { startProxy } from './proxy.ts'
@@ -21,8 +23,12 @@ const VITEST = join(ROOT, 'node_modules/vitest/vitest.mjs')
 
 install()
 const started = Date.now()
-const proxy = await startProxy(DOCUMENT)
-const judge = new Judge(proxy, operationFinder(JSON.parse(readFileSync(DOCUMENT, 'utf8'))))
+const document = JSON.parse(readFileSync(DOCUMENT, 'utf8'), dropSuggested)
+const folder = mkdtempSync(join(tmpdir(), 'crm-prism-'))
+const checked = join(folder, 'openapi.json')
+writeFileSync(checked, JSON.stringify(document))
+const proxy = await startProxy(checked)
+const judge = new Judge(proxy, operationFinder(document))
 const recorder = createServer(async (incoming, outgoing) => {
   const verdict = await readForm(incoming)
     .then(readExchange)
@@ -56,6 +62,7 @@ const [code] = await once(tests, 'close')
 recorder.closeAllConnections()
 recorder.close()
 await proxy.close()
+rmSync(folder, { recursive: true })
 report()
 if (code !== 0 || judge.failures.length > 0 || judge.exchanges === 0) process.exitCode = 1
 

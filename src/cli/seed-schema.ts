@@ -1,0 +1,16 @@
+import { SchemaWriter } from '../openapi/schema.ts'
+import { seedFile } from './seed-file.ts'
+
+/** The JSON Schema (2020-12) of a seed file, as JSON. */
+export function describeSeedFile(): string {
+  const writer = new SchemaWriter()
+  const root = writer.write(seedFile, 'input')
+  const schema = {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: 'A seed file',
+    description: 'The data of one company, for `npm run seed`. Every list and most fields may be left out.',
+    ...root,
+    $defs: Object.fromEntries(writer.components),
+  }
+  return `${JSON.stringify(schema, null, 2).replaceAll('#/components/schemas/', '#/$defs/')}\n`
+}

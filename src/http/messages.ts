@@ -1,0 +1,156 @@
+import * as z from 'zod/mini'
+
+z.config({ customError: describeIssue })
+
+const TYPES: Record<string, string> = {
+  int: 'an integer',
+  array: 'an array',
+  object: 'an object',
+  record: 'an object',
+  boolean: 'true or false',
+}
+/** Where a short value is named in a message. No secret has such a type. */
+const ECHOED_TYPES = ['number', 'int', 'boolean']
+const MAX_ECHO_CHARACTERS = 20
+/** So many unknown fields get a message, each name of at most so many characters a suggestion. */
+const MAX_UNKNOWN = 100
+const MAX_NAME_CHARACTERS = 100
+
+/** What a text must be, by its format. */
+export const FORMATS = {
+  email: 'an email address such as ada@example.com',
+  date: 'a date such as 2026-01-31',
+  datetime: 'a date-time with an offset, such as 2026-01-31T09:30:00Z',
+}
+const UNITS: Record<string, string> = { string: 'character', array: 'element' }
+
+/**
+ * What is wrong with a value, as a predicate of its field: "`per_page` must be at most 100". Unknown fields are one issue
+ * of their parent: their messages are joined by line breaks, in the order of the first {@link MAX_UNKNOWN} keys.
+ */
+function describeIssue(issue: z.core.$ZodRawIssue): string {
+  const { input } = issue
+  switch (issue.code) {
+    case 'invalid_type':
+      if (input === undefined) return 'is required'
+      return `must be ${TYPES[issue.expected] ?? `a ${issue.expected}`}, not ${describeSent(input, issue.expected)}`
+    case 'invalid_value':
+      return input === undefined ? 'is required' : describeChoice(issue.values, input)
+    case 'invalid_format':
+      return `must be ${(FORMATS as Record<string, string>)[issue.format] ?? 'in the required format'}`
+    case 'too_small':
+      return describeBound(issue.origin, issue.inclusive ? 'at least' : 'greater than', issue.minimum)
+    case 'too_big':
+      return describeBound(issue.origin, issue.inclusive ? 'at most' : 'less than', issue.maximum)
+    case 'unrecognized_keys': {
+      const definition = issue.inst?._zod.def
+      const known = definition && 'shape' in definition ? Object.keys(Object(definition.shape)) : []
+      const describe = (name: string) => `is not a known field${suggest(name, known)}`
+      return issue.keys.slice(0, MAX_UNKNOWN).map(describe).join('\n')
+    }
+    default:
+      return 'is invalid'
+  }
+}
+
+function describeBound(origin: string, comparison: string, limit: number | bigint): string {
+  const unit = UNITS[origin]
+  return unit ? `must have ${comparison} ${limit} ${unit}${limit === 1 ? '' : 's'}` : `must be ${comparison} ${limit}`
+}
+
+/** The value where it is short and its field is a number or a flag, else its type. */
+function describeSent(input: unknown, expected: string): string {
+  const isShort = typeof input === 'string' ? input.length <= MAX_ECHO_CHARACTERS : typeof input !== 'object'
+  const isEchoed = isShort && ECHOED_TYPES.includes(expected)
+  if (input === null) return 'null'
+  if (Array.isArray(input)) return 'an array'
+  if (typeof input === 'object') return 'an object'
+  if (typeof input === 'string') return isEchoed ? `the string ${JSON.stringify(input)}` : 'a string'
+  return isEchoed ? String(input) : `a ${typeof input}`
+}
+
+function describeChoice(values: readonly unknown[], input: unknown): string {
+  const list = values.map((value) => JSON.stringify(value)).join(', ')
+  return `must be ${values.length > 1 ? 'one of ' : ''}${list}${suggest(input, values.map(String))}`
+}
+
+/** The message of a name that is none of a comma list's. */
+export function notListed(names: readonly string[]) {
+  return ({ input }: { input?: unknown }) => {
+    const isShort = typeof input === 'string' && input.length <= MAX_ECHO_CHARACTERS
+    const sent = isShort ? `, not ${JSON.stringify(input)}` : ''
+    return `must be a comma list of ${names.join(', ')}${sent}${suggest(input, names)}`
+  }
+}
+
+/** "; did you mean status_id?" where exactly one known name is close, else nothing. */
+function suggest(sent: unknown, known: readonly string[]): string {
+  if (typeof sent !== 'string' || sent.length > MAX_NAME_CHARACTERS) return ''
+  let found = ''
+  let best = 0
+  for (const name of known) {
+    const score = similarity(sent, name)
+    if (score === best && lettersOf(name) !== lettersOf(found)) found = ''
+    if (score > best) {
+      found = name
+      best = score
+    }
+  }
+  return found && `; did you mean ${found}?`
+}
+
+/** 3 for the same letters, 2 to 3 for slips of one or two letters, up to 1 for shared words; 0 where it is not close. */
+function similarity(sent: string, name: string): number {
+  const [a, b] = [lettersOf(sent), lettersOf(name)]
+  if (a === b) return 3
+  const allowed = Math.min(2, Math.floor(Math.min(a.length, b.length) / 4))
+  const distance = Math.abs(a.length - b.length) <= allowed ? editDistance(a, b) : Number.POSITIVE_INFINITY
+  if (distance <= allowed) return 3 - distance / 3
+  const [words, others] = [wordsOf(sent), wordsOf(name)]
+  const [fewer, more] = words.size < others.size ? [words, others] : [others, words]
+  const isPart = fewer.isSubsetOf(more) && fewer.size * 2 >= more.size
+  return isPart ? fewer.size / more.size : 0
+}
+
+const wordsOf = (name: string) =>
+  new Set(
+    name
+      .replaceAll(/([a-z])([A-Z])/g, '$1_$2')
+      .toLowerCase()
+      .match(/[a-z\d]+/g),
+  )
+const lettersOf = (name: string) => name.toLowerCase().replaceAll(/[^a-z\d]/g, '')
+
+/** Insertions, deletions, substitutions and exchanges of neighbours that turn one text into the other. */
+function editDistance(a: string, b: string): number {
+  let before: number[] = []
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j)
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const at = (cells: number[], k: number) => cells[k] ?? 0
+      const changed = at(last, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      const isExchange = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      const exchanged = isExchange ? at(before, j - 2) + 1 : changed
+      row.push(Math.min(at(last, j) + 1, at(row, j - 1) + 1, changed, exchanged))
+    }
+    before = last
+    last = row
+  }
+  return last[b.length] ?? 0
+}
+
+/** A size for people: bytes below 1 MiB, else MiB with at most 2 decimals. */
+export function describeBytes(bytes: number): string {
+  return bytes < 1_048_576 ? `${bytes} bytes` : `${Number((bytes / 1_048_576).toFixed(2))} MiB`
+}
+
+/** "1 second", "12 seconds". */
+export function describeSeconds(seconds: number): string {
+  return `${seconds} second${seconds === 1 ? '' : 's'}`
+}
+
+/** "GET, HEAD or POST". */
+export function joinOr(names: readonly string[]): string {
+  return names.length > 1 ? `${names.slice(0, -1).join(', ')} or ${names.at(-1)}` : names.join()
+}

@@ -1,0 +1,22 @@
+import { describe, expect, it } from 'vitest'
+import { startCommand } from './cli-support.ts'
+
+describe('--help', () => {
+  it.each([
+    ['dev', ['--help'], ['--port N', '--state DIR']],
+    ['seed', ['shop.json', '--help'], ['--check', '--state DIR', '--remote', 'src/cli/sample-company.json']],
+    [
+      'tokens',
+      ['create', '--help'],
+      ['--company ID', '--name NAME', '--permissions a,b', '--expires DATE', '--remote'],
+    ],
+    ['accounting', ['-h'], ['retry ID', '--dead', '--state', '--remote']],
+    ['demo', ['--help', '--thread', 'x'], ['--url URL', '--token TOKEN', '--thread']],
+  ] as const)('of %s explains every option and does nothing else', async (command, args, options) => {
+    const { code, stdout, stderr } = await startCommand(command, [...args]).ended
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout.startsWith(`npm run ${command}`)).toBe(true)
+    for (const option of options) expect(stdout).toContain(option)
+    expect(Math.max(...stdout.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(120)
+  })
+})
