@@ -1,10 +1,11 @@
 import { changesOf } from './changes.ts'
-import { type ListQuery, listOf } from './pages.ts'
+import { listOf } from './pages.ts'
 import {
   type CallOptions,
   type ChangeOptions,
   type ClientOptions,
   createTransport,
+  toEntityTag,
   type WriteOptions,
 } from './transport.ts'
 import type {
@@ -14,9 +15,11 @@ import type {
   Client,
   ClientChanges,
   ClientListQuery,
+  CursorPage,
   EmailThread,
   EmailThreadAnswer,
   EmailThreadBody,
+  EmailThreadQuery,
   FileListing,
   FullOrder,
   Id,
@@ -45,6 +48,7 @@ import type {
   ThreadContext,
   ThreadContextBody,
   ThreadContextQuery,
+  WholeClient,
 } from './types.ts'
 
 type OneThread = { email_thread: EmailThread }
@@ -80,7 +84,7 @@ export function createClient(options: ClientOptions) {
   }
 
   const clients = {
-    ...listOf<Client, ClientListQuery>(read, 'clients'),
+    ...listOf<Client, [query?: ClientListQuery]>(read, 'clients'),
     get: (id: number, options?: CallOptions) => sendClient('GET', ['clients', id], options),
     /** Case-insensitive exact match. */
     getByEmail: (email: string, options?: CallOptions) =>
@@ -95,12 +99,12 @@ export function createClient(options: ClientOptions) {
     update: (idOrEmail: Id, body: ClientChanges, options?: ChangeOptions) =>
       sendClient('PATCH', ['clients', idOrEmail], { ...options, body }),
     /** Creates the client of your own id, or replaces its fields: those left out become what they are in a new client. */
-    upsert: (externalId: string, body: NewClient, options?: ChangeOptions) =>
+    upsert: (externalId: string, body: WholeClient, options?: ChangeOptions) =>
       sendClient('PUT', ['clients', 'by-external-id', externalId], { ...options, body }),
   }
 
   const orders = {
-    ...listOf<ListedOrder, OrderListQuery>(read, 'orders'),
+    ...listOf<ListedOrder, [query?: OrderListQuery]>(read, 'orders'),
     get: (id: Id, options?: CallOptions) => send<FullOrder>('GET', ['orders', id], options),
     /** As {@link clients.getTagged}; the tag covers all parts of the order. */
     getTagged: (id: Id, options: TaggedRead = {}) => readTagged(['orders', id], options, (body: FullOrder) => body),
@@ -112,9 +116,9 @@ export function createClient(options: ClientOptions) {
     /** Replaces all lines of the invoice. */
     putInvoiceItems: (id: Id, items: readonly NewInvoiceItem[], options?: ChangeOptions) =>
       send<InvoiceItemsAnswer>('PUT', ['orders', id, 'invoice-items'], { ...options, body: { items } }),
-    addPayment: (id: Id, body: NewPayment, options?: WriteOptions) =>
+    addPayment: (id: Id, body: NewPayment, options?: ChangeOptions) =>
       send<PaymentAnswer>('POST', ['orders', id, 'payments'], { ...options, body }),
-    deletePayment: (id: Id, paymentId: number, options?: WriteOptions) =>
+    deletePayment: (id: Id, paymentId: Id, options?: ChangeOptions) =>
       send<PaymentAnswer>('DELETE', ['orders', id, 'payments', paymentId], options),
   }
 
@@ -137,13 +141,22 @@ export function createClient(options: ClientOptions) {
     deleteThreadContext: (legacyThreadId: string, options?: WriteOptions) =>
       send<ThreadContext>('DELETE', ['mail', 'threads', legacyThreadId], options),
     /** The contexts of an order or of a client. */
-    threadContexts: listOf<ThreadContext, ThreadContextQuery>(read, 'mail', 'threads'),
+    threadContexts: listOf<ThreadContext, [query: ThreadContextQuery], CursorPage<ThreadContext>>(
+      read,
+      'mail',
+      'threads',
+    ),
     /** The threads of a mailbox, without their messages. */
-    emailThreads: listOf<ListedEmailThread, ListQuery & { account_email: string }>(read, 'mail', 'email-threads'),
+    emailThreads: listOf<ListedEmailThread, [query: EmailThreadQuery], CursorPage<ListedEmailThread>>(
+      read,
+      'mail',
+      'email-threads',
+    ),
     /** Soft-deletes the thread; `putEmailThread` restores it. */
     deleteEmailThread: async (legacyThreadId: string, { account_email, ...options }: InMailbox & WriteOptions) => {
       const segments = ['mail', 'email-threads', legacyThreadId]
-      return (await send<OneThread>('DELETE', segments, { ...options, query: { account_email } })).email_thread
+      const request = { ...options, query: { account_email } }
+      return (await send<{ email_thread: ListedEmailThread }>('DELETE', segments, request)).email_thread
     },
     /** Creates or replaces the thread of this mailbox. */
     putEmailThread: async (legacyThreadId: string, body: EmailThreadBody, options?: CallOptions) =>
@@ -191,8 +204,12 @@ export function createClient(options: ClientOptions) {
     orderStatuses: async (options?: CallOptions) => (await read<Items<OrderStatus>>(['order-statuses'], options)).data,
     taxes: async (options?: CallOptions) => (await read<Items<Tax>>(['taxes'], options)).data,
     /** Up to 100 creates and updates, each with a result of its own, in their order. */
-    batch: (operations: readonly BatchOperation[], options?: WriteOptions) =>
-      send<BatchAnswer>('POST', ['batch'], { ...options, body: { operations } }),
+    batch: (operations: readonly BatchOperation[], options?: WriteOptions) => {
+      const toWire = ({ ifMatch, ...operation }: BatchOperation) =>
+        ifMatch === undefined ? operation : { ...operation, if_match: toEntityTag(ifMatch) }
+      const request = { body: { operations: operations.map(toWire) }, requestCount: operations.length }
+      return send<BatchAnswer>('POST', ['batch'], { ...options, ...request })
+    },
     /** What is left of the token's rate limit, by the last responses; null before the first one. */
     readRateBudget: transport.readBudget,
   }

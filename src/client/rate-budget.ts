@@ -33,16 +33,19 @@ export function followBudget() {
     /** Null before the first response that has the headers. */
     read: (): RateBudget | null => budget,
 
-    /** Milliseconds until a request can be sent within the allowances: 0 for now. */
-    waitMs(): number {
+    /** Milliseconds until so many requests can be sent within the allowances: 0 for now. */
+    waitMs(count: number): number {
       if (budget === null) return 0
-      const now = Date.now()
-      const used = [budget.requests, budget.databaseMs].filter((allowance) => allowance.remaining <= 0)
-      return Math.max(0, ...used.map(({ resetsAt }) => resetsAt - now))
+      const { requests, databaseMs } = budget
+      const resets = [
+        ...(requests.remaining < Math.min(count, requests.limit) ? [requests.resetsAt] : []),
+        ...(databaseMs.remaining <= 0 ? [databaseMs.resetsAt] : []),
+      ]
+      return Math.max(0, Math.max(...resets) - Date.now())
     },
 
-    /** Counts a request that is sent. */
-    begin(): void {
+    /** Counts a call that is sent, as so many requests. */
+    begin(count: number): void {
       inFlight += 1
       if (budget === null) return
       const now = Date.now()
@@ -50,12 +53,12 @@ export function followBudget() {
         allowance.resetsAt > now ? allowance : { ...allowance, remaining: allowance.limit, resetsAt: now + windowMs }
       const { remaining, ...requests } = renew(budget.requests)
       budget = {
-        requests: { ...requests, remaining: Math.max(0, remaining - 1) },
+        requests: { ...requests, remaining: Math.max(0, remaining - count) },
         databaseMs: renew(budget.databaseMs),
       }
     },
 
-    /** Ends a request that {@link begin} counted; `headers` are those of its response, if there was one. */
+    /** Ends a call that {@link begin} counted; `headers` are those of its response, if there was one. */
     end(headers: Headers | null): void {
       inFlight -= 1
       const received = headers && readBudget(headers, Date.now())

@@ -50,6 +50,8 @@ export interface RequestOptions extends ChangeOptions {
   ifNoneMatch?: string | null | undefined
   /** Whether a POST changes nothing, and so needs no key. */
   isRead?: boolean
+  /** What it counts against the rate limit. Default 1. */
+  requestCount?: number
   /** Added to the timeout. */
   waitMs?: number
   /** In place of the client's own. */
@@ -74,12 +76,12 @@ export function createTransport(clientOptions: ClientOptions) {
 
   /** Throws {@link ApiError}, or the signal's reason. The returned body is not validated; it is null for a 304. */
   async function send<Body>(method: Method, segments: readonly (string | number)[], options: RequestOptions = {}) {
-    const { query = {}, body, signal, waitMs = 0 } = options
+    const { query = {}, body, signal, requestCount = 1, waitMs = 0 } = options
     const url = root + toPath(segments) + toQueryString(query)
     const ownHeaders = toHeaders(method, options)
     return retry({ maxRetries, ...options }, async () => {
       // Waiting requests wake together, so each looks again.
-      while (pace && budget.waitMs() > 0) await sleep(budget.waitMs(), signal)
+      while (pace && budget.waitMs(requestCount) > 0) await sleep(budget.waitMs(requestCount), signal)
       const sentBookmark = bookmark
       const headers = {
         accept: 'application/json',
@@ -88,7 +90,7 @@ export function createTransport(clientOptions: ClientOptions) {
         ...ownHeaders,
       }
       const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) }
-      budget.begin()
+      budget.begin(requestCount)
       const { response, text } = await exchange(url, init, timeoutMs + waitMs, signal).catch((error) => {
         budget.end(null)
         throw error
@@ -183,9 +185,13 @@ function toHeaders(method: Method, options: RequestOptions): Record<string, stri
   return {
     ...(body !== undefined && { 'content-type': 'application/json' }),
     ...(key !== undefined && { 'idempotency-key': key }),
-    ...(ifMatch !== undefined && { 'if-match': typeof ifMatch === 'number' ? `"${ifMatch}"` : ifMatch }),
+    ...(ifMatch !== undefined && { 'if-match': toEntityTag(ifMatch) }),
     ...(ifNoneMatch && { 'if-none-match': ifNoneMatch }),
   }
+}
+
+export function toEntityTag(version: number | string): string {
+  return typeof version === 'number' ? `"${version}"` : version
 }
 
 /** 128 random bits in hex. `crypto.randomUUID` is missing in pages that were not loaded over https. */

@@ -16,6 +16,8 @@ export type Row = { [key: string]: Json }
 export type Client = Schemas['Client']
 export type ClientFields = Required<Omit<Schemas['ClientChanges'], 'deleted'>>
 export type NewClient = Schemas['NewClient']
+/** The external id is that of the path. */
+export type WholeClient = Omit<NewClient, 'external_id'>
 /** `deleted: true` hides the client from the list, `false` restores it. */
 export type ClientChanges = Schemas['ClientChanges']
 
@@ -67,6 +69,8 @@ export type PresignRequest = Schemas['NewFile']
 export type PresignedUpload = Omit<Schemas['PresignedUpload'], 'expiresIn'> & { expiresIn: number }
 
 export type Page<Item> = { data: Item[]; pagination: Pagination }
+/** Of a list that is paged by cursors alone. */
+export type CursorPage<Item> = { data: Item[]; pagination: Omit<Pagination, 'page' | 'total'> }
 export type Pagination = Body<'listClients'>['pagination']
 
 export type Sort = `${'' | '-'}${'id' | 'created_at' | 'updated_at'}`
@@ -106,8 +110,9 @@ export type Tagged<T> =
 /** The company, the token and their limits. */
 export type Account = Schemas['Account']
 
-export type NewInvoiceItem = { title: string; quantity: number; unit_price: number } & Partial<
-  Omit<InvoiceItem, 'id' | 'invoice_id' | 'total' | 'position' | 'deleted'>
+/** `id` is that of a line which stays the same line. */
+export type NewInvoiceItem = { title: string } & Partial<
+  Omit<InvoiceItem, 'invoice_id' | 'total' | 'position' | 'deleted'>
 >
 export type InvoiceItemsAnswer = { invoice: Invoice; invoice_items: InvoiceItem[] }
 export type NewPayment = { amount: number } & Partial<Pick<Payment, 'method' | 'paid_at' | 'note'>>
@@ -125,17 +130,23 @@ export type ThreadContextBody = {
   participant_emails?: readonly string[] | null
   participants_data?: readonly object[] | null
 }
-export type ThreadContextQuery = CallOptions & { order_id?: Id; client_id?: Id; cursor?: string }
+type CursorQuery = CallOptions & { per_page?: number; cursor?: string }
+export type ThreadContextQuery = CursorQuery & ({ order_id: Id } | { client_id: Id })
+export type EmailThreadQuery = CursorQuery & { account_email: string } & Pick<ListOptions, 'updated_since' | 'deleted'>
 export type ListedEmailThread = Omit<EmailThread, 'messages'>
 
 /** `downloadUrl` serves the bytes without the token, for `expiresIn` seconds. */
 export type PresignedDownload = OrderFile & { downloadUrl: string; expiresIn: number; contentType: string }
 
-export type BatchOperation =
+/** `ifMatch` is a version or an `etag`, as with the operation's own method. */
+export type BatchOperation = { ifMatch?: number | string } & (
   | { method: 'POST'; path: '/clients'; body: NewClient }
   | { method: 'POST'; path: '/orders'; body: NewOrder }
-  | { method: 'PATCH'; path: `/clients/${number}`; body: ClientChanges; if_match?: number }
-  | { method: 'PATCH'; path: `/orders/${number}`; body: OrderChanges; if_match?: number }
+  | { method: 'PATCH'; path: `/clients/${number}`; body: ClientChanges }
+  | { method: 'PATCH'; path: `/orders/${number}`; body: OrderChanges }
+  /** The external id is percent-encoded. */
+  | { method: 'PUT'; path: `/clients/by-external-id/${string}`; body: WholeClient }
+)
 /** The status and body that the operation would have by itself, and the number of its database transaction. */
 export type BatchResult = { status: number; body: Json; transaction: number | null }
 export type BatchAnswer = { results: BatchResult[]; transactions: number }

@@ -6,6 +6,7 @@ const account_email = 'sales@shop.example'
 const payment = { amount: 50, method: 'card' }
 const items = [{ title: 'Tee', quantity: 12, unit_price: 9.5 }]
 const operations = [{ method: 'POST', path: '/clients', body: { company_name: 'Elm' } } as const]
+const change = { method: 'PATCH', path: '/orders/7', body: { title: 'x' } } as const
 const filters = { sort: '-updated_at', updated_since: '2026-01-31T00:00:00Z', deleted: 'include' } as const
 
 /** What each method sends: method, path and query, body. */
@@ -14,6 +15,20 @@ const CALLS: [line: string, body: unknown, call: (api: ApiClient) => Promise<unk
   ['GET /order-statuses', null, (api) => api.orderStatuses()],
   ['GET /taxes', null, (api) => api.taxes()],
   ['POST /batch', { operations }, (api) => api.batch(operations)],
+  [
+    'POST /batch',
+    {
+      operations: [
+        { ...change, if_match: '"3"' },
+        { ...change, if_match: '"3-ab"' },
+      ],
+    },
+    (api) =>
+      api.batch([
+        { ...change, ifMatch: 3 },
+        { ...change, ifMatch: '"3-ab"' },
+      ]),
+  ],
   [
     'GET /clients?sort=-updated_at&updated_since=2026-01-31T00%3A00%3A00Z&deleted=include&external_id=a%2F1',
     null,

@@ -80,6 +80,16 @@ describe('with pace', () => {
     expect(counts).toEqual([3, 3, 2])
   })
 
+  it('a batch waits until all of its operations fit', async () => {
+    const { api, sentAt, answer } = openLimited({ pace: true })
+    answer.current = () => '"default";r=1;t=60, "database";r=15000;t=60'
+    const operation = { method: 'POST', path: '/clients', body: { company_name: 'Oak' } } as const
+    await api.clients.list()
+    await api.batch([operation])
+    await api.batch([operation, operation])
+    expect(sentAt).toEqual([START, START, START + 60_000])
+  })
+
   it('a request waits until there is database time again', async () => {
     const { api, sentAt, answer } = openLimited({ pace: true })
     answer.current = () => '"default";r=200;t=60, "database";r=0;t=120'
