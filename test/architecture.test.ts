@@ -97,7 +97,9 @@ function findQueriesWithoutContext(files: SourceFile[]): string[] {
     .filter(({ path }) => /queries\.ts$/.test(path))
     .flatMap(({ path, text }) =>
       Array.from(text.matchAll(/^export (?:async )?function (\w+)(?:<[^>]*>)?\(\s*([^)]*)/gm)).flatMap(
-        ([, name, parameters = '']) =>
+        ([, name = '', parameters = '']) =>
+          // What decodes a result queries nothing.
+          /^(decode|present)/.test(name) ||
           /^(\w+|\{[^}]*\}): (Company|Request)Context\b|^(p|\{[^}]*\}): \w*(Placeholders|Which|Key)/.test(
             parameters.replaceAll(/\s+/g, ' '),
           )

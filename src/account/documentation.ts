@@ -8,11 +8,11 @@ export const documentation = {
     description: 'What the token of the request stands for. A first request that needs nothing but a valid token.',
     example: {
       response: {
-        company: { id: 1, name: 'Sample Apparel Shop' },
+        company: { id: 1, name: 'Ridgeline Custom Apparel' },
         token: {
           id: 1,
-          name: 'First integration',
-          permissions: [...PERMISSIONS],
+          name: 'sample (dev)',
+          permissions: PERMISSIONS.toSorted(),
           created_at: '2026-03-02T09:00:00.000Z',
           expires_at: null,
         },
@@ -23,7 +23,7 @@ export const documentation = {
           batch_operations_max: 100,
           body_bytes_max: 1_048_576,
           file_bytes_max: 157_286_400,
-          mail_bytes: 20_480,
+          mail_bytes: 0,
           mail_quota_bytes: 2_147_483_648,
         },
       },

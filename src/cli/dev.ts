@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CommandError, print, readCommandLine, runCommand, TEXT } from './command.ts'
 import { connectToDev, readState } from './database.ts'
-import { prepareSample, type Sample, startSimulators } from './sample-company.ts'
+import { type Example, prepareSample, type Sample, startSimulators } from './sample-company.ts'
 import { devRecordFile, findFreePort, isRunning, readDevRecord } from './start-dev.ts'
 import { spawnWrangler } from './wrangler.ts'
 
@@ -51,8 +51,9 @@ await runCommand(HELP, async (args) => {
 })
 
 /** Runs `wrangler dev` until a stop is requested. If it ends before, the command fails. */
-async function serve(port: number, state: string, { company, token }: Sample, stop: AbortSignal): Promise<void> {
+async function serve(port: number, state: string, sample: Sample, stop: AbortSignal): Promise<void> {
   const url = `http://127.0.0.1:${port}`
+  const { company, token, examples } = sample
   const address = ['--ip', '127.0.0.1', '--port', String(port), '--inspector-port', '0']
   const output = ['--log-level', 'error', '--show-interactive-dev-session=false']
   const wrangler = spawnWrangler(['dev', ...address, '--persist-to', state, ...output])
@@ -68,7 +69,8 @@ async function serve(port: number, state: string, { company, token }: Sample, st
   Token     ${token}
 
   curl -H 'Authorization: Bearer ${token}' '${url}/api/v1/clients?per_page=3'
-`)
+
+${examples.map((example) => writeExample(url, token, example)).join('\n')}`)
     process.send?.({ url, token })
     runSchedule(url)
   })
@@ -82,6 +84,12 @@ async function serve(port: number, state: string, { company, token }: Sample, st
     await Promise.race([ended, sleep(STOP_MS)])
     wrangler.kill('SIGKILL')
   }
+}
+
+/** A resource and a command that requests it. */
+function writeExample(url: string, token: string, { resource, path, body }: Example): string {
+  const data = body ? ` -H 'Content-Type: application/json' -d '${JSON.stringify(body)}'` : ''
+  return `  # ${resource}\n  curl -H 'Authorization: Bearer ${token}' '${url}/api/v1${path}'${data}\n`
 }
 
 /** A line of output; what the Worker logged of a failed request as `502 of request 3f1c…: the cause`. */

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
-import { and, asc, eq, lt } from 'drizzle-orm'
+import { and, asc, desc, eq, isNotNull, lt } from 'drizzle-orm'
 import { PERMISSIONS } from '../auth/permissions.ts'
-import { apiTokens, companies } from '../db/schema.ts'
+import { apiTokens, clients, companies, orders, threadContexts } from '../db/schema.ts'
 import { isoDate } from '../http/contract.ts'
 import { CREDENTIALS as ACCOUNTING, startAccounting } from '../simulators/accounting.ts'
 import { ENDPOINT_PATH, CREDENTIALS as SUPPLIER_A, startSupplierA } from '../simulators/supplier-a.ts'
 import { CREDENTIALS as SUPPLIER_B, startSupplierB } from '../simulators/supplier-b.ts'
-import { loadRows, openDatabase, type Place } from './database.ts'
+import { loadRows, type Orm, openDatabase, type Place } from './database.ts'
 import { loadSeed, TABLES } from './seed.ts'
 import { checkSeed, type SeedFile } from './seed-file.ts'
 import { integrationsFile, listIntegrationRows, readCredentialsKey } from './seed-integrations.ts'
@@ -48,6 +48,14 @@ export async function startSimulators() {
   }
 }
 
+/** A request to print; with a body it is a POST. */
+export interface Example {
+  resource: string
+  /** Below `/api/v1`. */
+  path: string
+  body?: object
+}
+
 export type Sample = Awaited<ReturnType<typeof prepareSample>>
 
 /**
@@ -70,6 +78,43 @@ export async function prepareSample(place: Place, integrations: SeedFile['integr
   }
   const isOld = and(eq(apiTokens.name, TOKEN_NAME), lt(apiTokens.created_at, now - TOKEN_RETENTION_MS))
   await write([orm.delete(apiTokens).where(isOld)])
+  const examples = await listExamples(orm, company.id)
   const newToken = { companyId: company.id, name: TOKEN_NAME, permissions: [...PERMISSIONS], expiresAt: null }
-  return { company, token: await createToken(database, newToken, now) }
+  return { company, examples, token: await createToken(database, newToken, now) }
+}
+
+/**
+ * One request for each kind of resource that a company has, to read a client, an order and a mail thread, which belong
+ * together where a thread is linked, and to upload a file.
+ */
+async function listExamples(orm: Orm, companyId: number): Promise<Example[]> {
+  const { client_id, selected_order_id, legacy_thread_id } = threadContexts
+  const [thread] = await orm
+    .select({ clientId: client_id, orderId: selected_order_id, threadId: legacy_thread_id })
+    .from(threadContexts)
+    .where(and(eq(threadContexts.company_id, companyId), isNotNull(selected_order_id), isNotNull(legacy_thread_id)))
+    .orderBy(desc(threadContexts.updated_at))
+    .limit(1)
+  const findFirst = async (table: typeof clients | typeof orders) => {
+    const isOwn = and(eq(table.company_id, companyId), eq(table.deleted, false))
+    const [first] = await orm.select({ id: table.id }).from(table).where(isOwn).orderBy(asc(table.id)).limit(1)
+    return first && String(first.id)
+  }
+  const clientId = thread?.clientId ?? (await findFirst(clients))
+  const orderId = thread?.orderId ?? (await findFirst(orders))
+  const file = { fileName: 'logo.png', contentType: 'image/png', size: 48_211 }
+  return [
+    ...(clientId ? [{ resource: 'client', path: `/clients/${clientId}` }] : []),
+    ...(orderId ? [{ resource: 'order', path: `/orders/${orderId}` }] : []),
+    ...(thread ? [{ resource: 'mail thread', path: `/mail/threads/${thread.threadId}` }] : []),
+    ...(orderId
+      ? [
+          {
+            resource: 'file',
+            path: `/orders/${orderId}/files/presign`,
+            body: { ...file, legacyThreadId: thread?.threadId ?? 'example' },
+          },
+        ]
+      : []),
+  ]
 }

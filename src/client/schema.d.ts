@@ -1453,21 +1453,21 @@ export interface operations {
                      * @example {
                      *       "company": {
                      *         "id": 1,
-                     *         "name": "Sample Apparel Shop"
+                     *         "name": "Ridgeline Custom Apparel"
                      *       },
                      *       "token": {
                      *         "id": 1,
-                     *         "name": "First integration",
+                     *         "name": "sample (dev)",
                      *         "permissions": [
                      *           "clients:read",
                      *           "clients:write",
-                     *           "orders:read",
-                     *           "orders:write",
-                     *           "products:read",
+                     *           "files:read",
+                     *           "files:write",
                      *           "mail:read",
                      *           "mail:write",
-                     *           "files:read",
-                     *           "files:write"
+                     *           "orders:read",
+                     *           "orders:write",
+                     *           "products:read"
                      *         ],
                      *         "created_at": "2026-03-02T09:00:00.000Z",
                      *         "expires_at": null
@@ -1479,7 +1479,7 @@ export interface operations {
                      *         "batch_operations_max": 100,
                      *         "body_bytes_max": 1048576,
                      *         "file_bytes_max": 157286400,
-                     *         "mail_bytes": 20480,
+                     *         "mail_bytes": 0,
                      *         "mail_quota_bytes": 2147483648
                      *       }
                      *     }
@@ -1509,7 +1509,7 @@ export interface operations {
                 per_page?: number;
                 /**
                  * @description Search text. Blank: no filter.
-                 * @example rowing
+                 * @example old mill brewing
                  */
                 q?: string;
             };
@@ -1539,21 +1539,21 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
-                     *           "id": 42,
-                     *           "company_name": "Harbor Rowing Club",
-                     *           "first_name": "Ines",
-                     *           "last_name": "Duarte",
-                     *           "email": "ines@harbor-rowing.example",
-                     *           "website": "https://harbor-rowing.example",
-                     *           "phone": "(555) 010-0142",
-                     *           "accounting_sync_enabled": false,
-                     *           "tax_exempt": true,
-                     *           "tax_exempt_reason": "Non-profit",
+                     *           "id": 17,
+                     *           "company_name": "Old Mill Brewing Company",
+                     *           "first_name": "Søren",
+                     *           "last_name": "Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example",
+                     *           "website": "https://old-mill-brewing-company.example",
+                     *           "phone": "(555) 011-6696",
+                     *           "accounting_sync_enabled": true,
+                     *           "tax_exempt": false,
+                     *           "tax_exempt_reason": null,
                      *           "deleted": false,
                      *           "external_id": null,
                      *           "version": 1,
-                     *           "created_at": "2026-03-02T09:30:00.000Z",
-                     *           "updated_at": "2026-03-02T09:30:00.000Z"
+                     *           "created_at": "2025-08-06T14:59:00.000Z",
+                     *           "updated_at": "2025-08-06T14:59:00.000Z"
                      *         }
                      *       ],
                      *       "pagination": {
@@ -1606,9 +1606,9 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "company_name": "Harbor Rowing Club",
+                 *       "company_name": "Granite Street Climbing",
                  *       "first_name": "Ines",
-                 *       "email": "ines@harbor-rowing.example"
+                 *       "email": "ines@granite-street.example"
                  *     }
                  */
                 "application/json": components["schemas"]["NewClient"];
@@ -1631,21 +1631,21 @@ export interface operations {
                     /**
                      * @example {
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
+                     *         "id": 61,
+                     *         "company_name": "Granite Street Climbing",
                      *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": "https://harbor-rowing.example",
-                     *         "phone": "(555) 010-0142",
+                     *         "last_name": null,
+                     *         "email": "ines@granite-street.example",
+                     *         "website": null,
+                     *         "phone": null,
                      *         "accounting_sync_enabled": false,
-                     *         "tax_exempt": true,
-                     *         "tax_exempt_reason": "Non-profit",
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z"
                      *       }
                      *     }
                      */
@@ -1682,7 +1682,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id, or the email, percent-encoded and in any case.
-                 * @example 42
+                 * @example 17
                  */
                 id: string;
             };
@@ -1706,21 +1706,21 @@ export interface operations {
                     /**
                      * @example {
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
-                     *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": "https://harbor-rowing.example",
-                     *         "phone": "(555) 010-0142",
-                     *         "accounting_sync_enabled": false,
-                     *         "tax_exempt": true,
-                     *         "tax_exempt_reason": "Non-profit",
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "website": "https://old-mill-brewing-company.example",
+                     *         "phone": "(555) 011-6696",
+                     *         "accounting_sync_enabled": true,
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "created_at": "2025-08-06T14:59:00.000Z",
+                     *         "updated_at": "2025-08-06T14:59:00.000Z"
                      *       }
                      *     }
                      */
@@ -1770,7 +1770,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id, or the email, percent-encoded and in any case.
-                 * @example 42
+                 * @example 61
                  */
                 id: string;
             };
@@ -1804,21 +1804,21 @@ export interface operations {
                     /**
                      * @example {
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
+                     *         "id": 61,
+                     *         "company_name": "Granite Street Climbing",
                      *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": "https://harbor-rowing.example",
+                     *         "last_name": null,
+                     *         "email": "ines@granite-street.example",
+                     *         "website": null,
                      *         "phone": "(555) 010-0142",
                      *         "accounting_sync_enabled": false,
-                     *         "tax_exempt": true,
-                     *         "tax_exempt_reason": "Non-profit",
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
-                     *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "version": 2,
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z"
                      *       }
                      *     }
                      */
@@ -1845,19 +1845,19 @@ export interface operations {
             query?: {
                 /** @description The page, from 1. */
                 page?: number;
-                /** @description How many elements a page has. */
+                /**
+                 * @description How many elements a page has.
+                 * @example 1
+                 */
                 per_page?: number;
                 /**
                  * @description Only orders of this client.
-                 * @example 42
+                 * @example 17
                  */
                 client_id?: number;
                 /** @description Only orders with this order status id. */
                 status?: number;
-                /**
-                 * @description Only orders created on this date or later.
-                 * @example 2026-01-01
-                 */
+                /** @description Only orders created on this date or later. */
                 from?: string;
                 /** @description Only orders created on this date or earlier. */
                 to?: string;
@@ -1888,17 +1888,17 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
-                     *           "id": 1207,
-                     *           "title": "Regatta shirts 2026",
-                     *           "client_id": 42,
-                     *           "description": "Navy, two-colour front print",
-                     *           "start_date": "2026-03-02",
-                     *           "deadline": "2026-03-20",
-                     *           "order_status_id": 3,
+                     *           "id": 44,
+                     *           "title": "Staff shirts",
+                     *           "client_id": 17,
+                     *           "description": "Sand garments, embroidery. Bag and label by size.",
+                     *           "start_date": "2026-06-13",
+                     *           "deadline": "2026-07-01",
+                     *           "order_status_id": 10,
                      *           "client_notes": null,
-                     *           "created_date": "2026-03-02",
-                     *           "created_at": "2026-03-02T09:40:00.000Z",
-                     *           "updated_at": "2026-03-02T09:40:00.000Z",
+                     *           "created_date": "2026-06-11",
+                     *           "created_at": "2026-06-11T18:52:00.000Z",
+                     *           "updated_at": "2026-06-15T18:52:00.000Z",
                      *           "deleted": false,
                      *           "external_id": null,
                      *           "version": 1
@@ -1906,10 +1906,10 @@ export interface operations {
                      *       ],
                      *       "pagination": {
                      *         "page": 1,
-                     *         "per_page": 25,
-                     *         "total": 1,
-                     *         "next_cursor": null,
-                     *         "has_more": false
+                     *         "per_page": 1,
+                     *         "total": 3,
+                     *         "next_cursor": "Gnmk1g3mcY6OWzJuM4rlM1tbIjIwMjYtMDYtMTEiLDQ0LDNdLDE3OTUzNzI4MDBd",
+                     *         "has_more": true
                      *       }
                      *     }
                      */
@@ -1954,8 +1954,8 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "title": "Regatta shirts 2026",
-                 *       "client_id": 42,
+                 *       "title": "Anniversary shirts 2026",
+                 *       "client_id": 17,
                  *       "description": "Navy, two-colour front print"
                  *     }
                  */
@@ -1979,120 +1979,73 @@ export interface operations {
                     /**
                      * @example {
                      *       "project": {
-                     *         "id": 1207,
-                     *         "title": "Regatta shirts 2026",
-                     *         "client_id": 42,
+                     *         "id": 81,
+                     *         "title": "Anniversary shirts 2026",
+                     *         "client_id": 17,
                      *         "description": "Navy, two-colour front print",
-                     *         "start_date": "2026-03-02",
-                     *         "deadline": "2026-03-20",
-                     *         "order_status_id": 3,
+                     *         "start_date": null,
+                     *         "deadline": null,
+                     *         "order_status_id": 1,
                      *         "client_notes": null,
-                     *         "created_date": "2026-03-02",
-                     *         "created_at": "2026-03-02T09:40:00.000Z",
-                     *         "updated_at": "2026-03-02T09:40:00.000Z",
+                     *         "created_date": "2026-11-20",
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z",
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1
                      *       },
                      *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
+                     *         "id": 81,
+                     *         "project_id": 81,
+                     *         "number": "1081",
+                     *         "due_date": null,
+                     *         "tax_id": null,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
+                     *         "discount_amount": 0,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
+                     *         "subtotal": 0,
+                     *         "discount_total": 0,
+                     *         "tax_total": 0,
+                     *         "total": 0,
+                     *         "amount_paid": 0,
+                     *         "balance_due": 0,
                      *         "deleted": false
                      *       },
-                     *       "invoice_items": [
-                     *         {
-                     *           "id": 5310,
-                     *           "invoice_id": 1180,
-                     *           "title": "Heavy cotton tee, navy",
-                     *           "description": null,
-                     *           "quantity": 60,
-                     *           "unit_price": 9.5,
-                     *           "total": 570,
-                     *           "taxable": true,
-                     *           "supplier": "supplier_a",
-                     *           "style": "PC61",
-                     *           "color": "Navy",
-                     *           "size": "L",
-                     *           "sku": null,
-                     *           "position": 1,
-                     *           "deleted": false
-                     *         }
-                     *       ],
-                     *       "payments": [
-                     *         {
-                     *           "id": 901,
-                     *           "invoice_id": 1180,
-                     *           "amount": 100,
-                     *           "method": "card",
-                     *           "paid_at": "2026-03-03T12:00:00.000Z",
-                     *           "note": null
-                     *         }
-                     *       ],
+                     *       "invoice_items": [],
+                     *       "payments": [],
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
-                     *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": null,
-                     *         "phone": null,
-                     *         "accounting_sync_enabled": false,
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "website": "https://old-mill-brewing-company.example",
+                     *         "phone": "(555) 011-6696",
+                     *         "accounting_sync_enabled": true,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "created_at": "2025-08-06T14:59:00.000Z",
+                     *         "updated_at": "2025-08-06T14:59:00.000Z"
                      *       },
-                     *       "tax": {
-                     *         "id": 1,
-                     *         "name": "State sales tax",
-                     *         "rate": 8.25
-                     *       },
+                     *       "tax": null,
                      *       "order_status": {
-                     *         "id": 3,
-                     *         "title": "In production",
-                     *         "color": "#2563eb",
-                     *         "workflow_key": "production",
-                     *         "position": 3,
-                     *         "is_default": false
+                     *         "id": 1,
+                     *         "title": "Quote",
+                     *         "color": "#94a3b8",
+                     *         "workflow_key": "quote",
+                     *         "position": 1,
+                     *         "is_default": true
                      *       },
-                     *       "artworks": [
-                     *         {
-                     *           "id": 77,
-                     *           "project_id": 1207,
-                     *           "name": "Oar crest",
-                     *           "print_method": "screen print",
-                     *           "placements": [
-                     *             "front"
-                     *           ],
-                     *           "colors": [
-                     *             "white",
-                     *             "red"
-                     *           ],
-                     *           "preview_url": null,
-                     *           "status": "approved"
-                     *         }
-                     *       ],
+                     *       "artworks": [],
                      *       "accounting": {
-                     *         "status": "synced",
+                     *         "status": "pending",
                      *         "last_error": null,
-                     *         "synced_at": "2026-03-02T09:40:02.000Z"
+                     *         "synced_at": null
                      *       }
                      *     }
                      */
@@ -2124,7 +2077,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the order (project).
-                 * @example 1207
+                 * @example 44
                  */
                 id: number;
             };
@@ -2148,120 +2101,153 @@ export interface operations {
                     /**
                      * @example {
                      *       "project": {
-                     *         "id": 1207,
-                     *         "title": "Regatta shirts 2026",
-                     *         "client_id": 42,
-                     *         "description": "Navy, two-colour front print",
-                     *         "start_date": "2026-03-02",
-                     *         "deadline": "2026-03-20",
-                     *         "order_status_id": 3,
+                     *         "id": 44,
+                     *         "title": "Staff shirts",
+                     *         "client_id": 17,
+                     *         "description": "Sand garments, embroidery. Bag and label by size.",
+                     *         "start_date": "2026-06-13",
+                     *         "deadline": "2026-07-01",
+                     *         "order_status_id": 10,
                      *         "client_notes": null,
-                     *         "created_date": "2026-03-02",
-                     *         "created_at": "2026-03-02T09:40:00.000Z",
-                     *         "updated_at": "2026-03-02T09:40:00.000Z",
+                     *         "created_date": "2026-06-11",
+                     *         "created_at": "2026-06-11T18:52:00.000Z",
+                     *         "updated_at": "2026-06-15T18:52:00.000Z",
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1
                      *       },
                      *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
+                     *         "id": 44,
+                     *         "project_id": 44,
+                     *         "number": "1044",
+                     *         "due_date": "2026-07-01",
+                     *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
-                     *         "discount_amount_type": "percentage",
+                     *         "discount_amount": 0,
+                     *         "discount_amount_type": "fixed_amount",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
+                     *         "subtotal": 1512,
+                     *         "discount_total": 0,
+                     *         "tax_total": 124.74,
+                     *         "total": 1636.74,
+                     *         "amount_paid": 756,
+                     *         "balance_due": 880.74,
                      *         "deleted": false
                      *       },
                      *       "invoice_items": [
                      *         {
-                     *           "id": 5310,
-                     *           "invoice_id": 1180,
-                     *           "title": "Heavy cotton tee, navy",
-                     *           "description": null,
-                     *           "quantity": 60,
-                     *           "unit_price": 9.5,
-                     *           "total": 570,
+                     *           "id": 440,
+                     *           "invoice_id": 44,
+                     *           "title": "Trucker cap, gold",
+                     *           "description": "112 Gold XL",
+                     *           "quantity": 18,
+                     *           "unit_price": 16.25,
+                     *           "total": 292.5,
+                     *           "taxable": true,
+                     *           "supplier": "supplier_b",
+                     *           "style": "112",
+                     *           "color": "Gold",
+                     *           "size": "XL",
+                     *           "sku": "112-GOL-XL",
+                     *           "position": 1,
+                     *           "deleted": false
+                     *         },
+                     *         {
+                     *           "id": 441,
+                     *           "invoice_id": 44,
+                     *           "title": "Canvas tote, light blue",
+                     *           "description": "Q125300 Light Blue 3XL",
+                     *           "quantity": 18,
+                     *           "unit_price": 8.55,
+                     *           "total": 153.9,
+                     *           "taxable": true,
+                     *           "supplier": "supplier_b",
+                     *           "style": "Q125300",
+                     *           "color": "Light Blue",
+                     *           "size": "3XL",
+                     *           "sku": "Q125300-LIG-3XL",
+                     *           "position": 2,
+                     *           "deleted": false
+                     *         },
+                     *         {
+                     *           "id": 442,
+                     *           "invoice_id": 44,
+                     *           "title": "Performance polo, navy",
+                     *           "description": "ST550 Navy S",
+                     *           "quantity": 48,
+                     *           "unit_price": 22.2,
+                     *           "total": 1065.6,
                      *           "taxable": true,
                      *           "supplier": "supplier_a",
-                     *           "style": "PC61",
+                     *           "style": "ST550",
                      *           "color": "Navy",
-                     *           "size": "L",
-                     *           "sku": null,
-                     *           "position": 1,
+                     *           "size": "S",
+                     *           "sku": "ST550-NAV-S",
+                     *           "position": 3,
                      *           "deleted": false
                      *         }
                      *       ],
                      *       "payments": [
                      *         {
-                     *           "id": 901,
-                     *           "invoice_id": 1180,
-                     *           "amount": 100,
-                     *           "method": "card",
-                     *           "paid_at": "2026-03-03T12:00:00.000Z",
-                     *           "note": null
+                     *           "id": 440,
+                     *           "invoice_id": 44,
+                     *           "amount": 756,
+                     *           "method": "check",
+                     *           "paid_at": "2026-06-12T18:52:00.000Z",
+                     *           "note": "Deposit"
                      *         }
                      *       ],
                      *       "client": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club",
-                     *         "first_name": "Ines",
-                     *         "last_name": "Duarte",
-                     *         "email": "ines@harbor-rowing.example",
-                     *         "website": null,
-                     *         "phone": null,
-                     *         "accounting_sync_enabled": false,
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "website": "https://old-mill-brewing-company.example",
+                     *         "phone": "(555) 011-6696",
+                     *         "accounting_sync_enabled": true,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "deleted": false,
                      *         "external_id": null,
                      *         "version": 1,
-                     *         "created_at": "2026-03-02T09:30:00.000Z",
-                     *         "updated_at": "2026-03-02T09:30:00.000Z"
+                     *         "created_at": "2025-08-06T14:59:00.000Z",
+                     *         "updated_at": "2025-08-06T14:59:00.000Z"
                      *       },
                      *       "tax": {
-                     *         "id": 1,
-                     *         "name": "State sales tax",
+                     *         "id": 2,
+                     *         "name": "State and city sales tax",
                      *         "rate": 8.25
                      *       },
                      *       "order_status": {
-                     *         "id": 3,
-                     *         "title": "In production",
-                     *         "color": "#2563eb",
-                     *         "workflow_key": "production",
-                     *         "position": 3,
+                     *         "id": 10,
+                     *         "title": "Completed",
+                     *         "color": "#15803d",
+                     *         "workflow_key": "completed",
+                     *         "position": 10,
                      *         "is_default": false
                      *       },
                      *       "artworks": [
                      *         {
-                     *           "id": 77,
-                     *           "project_id": 1207,
-                     *           "name": "Oar crest",
-                     *           "print_method": "screen print",
+                     *           "id": 440,
+                     *           "project_id": 44,
+                     *           "name": "Mascot C",
+                     *           "print_method": "direct to garment",
                      *           "placements": [
-                     *             "front"
+                     *             "full back"
                      *           ],
                      *           "colors": [
-                     *             "white",
-                     *             "red"
+                     *             "PMS 123 C"
                      *           ],
-                     *           "preview_url": null,
-                     *           "status": "approved"
+                     *           "preview_url": "https://art.ridgeline.example/previews/440.png",
+                     *           "status": "proof sent"
                      *         }
                      *       ],
                      *       "accounting": {
-                     *         "status": "synced",
+                     *         "status": "not_synced",
                      *         "last_error": null,
-                     *         "synced_at": "2026-03-02T09:40:02.000Z"
+                     *         "synced_at": null
                      *       }
                      *     }
                      */
@@ -2306,7 +2292,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the order (project).
-                 * @example 1207
+                 * @example 81
                  */
                 id: number;
             };
@@ -2330,38 +2316,38 @@ export interface operations {
                     /**
                      * @example {
                      *       "project": {
-                     *         "id": 1207,
-                     *         "title": "Regatta shirts 2026",
-                     *         "client_id": 42,
+                     *         "id": 81,
+                     *         "title": "Anniversary shirts 2026",
+                     *         "client_id": 17,
                      *         "description": "Navy, two-colour front print",
-                     *         "start_date": "2026-03-02",
-                     *         "deadline": "2026-03-20",
-                     *         "order_status_id": 3,
+                     *         "start_date": null,
+                     *         "deadline": null,
+                     *         "order_status_id": 1,
                      *         "client_notes": null,
-                     *         "created_date": "2026-03-02",
-                     *         "created_at": "2026-03-02T09:40:00.000Z",
-                     *         "updated_at": "2026-03-02T09:40:00.000Z",
+                     *         "created_date": "2026-11-20",
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z",
                      *         "deleted": true,
                      *         "external_id": null,
-                     *         "version": 1
+                     *         "version": 2
                      *       },
                      *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
+                     *         "id": 81,
+                     *         "project_id": 81,
+                     *         "number": "1081",
+                     *         "due_date": null,
+                     *         "tax_id": null,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
+                     *         "discount_amount": 0,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
+                     *         "subtotal": 0,
+                     *         "discount_total": 0,
+                     *         "tax_total": 0,
+                     *         "total": 0,
+                     *         "amount_paid": 0,
+                     *         "balance_due": 0,
                      *         "deleted": true
                      *       }
                      *     }
@@ -2398,7 +2384,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the order (project).
-                 * @example 1207
+                 * @example 44
                  */
                 id: number;
             };
@@ -2409,7 +2395,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "status_id": 3,
+                 *       "status_id": 11,
                  *       "discount_amount": 10,
                  *       "discount_amount_type": "percentage"
                  *     }
@@ -2434,38 +2420,38 @@ export interface operations {
                     /**
                      * @example {
                      *       "project": {
-                     *         "id": 1207,
-                     *         "title": "Regatta shirts 2026",
-                     *         "client_id": 42,
-                     *         "description": "Navy, two-colour front print",
-                     *         "start_date": "2026-03-02",
-                     *         "deadline": "2026-03-20",
-                     *         "order_status_id": 3,
+                     *         "id": 44,
+                     *         "title": "Staff shirts",
+                     *         "client_id": 17,
+                     *         "description": "Sand garments, embroidery. Bag and label by size.",
+                     *         "start_date": "2026-06-13",
+                     *         "deadline": "2026-07-01",
+                     *         "order_status_id": 11,
                      *         "client_notes": null,
-                     *         "created_date": "2026-03-02",
-                     *         "created_at": "2026-03-02T09:40:00.000Z",
-                     *         "updated_at": "2026-03-02T09:40:00.000Z",
+                     *         "created_date": "2026-06-11",
+                     *         "created_at": "2026-06-11T18:52:00.000Z",
+                     *         "updated_at": "2026-06-15T18:52:00.000Z",
                      *         "deleted": false,
                      *         "external_id": null,
-                     *         "version": 1
+                     *         "version": 2
                      *       },
                      *       "invoice": {
-                     *         "id": 1180,
-                     *         "project_id": 1207,
-                     *         "number": "2044",
-                     *         "due_date": "2026-03-20",
-                     *         "tax_id": 1,
+                     *         "id": 44,
+                     *         "project_id": 44,
+                     *         "number": "1044",
+                     *         "due_date": "2026-07-01",
+                     *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
                      *         "discount_amount": 10,
                      *         "discount_amount_type": "percentage",
                      *         "discount_type": "before_tax",
-                     *         "subtotal": 570,
-                     *         "discount_total": 57,
-                     *         "tax_total": 42.32,
-                     *         "total": 555.32,
-                     *         "amount_paid": 100,
-                     *         "balance_due": 455.32,
+                     *         "subtotal": 1512,
+                     *         "discount_total": 151.2,
+                     *         "tax_total": 112.27,
+                     *         "total": 1473.07,
+                     *         "amount_paid": 756,
+                     *         "balance_due": 717.07,
                      *         "deleted": false
                      *       }
                      *     }
@@ -2518,11 +2504,91 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
+                     *           "id": 1,
+                     *           "title": "Quote",
+                     *           "color": "#94a3b8",
+                     *           "workflow_key": "quote",
+                     *           "position": 1,
+                     *           "is_default": true
+                     *         },
+                     *         {
+                     *           "id": 2,
+                     *           "title": "Quote sent",
+                     *           "color": "#64748b",
+                     *           "workflow_key": "quote_sent",
+                     *           "position": 2,
+                     *           "is_default": false
+                     *         },
+                     *         {
                      *           "id": 3,
-                     *           "title": "In production",
-                     *           "color": "#2266cc",
-                     *           "workflow_key": "production",
+                     *           "title": "Approved",
+                     *           "color": "#0ea5e9",
+                     *           "workflow_key": "approved",
                      *           "position": 3,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 4,
+                     *           "title": "Art in progress",
+                     *           "color": "#8b5cf6",
+                     *           "workflow_key": "artwork",
+                     *           "position": 4,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 5,
+                     *           "title": "Proof sent",
+                     *           "color": "#a855f7",
+                     *           "workflow_key": "proof_sent",
+                     *           "position": 5,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 6,
+                     *           "title": "Garments ordered",
+                     *           "color": "#f59e0b",
+                     *           "workflow_key": "garments_ordered",
+                     *           "position": 6,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 7,
+                     *           "title": "In production",
+                     *           "color": "#2563eb",
+                     *           "workflow_key": "production",
+                     *           "position": 7,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 8,
+                     *           "title": "Quality check",
+                     *           "color": "#14b8a6",
+                     *           "workflow_key": "quality_check",
+                     *           "position": 8,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 9,
+                     *           "title": "Ready for pickup",
+                     *           "color": "#22c55e",
+                     *           "workflow_key": "ready",
+                     *           "position": 9,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 10,
+                     *           "title": "Completed",
+                     *           "color": "#15803d",
+                     *           "workflow_key": "completed",
+                     *           "position": 10,
+                     *           "is_default": false
+                     *         },
+                     *         {
+                     *           "id": 11,
+                     *           "title": "On hold",
+                     *           "color": "#ef4444",
+                     *           "workflow_key": "on_hold",
+                     *           "position": 11,
                      *           "is_default": false
                      *         }
                      *       ]
@@ -2570,8 +2636,18 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "id": 1,
-                     *           "name": "Sales tax",
+                     *           "name": "State sales tax",
+                     *           "rate": 6.25
+                     *         },
+                     *         {
+                     *           "id": 2,
+                     *           "name": "State and city sales tax",
                      *           "rate": 8.25
+                     *         },
+                     *         {
+                     *           "id": 3,
+                     *           "name": "Out of state",
+                     *           "rate": 0
                      *         }
                      *       ]
                      *     }
@@ -2602,7 +2678,7 @@ export interface operations {
                 types?: string;
                 /**
                  * @description How many changes a response has at most.
-                 * @example 100
+                 * @example 1
                  */
                 per_page?: number;
                 /** @description Seconds to wait for a change where there is none yet. */
@@ -2635,7 +2711,7 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "type": "clients",
-                     *           "id": 42,
+                     *           "id": 1,
                      *           "operation": "create",
                      *           "version": 1,
                      *           "time": "2026-03-02T09:30:00.000Z"
@@ -2643,7 +2719,7 @@ export interface operations {
                      *       ],
                      *       "pagination": {
                      *         "next_cursor": "q83vEjRWeJq83vEjRWeJqltbMV0sMTc3MjQ0MzgwMF0",
-                     *         "has_more": false
+                     *         "has_more": true
                      *       }
                      *     }
                      */
@@ -2663,7 +2739,7 @@ export interface operations {
             query?: {
                 /**
                  * @description Search text.
-                 * @example cotton tee
+                 * @example triblend embroidery
                  */
                 q?: string;
                 /**
@@ -2696,13 +2772,13 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "query": "cotton tee",
+                     *       "query": "triblend embroidery",
                      *       "local_items": [
                      *         {
-                     *           "id": 7,
-                     *           "title": "Heavy cotton tee",
-                     *           "description": "Navy, S–3XL",
-                     *           "price": 9.5
+                     *           "id": 30,
+                     *           "title": "Triblend tee with embroidery (NL6010)",
+                     *           "description": "NL6010, one location, 24 pieces and more. Sizes S to XL; larger sizes cost more.",
+                     *           "price": 15.25
                      *         }
                      *       ],
                      *       "supplier_b_styles": [],
@@ -2771,12 +2847,12 @@ export interface operations {
             query?: {
                 /**
                  * @description supplier_a: the style, required. supplier_b: the style id where `sku` and `styleId` are left out.
-                 * @example PC61
+                 * @example SOLO1
                  */
                 style?: string;
                 /**
                  * @description supplier_a: only variants of this colour.
-                 * @example Navy
+                 * @example Athletic Heather
                  */
                 color?: string;
                 /** @description supplier_a: only variants of this size. */
@@ -2822,38 +2898,38 @@ export interface operations {
                      * @example {
                      *       "source": "supplier_a",
                      *       "query": {
-                     *         "style": "PC61",
-                     *         "color": "Navy",
+                     *         "style": "SOLO1",
+                     *         "color": "Athletic Heather",
                      *         "size": null
                      *       },
                      *       "products": [
                      *         {
-                     *           "style": "PC61",
-                     *           "title": "Everyday Cotton Tee",
-                     *           "brand": "Cedar Row",
-                     *           "category": "T-Shirts",
-                     *           "color": "Navy",
-                     *           "catalog_color": "Navy",
-                     *           "size": "L",
-                     *           "size_index": 4,
-                     *           "inventory_key": "91100",
-                     *           "unique_key": "911004",
-                     *           "status": "Regular",
-                     *           "piece_weight": 0.42,
+                     *           "style": "SOLO1",
+                     *           "title": "Harbor & Pine® Canvas Sample Tote. SOLO1",
+                     *           "brand": "Harbor & Pine",
+                     *           "category": "Bags",
+                     *           "color": "Athletic Heather",
+                     *           "catalog_color": "Athletic Hthr",
+                     *           "size": "OSFA",
+                     *           "size_index": 1,
+                     *           "inventory_key": "2000",
+                     *           "unique_key": "20001",
+                     *           "status": "Active",
+                     *           "piece_weight": 0.3,
                      *           "case_size": 72,
-                     *           "piece_price": 2.9,
+                     *           "piece_price": 6,
                      *           "piece_sale_price": null,
-                     *           "dozen_price": 2.75,
+                     *           "dozen_price": 5.7,
                      *           "dozen_sale_price": null,
-                     *           "case_price": 2.6,
+                     *           "case_price": 5.4,
                      *           "case_sale_price": null,
                      *           "map_price": null,
                      *           "sale_start_date": null,
                      *           "sale_end_date": null,
-                     *           "product_image": "https://images.supplier-a.example/PC61_navy.jpg",
-                     *           "swatch_image": null,
-                     *           "front_image": null,
-                     *           "back_image": null
+                     *           "product_image": "https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_front_full.jpg",
+                     *           "swatch_image": "https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/colour_swatch.jpg",
+                     *           "front_image": "https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_front.jpg",
+                     *           "back_image": "https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_back.jpg"
                      *         }
                      *       ]
                      *     }
@@ -2904,7 +2980,7 @@ export interface operations {
             path: {
                 /**
                  * @description The mailbox’s legacy thread id.
-                 * @example 18c2f0a9b7d3e411
+                 * @example 19cce455887af494
                  */
                 legacyThreadId: string;
             };
@@ -2925,39 +3001,52 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "thread_id": "thread-f:1784215093462262801",
-                     *       "legacy_thread_id": "18c2f0a9b7d3e411",
-                     *       "sender_email": "ines@harbor-rowing.example",
-                     *       "client_id": "42",
+                     *       "thread_id": "thread-f:1859111802210284692",
+                     *       "legacy_thread_id": "19cce455887af494",
+                     *       "sender_email": "soren@old-mill-brewing-company.example",
+                     *       "client_id": "17",
                      *       "client_data": {
-                     *         "id": 42,
-                     *         "company_name": "Harbor Rowing Club"
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "company_id": 1
                      *       },
                      *       "clients_data": [
                      *         {
-                     *           "id": 42,
-                     *           "company_name": "Harbor Rowing Club"
+                     *           "id": 17,
+                     *           "company_name": "Old Mill Brewing Company",
+                     *           "first_name": "Søren",
+                     *           "last_name": "Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
                      *         }
                      *       ],
                      *       "orders_data": [
                      *         {
-                     *           "id": 87,
-                     *           "title": "Regatta shirts"
+                     *           "id": 44,
+                     *           "title": "Staff shirts",
+                     *           "order_status_id": 10,
+                     *           "deadline": "2026-07-01"
                      *         }
                      *       ],
-                     *       "selected_order_id": "87",
+                     *       "selected_order_id": "44",
                      *       "participant_emails": [
-                     *         "ines@harbor-rowing.example",
-                     *         "sales@shop.example"
+                     *         "soren@old-mill-brewing-company.example",
+                     *         "orders@ridgeline.example"
                      *       ],
                      *       "participants_data": [
                      *         {
-                     *           "name": "Ines Duarte",
-                     *           "email": "ines@harbor-rowing.example"
+                     *           "name": "Søren Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
+                     *         },
+                     *         {
+                     *           "name": "Ridgeline Custom Apparel",
+                     *           "email": "orders@ridgeline.example"
                      *         }
                      *       ],
-                     *       "fetched_at": "2026-03-02T09:31:00.000Z",
-                     *       "updated_at": "2026-03-02T09:31:00.000Z"
+                     *       "fetched_at": "2026-11-19T17:27:00.000Z",
+                     *       "updated_at": "2026-11-19T17:27:00.000Z"
                      *     }
                      */
                     "application/json": components["schemas"]["ThreadContext"];
@@ -2976,7 +3065,7 @@ export interface operations {
             query: {
                 /**
                  * @description The mailbox; its case does not matter.
-                 * @example sales@shop.example
+                 * @example orders@ridgeline.example
                  */
                 account_email: string;
             };
@@ -2991,7 +3080,7 @@ export interface operations {
             path: {
                 /**
                  * @description The mailbox’s legacy thread id.
-                 * @example 18c2f0a9b7d3e411
+                 * @example 19cce455887af494
                  */
                 legacyThreadId: string;
             };
@@ -3016,23 +3105,23 @@ export interface operations {
                      * @example {
                      *       "email_thread": {
                      *         "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
-                     *         "account_email": "sales@shop.example",
-                     *         "legacy_thread_id": "18c2f0a9b7d3e411",
-                     *         "mail_thread_id": "thread-f:1784215093462262801",
-                     *         "subject": "Shirts for the regatta",
-                     *         "snippet": "Could you quote 48 shirts …",
+                     *         "account_email": "orders@ridgeline.example",
+                     *         "legacy_thread_id": "19cce455887af494",
+                     *         "mail_thread_id": "thread-f:1859111802210284692",
+                     *         "subject": "Staff shirts: the new logo",
+                     *         "snippet": "Here is the logo for the shirts …",
                      *         "message_count": 1,
-                     *         "first_message_at": "2026-03-02T09:30:00.000Z",
-                     *         "last_message_at": "2026-03-02T09:30:00.000Z",
+                     *         "first_message_at": "2026-06-11T16:20:00.000Z",
+                     *         "last_message_at": "2026-06-11T16:20:00.000Z",
                      *         "mail_history_id": "987654",
-                     *         "last_synced_at": "2026-03-02T09:31:00.000Z",
-                     *         "created_at": "2026-03-02T09:31:00.120Z",
-                     *         "updated_at": "2026-03-02T09:31:00.120Z",
+                     *         "last_synced_at": "2026-06-11T16:21:00.000Z",
+                     *         "created_at": "2026-06-11T16:21:00.120Z",
+                     *         "updated_at": "2026-06-11T16:21:00.120Z",
                      *         "deleted": false,
                      *         "participants": [
                      *           {
-                     *             "name": "Ines Duarte",
-                     *             "email": "ines@harbor-rowing.example"
+                     *             "name": "Søren Mendes",
+                     *             "email": "soren@old-mill-brewing-company.example"
                      *           }
                      *         ],
                      *         "labels": [
@@ -3040,20 +3129,20 @@ export interface operations {
                      *         ],
                      *         "messages": [
                      *           {
-                     *             "id": "18c2f0a9b7d3e411",
-                     *             "sent_at": "2026-03-02T09:30:00Z",
+                     *             "id": "19cce455887af494",
+                     *             "sent_at": "2026-06-11T16:20:00Z",
                      *             "from": {
-                     *               "name": "Ines Duarte",
-                     *               "email": "ines@harbor-rowing.example"
+                     *               "name": "Søren Mendes",
+                     *               "email": "soren@old-mill-brewing-company.example"
                      *             },
-                     *             "body_plain": "Could you quote 48 shirts …",
+                     *             "body_plain": "Here is the logo for the shirts …",
                      *             "is_from_us": false,
                      *             "attachments": [
                      *               {
-                     *                 "filename": "logo.png",
+                     *                 "filename": "logo front.png",
                      *                 "mime_type": "image/png",
-                     *                 "size_bytes": 18204,
-                     *                 "storage_key": "orders/1/87/email/18c2f0a9b7d3e411/logo.png"
+                     *                 "size_bytes": 48211,
+                     *                 "storage_key": "orders/1/44/email/19cce455887af494/logo front.png"
                      *               }
                      *             ]
                      *           }
@@ -3101,7 +3190,7 @@ export interface operations {
             path: {
                 /**
                  * @description The mailbox’s legacy thread id.
-                 * @example 18c2f0a9b7d3e411
+                 * @example 19cce455887af494
                  */
                 legacyThreadId: string;
             };
@@ -3112,17 +3201,17 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "account_email": "sales@shop.example",
-                 *       "subject": "Shirts for the regatta",
-                 *       "snippet": "Could you quote 48 shirts …",
-                 *       "mail_thread_id": "thread-f:1784215093462262801",
+                 *       "account_email": "orders@ridgeline.example",
+                 *       "subject": "Staff shirts: the new logo",
+                 *       "snippet": "Here is the logo for the shirts …",
+                 *       "mail_thread_id": "thread-f:1859111802210284692",
                  *       "mail_history_id": "987654",
-                 *       "first_message_at": "2026-03-02T09:30:00.000Z",
-                 *       "last_message_at": "2026-03-02T09:30:00.000Z",
+                 *       "first_message_at": "2026-06-11T16:20:00.000Z",
+                 *       "last_message_at": "2026-06-11T16:20:00.000Z",
                  *       "participants": [
                  *         {
-                 *           "name": "Ines Duarte",
-                 *           "email": "ines@harbor-rowing.example"
+                 *           "name": "Søren Mendes",
+                 *           "email": "soren@old-mill-brewing-company.example"
                  *         }
                  *       ],
                  *       "labels": [
@@ -3130,20 +3219,20 @@ export interface operations {
                  *       ],
                  *       "messages": [
                  *         {
-                 *           "id": "18c2f0a9b7d3e411",
-                 *           "sent_at": "2026-03-02T09:30:00Z",
+                 *           "id": "19cce455887af494",
+                 *           "sent_at": "2026-06-11T16:20:00Z",
                  *           "from": {
-                 *             "name": "Ines Duarte",
-                 *             "email": "ines@harbor-rowing.example"
+                 *             "name": "Søren Mendes",
+                 *             "email": "soren@old-mill-brewing-company.example"
                  *           },
-                 *           "body_plain": "Could you quote 48 shirts …",
+                 *           "body_plain": "Here is the logo for the shirts …",
                  *           "is_from_us": false,
                  *           "attachments": [
                  *             {
-                 *               "filename": "logo.png",
+                 *               "filename": "logo front.png",
                  *               "mime_type": "image/png",
-                 *               "size_bytes": 18204,
-                 *               "storage_key": "orders/1/87/email/18c2f0a9b7d3e411/logo.png"
+                 *               "size_bytes": 48211,
+                 *               "storage_key": "orders/1/44/email/19cce455887af494/logo front.png"
                  *             }
                  *           ]
                  *         }
@@ -3169,23 +3258,23 @@ export interface operations {
                      * @example {
                      *       "email_thread": {
                      *         "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
-                     *         "account_email": "sales@shop.example",
-                     *         "legacy_thread_id": "18c2f0a9b7d3e411",
-                     *         "mail_thread_id": "thread-f:1784215093462262801",
-                     *         "subject": "Shirts for the regatta",
-                     *         "snippet": "Could you quote 48 shirts …",
+                     *         "account_email": "orders@ridgeline.example",
+                     *         "legacy_thread_id": "19cce455887af494",
+                     *         "mail_thread_id": "thread-f:1859111802210284692",
+                     *         "subject": "Staff shirts: the new logo",
+                     *         "snippet": "Here is the logo for the shirts …",
                      *         "message_count": 1,
-                     *         "first_message_at": "2026-03-02T09:30:00.000Z",
-                     *         "last_message_at": "2026-03-02T09:30:00.000Z",
+                     *         "first_message_at": "2026-06-11T16:20:00.000Z",
+                     *         "last_message_at": "2026-06-11T16:20:00.000Z",
                      *         "mail_history_id": "987654",
-                     *         "last_synced_at": "2026-03-02T09:31:00.000Z",
-                     *         "created_at": "2026-03-02T09:31:00.120Z",
-                     *         "updated_at": "2026-03-02T09:31:00.120Z",
+                     *         "last_synced_at": "2026-06-11T16:21:00.000Z",
+                     *         "created_at": "2026-06-11T16:21:00.120Z",
+                     *         "updated_at": "2026-06-11T16:21:00.120Z",
                      *         "deleted": false,
                      *         "participants": [
                      *           {
-                     *             "name": "Ines Duarte",
-                     *             "email": "ines@harbor-rowing.example"
+                     *             "name": "Søren Mendes",
+                     *             "email": "soren@old-mill-brewing-company.example"
                      *           }
                      *         ],
                      *         "labels": [
@@ -3193,20 +3282,20 @@ export interface operations {
                      *         ],
                      *         "messages": [
                      *           {
-                     *             "id": "18c2f0a9b7d3e411",
-                     *             "sent_at": "2026-03-02T09:30:00Z",
+                     *             "id": "19cce455887af494",
+                     *             "sent_at": "2026-06-11T16:20:00Z",
                      *             "from": {
-                     *               "name": "Ines Duarte",
-                     *               "email": "ines@harbor-rowing.example"
+                     *               "name": "Søren Mendes",
+                     *               "email": "soren@old-mill-brewing-company.example"
                      *             },
-                     *             "body_plain": "Could you quote 48 shirts …",
+                     *             "body_plain": "Here is the logo for the shirts …",
                      *             "is_from_us": false,
                      *             "attachments": [
                      *               {
-                     *                 "filename": "logo.png",
+                     *                 "filename": "logo front.png",
                      *                 "mime_type": "image/png",
-                     *                 "size_bytes": 18204,
-                     *                 "storage_key": "orders/1/87/email/18c2f0a9b7d3e411/logo.png"
+                     *                 "size_bytes": 48211,
+                     *                 "storage_key": "orders/1/44/email/19cce455887af494/logo front.png"
                      *               }
                      *             ]
                      *           }
@@ -3243,7 +3332,7 @@ export interface operations {
             path: {
                 /**
                  * @description The order, which must not be deleted.
-                 * @example 87
+                 * @example 44
                  */
                 orderId: number;
             };
@@ -3257,7 +3346,7 @@ export interface operations {
                  *       "fileName": "logo front.png",
                  *       "contentType": "image/png",
                  *       "size": 48211,
-                 *       "legacyThreadId": "18c2f0a9b7d3e411"
+                 *       "legacyThreadId": "19cce455887af494"
                  *     }
                  */
                 "application/json": components["schemas"]["NewFile"];
@@ -3278,8 +3367,8 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "uploadUrl": "https://storage.example/shop-files/orders/1/87/email/18c2f0a9b7d3e411/logo%20front.png?X-Amz-Expires=600&X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost&X-Amz-Signature=…",
-                     *       "key": "orders/1/87/email/18c2f0a9b7d3e411/logo front.png",
+                     *       "uploadUrl": "https://storage.example/shop-files/orders/1/44/email/19cce455887af494/logo%20front.png?X-Amz-Expires=600&X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost&X-Amz-Signature=…",
+                     *       "key": "orders/1/44/email/19cce455887af494/logo front.png",
                      *       "contentType": "image/png",
                      *       "expiresIn": 600
                      *     }
@@ -3304,7 +3393,7 @@ export interface operations {
             query?: {
                 /**
                  * @description Only files of this mail thread.
-                 * @example 18c2f0a9b7d3e411
+                 * @example 19cce455887af494
                  */
                 legacyThreadId?: string;
             };
@@ -3317,7 +3406,7 @@ export interface operations {
             path: {
                 /**
                  * @description The order, which must not be deleted.
-                 * @example 87
+                 * @example 44
                  */
                 orderId: number;
             };
@@ -3340,7 +3429,7 @@ export interface operations {
                      * @example {
                      *       "files": [
                      *         {
-                     *           "path": "orders/1/87/email/18c2f0a9b7d3e411/logo front.png",
+                     *           "path": "orders/1/44/email/19cce455887af494/logo front.png",
                      *           "objectName": "logo front.png",
                      *           "length": 48211,
                      *           "lastChanged": "2026-03-02T09:30:00.000Z",

@@ -1,21 +1,35 @@
 import type { Documentation } from '../http/contract.ts'
 
+/** A client of the sample company, which `npm run dev` serves: a test sends every example of the description to it. */
 export const exampleClient = {
-  id: 42,
-  company_name: 'Harbor Rowing Club',
-  first_name: 'Ines',
-  last_name: 'Duarte',
-  email: 'ines@harbor-rowing.example',
-  website: 'https://harbor-rowing.example',
-  phone: '(555) 010-0142',
-  accounting_sync_enabled: false,
-  tax_exempt: true,
-  tax_exempt_reason: 'Non-profit',
+  id: 17,
+  company_name: 'Old Mill Brewing Company',
+  first_name: 'Søren',
+  last_name: 'Mendes',
+  email: 'soren@old-mill-brewing-company.example',
+  website: 'https://old-mill-brewing-company.example',
+  phone: '(555) 011-6696',
+  accounting_sync_enabled: true,
+  tax_exempt: false,
+  tax_exempt_reason: null,
   deleted: false,
   external_id: null,
   version: 1,
-  created_at: '2026-03-02T09:30:00.000Z',
-  updated_at: '2026-03-02T09:30:00.000Z',
+  created_at: '2025-08-06T14:59:00.000Z',
+  updated_at: '2025-08-06T14:59:00.000Z',
+}
+
+const newClient = { company_name: 'Granite Street Climbing', first_name: 'Ines', email: 'ines@granite-street.example' }
+const createdClient = {
+  ...exampleClient,
+  ...newClient,
+  id: 61,
+  last_name: null,
+  website: null,
+  phone: null,
+  accounting_sync_enabled: false,
+  created_at: '2026-11-20T20:40:00.000Z',
+  updated_at: '2026-11-20T20:40:00.000Z',
 }
 
 /** The published description of these endpoints, by operation. */
@@ -25,7 +39,7 @@ export const documentation = {
     description:
       'Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.',
     example: {
-      query: { q: 'rowing', page: 1, per_page: 25 },
+      query: { q: 'old mill brewing', page: 1, per_page: 25 },
       response: {
         data: [exampleClient],
         pagination: { page: 1, per_page: 25, total: 1, next_cursor: null, has_more: false },
@@ -36,20 +50,24 @@ export const documentation = {
     summary: 'Create a client',
     description: 'Only `company_name` is required. The company is the one of the token; `company_id` is refused.',
     example: {
-      body: { company_name: 'Harbor Rowing Club', first_name: 'Ines', email: 'ines@harbor-rowing.example' },
-      response: { client: exampleClient },
+      body: newClient,
+      response: { client: createdClient },
     },
   },
   readClient: {
     summary: 'Read a client by id or email',
     description:
       'Three lookups: a numeric id in the path; a percent-encoded email in the path; or the query `email` with any placeholder in the path (the query wins). Where several clients have the email, one that is not deleted comes first, then the lowest id. A soft-deleted client is still found.',
-    example: { params: { id: '42' }, response: { client: exampleClient } },
+    example: { params: { id: '17' }, response: { client: exampleClient } },
   },
   updateClient: {
     summary: 'Update, soft-delete or restore a client',
     description:
       'Changes only the fields that are sent; `null` clears one. `deleted: true` hides the client from the list, `deleted: false` brings it back. Lookup works as in `readClient`: by id, by an email in the path, or by the query `email`.',
-    example: { params: { id: '42' }, body: { phone: '(555) 010-0142' }, response: { client: exampleClient } },
+    example: {
+      params: { id: '61' },
+      body: { phone: '(555) 010-0142' },
+      response: { client: { ...createdClient, phone: '(555) 010-0142', version: 2 } },
+    },
   },
 } satisfies Record<string, Documentation>

@@ -108,6 +108,17 @@ export interface CompanyContext {
   db: Database
 }
 
+/** The `Idempotency-Key` of a request. */
+export interface Idempotency {
+  key: string
+  /** SHA-256 of method, path, query and body, hex. */
+  fingerprint: string
+  /** Of one result among several of the request. */
+  position: number
+  /** Set when the result of an earlier request was returned. */
+  isReplayed: boolean
+}
+
 /** Decides when a batch may run, and charges the database time it took. */
 export interface Meter {
   run<T extends { durationMs: number }>(batch: () => Promise<T>): Promise<T>

@@ -2,21 +2,10 @@ import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import { type ApiError, conflict, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
-import { databaseMessage, orm, type Placeholders, prepare, type Statements } from './client.ts'
+import { databaseMessage, type Idempotency, orm, type Placeholders, prepare, type Statements } from './client.ts'
 import { insertRow } from './columns.ts'
 import { idempotencyKeys } from './schema.ts'
 import { IDEMPOTENCY_TTL_MS } from './sweep.ts'
-
-/** The `Idempotency-Key` of a request. */
-export interface Idempotency {
-  key: string
-  /** SHA-256 of method, path, query and body, hex. */
-  fingerprint: string
-  /** Of one result among several of the request. */
-  position: number
-  /** Set when the result of an earlier request was returned. */
-  isReplayed: boolean
-}
 
 /** The placeholders of a keyed write. Without a key they are not given. */
 export type KeyName = 'idempotencyKey' | 'fingerprint' | 'position'

@@ -1,7 +1,8 @@
 import type { Documentation } from '../http/contract.ts'
 
-const thread = '18c2f0a9b7d3e411'
-const exampleKey = `orders/1/87/email/${thread}/logo front.png`
+/** A thread and an order of the sample company. */
+const thread = '19cce455887af494'
+const exampleKey = `orders/1/44/email/${thread}/logo front.png`
 const exampleFile = {
   path: exampleKey,
   objectName: 'logo front.png',
@@ -16,11 +17,11 @@ export const documentation = {
     description:
       'The key is `orders/<company>/<order>/email/<thread>/<name>`, so uploading the same name again overwrites the file. Type and length are signed: the storage refuses an upload of another type or length with 403. 409 with the reason `storage_not_configured` where no storage is configured.',
     example: {
-      params: { orderId: '87' },
+      params: { orderId: '44' },
       body: { fileName: 'logo front.png', contentType: 'image/png', size: 48_211, legacyThreadId: thread },
       response: {
         uploadUrl:
-          'https://storage.example/shop-files/orders/1/87/email/18c2f0a9b7d3e411/logo%20front.png?X-Amz-Expires=600&X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost&X-Amz-Signature=…',
+          'https://storage.example/shop-files/orders/1/44/email/19cce455887af494/logo%20front.png?X-Amz-Expires=600&X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost&X-Amz-Signature=…',
         key: exampleKey,
         contentType: 'image/png',
         expiresIn: 600,
@@ -32,7 +33,7 @@ export const documentation = {
     description:
       'All files of the order, or of one of its mail threads, by key, up to 10,000; `truncated` is true where there are more, or where the storage needs more than 25 seconds or 40 pages. `configured` is false, and `files` empty, where no storage is configured. 502 when the company’s own storage fails or rejects its keys; `details.storage_code` is then its own error code.',
     example: {
-      params: { orderId: '87' },
+      params: { orderId: '44' },
       query: { legacyThreadId: thread },
       response: { files: [exampleFile], configured: true, truncated: false },
     },

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { CredentialsError, decryptCredentials } from '../auth/credentials.ts'
-import type { RequestContext } from '../context.ts'
+import type { CompanyContext } from '../db/client.ts'
 import type { Env } from '../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { unusable } from '../http/errors.ts'
@@ -22,14 +22,18 @@ const addressing = z._default(z.enum(['path', 'virtual']), 'path')
 const Settings = z.object({ bucket: filled, region: filled, addressing })
 const Credentials = z.object({ access_key_id: filled, secret_access_key: filled })
 
+interface StorageContext extends Pick<CompanyContext, 'companyId'> {
+  requestId: string
+  now: number
+  credentialsKey: string
+  deploymentStorage: () => FileStorage | null
+}
+
 /**
  * Opens the company's own storage, or the deployment's where `row` is null; null where there is neither.
  * @throws ApiError 409 when the row cannot be read
  */
-export async function openStorage(
-  context: Pick<RequestContext, 'companyId' | 'requestId' | 'now' | 'credentialsKey' | 'deploymentStorage'>,
-  row: StorageRow | null,
-): Promise<FileStorage | null> {
+export async function openStorage(context: StorageContext, row: StorageRow | null): Promise<FileStorage | null> {
   if (!row) return context.deploymentStorage()
   const { companyId, now, credentialsKey } = context
   try {

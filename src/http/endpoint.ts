@@ -6,6 +6,7 @@ import type { Permission } from '../auth/permissions.ts'
 import type { AppEnv, RequestContext } from '../context.ts'
 import { waitForLimit } from '../rate-limit/middleware.ts'
 import { BODY_LIMIT_BYTES, readJsonBytes } from './body.ts'
+import { LruCache } from './cache.ts'
 import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
 import { BUDGET_MS, withDeadline } from './deadline.ts'
 import { ApiError, conflict, type Issue, invalid, MAX_ISSUES, notFound } from './errors.ts'
@@ -89,7 +90,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
 const KEY = /^[\x21-\x7e]{1,255}$/
 
 /** The keys of requests that run in this isolate, with their tokens. */
-const running = new Set<string>()
+const running = new LruCache<string, true>({ maxWeight: 10_000 })
 
 /** Prepares the request's `Idempotency-Key` for its write. @throws ApiError 400 for an invalid key, 409 for a running one */
 const runOnce: MiddlewareHandler<AppEnv> = async (c, next) => {
@@ -102,8 +103,8 @@ const runOnce: MiddlewareHandler<AppEnv> = async (c, next) => {
   const { pathname, search } = new URL(c.req.url)
   const fingerprint = hash('sha256', `${c.req.method} ${pathname}${search} ${c.get('bodyHash') ?? ''}`)
   const name = `${context.token.id}/${key}`
-  if (running.has(name)) throw conflict('idempotency_key_in_use', 1)
-  running.add(name)
+  if (running.get(name)) throw conflict('idempotency_key_in_use', 1)
+  running.set(name, true)
   context.idempotency = { key, fingerprint, position: 0, isReplayed: false }
   try {
     await next()

@@ -1,30 +1,32 @@
 import type { Documentation } from '../http/contract.ts'
 
-const examplePath = { legacyThreadId: '18c2f0a9b7d3e411' }
+/** A thread of the sample company's client and order. */
+const legacyThreadId = '19cce455887af494'
+const examplePath = { legacyThreadId }
 
-const sender = { name: 'Ines Duarte', email: 'ines@harbor-rowing.example' }
-const mailbox = { account_email: 'sales@shop.example' }
-const mail_thread_id = 'thread-f:1784215093462262801'
-const preview = { subject: 'Shirts for the regatta', snippet: 'Could you quote 48 shirts …' }
+const sender = { name: 'Søren Mendes', email: 'soren@old-mill-brewing-company.example' }
+const mailbox = { account_email: 'orders@ridgeline.example' }
+const mail_thread_id = 'thread-f:1859111802210284692'
+const preview = { subject: 'Staff shirts: the new logo', snippet: 'Here is the logo for the shirts …' }
 const mail_history_id = '987654'
-const times = { first_message_at: '2026-03-02T09:30:00.000Z', last_message_at: '2026-03-02T09:30:00.000Z' }
+const times = { first_message_at: '2026-06-11T16:20:00.000Z', last_message_at: '2026-06-11T16:20:00.000Z' }
 
 const content = {
   participants: [sender],
   labels: ['INBOX'],
   messages: [
     {
-      id: '18c2f0a9b7d3e411',
-      sent_at: '2026-03-02T09:30:00Z',
+      id: legacyThreadId,
+      sent_at: '2026-06-11T16:20:00Z',
       from: sender,
-      body_plain: 'Could you quote 48 shirts …',
+      body_plain: 'Here is the logo for the shirts …',
       is_from_us: false,
       attachments: [
         {
-          filename: 'logo.png',
+          filename: 'logo front.png',
           mime_type: 'image/png',
-          size_bytes: 18_204,
-          storage_key: 'orders/1/87/email/18c2f0a9b7d3e411/logo.png',
+          size_bytes: 48_211,
+          storage_key: `orders/1/44/email/${legacyThreadId}/logo front.png`,
         },
       ],
     },
@@ -34,18 +36,27 @@ const content = {
 const exampleThread = {
   id: '0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11',
   ...mailbox,
-  legacy_thread_id: '18c2f0a9b7d3e411',
+  legacy_thread_id: legacyThreadId,
   mail_thread_id,
   ...preview,
   message_count: 1,
   ...times,
   mail_history_id,
-  last_synced_at: '2026-03-02T09:31:00.000Z',
-  created_at: '2026-03-02T09:31:00.120Z',
-  updated_at: '2026-03-02T09:31:00.120Z',
+  last_synced_at: '2026-06-11T16:21:00.000Z',
+  created_at: '2026-06-11T16:21:00.120Z',
+  updated_at: '2026-06-11T16:21:00.120Z',
   deleted: false,
   ...content,
 }
+
+const linkedClient = {
+  id: 17,
+  company_name: 'Old Mill Brewing Company',
+  first_name: 'Søren',
+  last_name: 'Mendes',
+  email: sender.email,
+}
+const shop = { name: 'Ridgeline Custom Apparel', email: 'orders@ridgeline.example' }
 
 /** What the published description says of these endpoints, by operation. */
 export const documentation = {
@@ -57,17 +68,17 @@ export const documentation = {
       params: examplePath,
       response: {
         thread_id: mail_thread_id,
-        legacy_thread_id: '18c2f0a9b7d3e411',
-        sender_email: 'ines@harbor-rowing.example',
-        client_id: '42',
-        client_data: { id: 42, company_name: 'Harbor Rowing Club' },
-        clients_data: [{ id: 42, company_name: 'Harbor Rowing Club' }],
-        orders_data: [{ id: 87, title: 'Regatta shirts' }],
-        selected_order_id: '87',
-        participant_emails: ['ines@harbor-rowing.example', 'sales@shop.example'],
-        participants_data: [sender],
-        fetched_at: '2026-03-02T09:31:00.000Z',
-        updated_at: '2026-03-02T09:31:00.000Z',
+        legacy_thread_id: legacyThreadId,
+        sender_email: sender.email,
+        client_id: '17',
+        client_data: { ...linkedClient, company_id: 1 },
+        clients_data: [linkedClient],
+        orders_data: [{ id: 44, title: 'Staff shirts', order_status_id: 10, deadline: '2026-07-01' }],
+        selected_order_id: '44',
+        participant_emails: [sender.email, shop.email],
+        participants_data: [sender, shop],
+        fetched_at: '2026-11-19T17:27:00.000Z',
+        updated_at: '2026-11-19T17:27:00.000Z',
       },
     },
   },

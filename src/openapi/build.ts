@@ -1,12 +1,14 @@
 import { execFileSync } from 'node:child_process'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { describeSeedFile } from '../cli/seed-schema.ts'
 import { describeRetryRules } from '../client/retry-rules.ts'
 import { contracts } from '../contracts.ts'
 import { DATABASE_LIMIT_MS, LIMIT } from '../rate-limit/window.ts'
 import { describeApi } from './document.ts'
+import { asObject } from './json.ts'
+import { writeLlmsText, writePostman } from './reference/exports.ts'
+import { renderPage } from './reference/page.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 /** Installed beside the TypeScript 5 that it needs. */
@@ -14,14 +16,11 @@ const TYPES_GENERATOR = join(ROOT, 'test/contract/node_modules/openapi-typescrip
 const PAGE_DIR = join(import.meta.dirname, 'page')
 const ASSETS_DIR = join(ROOT, '.assets')
 
-/** What the page needs of swagger-ui-dist, with its licences. */
-const VIEWER_FILES = ['swagger-ui-bundle.js', 'swagger-ui-bundle.js.LICENSE.txt', 'swagger-ui.css', 'LICENSE', 'NOTICE']
-
 /*
  * npm run docs             writes the description, the types and retry rules of src/client, and the schema of seed files
  * npm run docs -- --check  fails where one of these files is out of date
  * npm run lint:api         (--lint) fails on any problem or hint of two linters
- * npm run build:assets     (--assets) fills .assets/, the Worker's static assets, with the description and its page
+ * npm run build:assets     (--assets) fills .assets/, the Worker's static assets, with the description and what is made from it
  */
 if (import.meta.main) {
   const option = process.argv.slice(2).join(' ')
@@ -84,15 +83,15 @@ export async function lintDocument(source: string): Promise<string[]> {
 
 /** Replaces the files one by one, so that a running server never sees an empty folder. */
 async function buildAssets(): Promise<void> {
-  const viewerDir = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'))
-  const assets: Record<string, string> = { 'openapi.json': await generateDocument() }
-  for (const name of await readdir(PAGE_DIR)) assets[name] = await readFile(join(PAGE_DIR, name), 'utf8')
-  for (const name of VIEWER_FILES) {
-    const text = await readFile(join(viewerDir, name), 'utf8')
-    const target = name.startsWith('swagger-ui') ? name : `swagger-ui.${name}.txt`
-    // The source maps are not copied.
-    assets[target] = text.replace(/\n?(?:\/\/|\/\*)# sourceMappingURL=[^#]*$/, '\n')
+  const text = await generateDocument()
+  const document = asObject(JSON.parse(text))
+  const assets: Record<string, string> = {
+    'openapi.json': text,
+    'index.html': renderPage(document),
+    'llms.txt': writeLlmsText(document),
+    'postman_collection.json': writePostman(document),
   }
+  for (const name of await readdir(PAGE_DIR)) assets[name] = await readFile(join(PAGE_DIR, name), 'utf8')
 
   await mkdir(ASSETS_DIR, { recursive: true })
   for (const [name, content] of Object.entries(assets)) await writeFile(join(ASSETS_DIR, name), content)

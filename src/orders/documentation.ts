@@ -2,90 +2,174 @@ import { exampleClient } from '../clients/documentation.ts'
 import type { Documentation } from '../http/contract.ts'
 
 const exampleProject = {
-  id: 1207,
-  title: 'Regatta shirts 2026',
-  client_id: 42,
-  description: 'Navy, two-colour front print',
-  start_date: '2026-03-02',
-  deadline: '2026-03-20',
-  order_status_id: 3,
+  id: 44,
+  title: 'Staff shirts',
+  client_id: 17,
+  description: 'Sand garments, embroidery. Bag and label by size.',
+  start_date: '2026-06-13',
+  deadline: '2026-07-01',
+  order_status_id: 10,
   client_notes: null,
-  created_date: '2026-03-02',
-  created_at: '2026-03-02T09:40:00.000Z',
-  updated_at: '2026-03-02T09:40:00.000Z',
+  created_date: '2026-06-11',
+  created_at: '2026-06-11T18:52:00.000Z',
+  updated_at: '2026-06-15T18:52:00.000Z',
   deleted: false,
   external_id: null,
   version: 1,
 }
 
 const exampleInvoice = {
-  id: 1180,
-  project_id: 1207,
-  number: '2044',
-  due_date: '2026-03-20',
-  tax_id: 1,
+  id: 44,
+  project_id: 44,
+  number: '1044',
+  due_date: '2026-07-01',
+  tax_id: 2,
   tax_exempt: false,
   tax_exempt_reason: null,
-  discount_amount: 10,
-  discount_amount_type: 'percentage',
+  discount_amount: 0,
+  discount_amount_type: 'fixed_amount',
   discount_type: 'before_tax',
-  subtotal: 570,
-  discount_total: 57,
-  tax_total: 42.32,
-  total: 555.32,
-  amount_paid: 100,
-  balance_due: 455.32,
+  subtotal: 1512,
+  discount_total: 0,
+  tax_total: 124.74,
+  total: 1636.74,
+  amount_paid: 756,
+  balance_due: 880.74,
   deleted: false,
 }
+
+const exampleItem = {
+  id: 440,
+  invoice_id: 44,
+  title: 'Trucker cap, gold',
+  description: '112 Gold XL',
+  quantity: 18,
+  unit_price: 16.25,
+  total: 292.5,
+  taxable: true,
+  supplier: 'supplier_b',
+  style: '112',
+  color: 'Gold',
+  size: 'XL',
+  sku: '112-GOL-XL',
+  position: 1,
+  deleted: false,
+}
+
+const exampleStatuses = [
+  ['Quote', '#94a3b8', 'quote'],
+  ['Quote sent', '#64748b', 'quote_sent'],
+  ['Approved', '#0ea5e9', 'approved'],
+  ['Art in progress', '#8b5cf6', 'artwork'],
+  ['Proof sent', '#a855f7', 'proof_sent'],
+  ['Garments ordered', '#f59e0b', 'garments_ordered'],
+  ['In production', '#2563eb', 'production'],
+  ['Quality check', '#14b8a6', 'quality_check'],
+  ['Ready for pickup', '#22c55e', 'ready'],
+  ['Completed', '#15803d', 'completed'],
+  ['On hold', '#ef4444', 'on_hold'],
+].map(([title, color, workflow_key], index) => {
+  return { id: index + 1, title, color, workflow_key, position: index + 1, is_default: index === 0 }
+})
+
+const stateAndCityTax = { id: 2, name: 'State and city sales tax', rate: 8.25 }
+const exampleTaxes = [
+  { id: 1, name: 'State sales tax', rate: 6.25 },
+  stateAndCityTax,
+  { id: 3, name: 'Out of state', rate: 0 },
+]
 
 const exampleOrder = {
   project: exampleProject,
   invoice: exampleInvoice,
   invoice_items: [
+    exampleItem,
     {
-      id: 5310,
-      invoice_id: 1180,
-      title: 'Heavy cotton tee, navy',
-      description: null,
-      quantity: 60,
-      unit_price: 9.5,
-      total: 570,
-      taxable: true,
+      ...exampleItem,
+      id: 441,
+      title: 'Canvas tote, light blue',
+      description: 'Q125300 Light Blue 3XL',
+      unit_price: 8.55,
+      total: 153.9,
+      style: 'Q125300',
+      color: 'Light Blue',
+      size: '3XL',
+      sku: 'Q125300-LIG-3XL',
+      position: 2,
+    },
+    {
+      ...exampleItem,
+      id: 442,
+      title: 'Performance polo, navy',
+      description: 'ST550 Navy S',
+      quantity: 48,
+      unit_price: 22.2,
+      total: 1065.6,
       supplier: 'supplier_a',
-      style: 'PC61',
+      style: 'ST550',
       color: 'Navy',
-      size: 'L',
-      sku: null,
-      position: 1,
-      deleted: false,
+      size: 'S',
+      sku: 'ST550-NAV-S',
+      position: 3,
     },
   ],
   payments: [
-    { id: 901, invoice_id: 1180, amount: 100, method: 'card', paid_at: '2026-03-03T12:00:00.000Z', note: null },
+    { id: 440, invoice_id: 44, amount: 756, method: 'check', paid_at: '2026-06-12T18:52:00.000Z', note: 'Deposit' },
   ],
-  client: { ...exampleClient, website: null, phone: null, tax_exempt: false, tax_exempt_reason: null },
-  tax: { id: 1, name: 'State sales tax', rate: 8.25 },
-  order_status: {
-    id: 3,
-    title: 'In production',
-    color: '#2563eb',
-    workflow_key: 'production',
-    position: 3,
-    is_default: false,
-  },
+  client: exampleClient,
+  tax: stateAndCityTax,
+  order_status: exampleStatuses.find(({ id }) => id === exampleProject.order_status_id),
   artworks: [
     {
-      id: 77,
-      project_id: 1207,
-      name: 'Oar crest',
-      print_method: 'screen print',
-      placements: ['front'],
-      colors: ['white', 'red'],
-      preview_url: null,
-      status: 'approved',
+      id: 440,
+      project_id: 44,
+      name: 'Mascot C',
+      print_method: 'direct to garment',
+      placements: ['full back'],
+      colors: ['PMS 123 C'],
+      preview_url: 'https://art.ridgeline.example/previews/440.png',
+      status: 'proof sent',
     },
   ],
-  accounting: { status: 'synced', last_error: null, synced_at: '2026-03-02T09:40:02.000Z' },
+  accounting: { status: 'not_synced', last_error: null, synced_at: null },
+}
+
+const newOrder = { title: 'Anniversary shirts 2026', client_id: 17, description: 'Navy, two-colour front print' }
+const createdProject = {
+  ...exampleProject,
+  ...newOrder,
+  id: 81,
+  start_date: null,
+  deadline: null,
+  order_status_id: 1,
+  created_date: '2026-11-20',
+  created_at: '2026-11-20T20:40:00.000Z',
+  updated_at: '2026-11-20T20:40:00.000Z',
+}
+const createdInvoice = {
+  ...exampleInvoice,
+  id: 81,
+  project_id: 81,
+  number: '1081',
+  due_date: null,
+  tax_id: null,
+  discount_amount_type: 'percentage',
+  subtotal: 0,
+  tax_total: 0,
+  total: 0,
+  amount_paid: 0,
+  balance_due: 0,
+}
+const createdOrder = {
+  project: createdProject,
+  invoice: createdInvoice,
+  invoice_items: [],
+  payments: [],
+  client: exampleClient,
+  tax: null,
+  order_status: exampleStatuses.find(({ is_default }) => is_default),
+  artworks: [],
+  accounting: { status: 'pending', last_error: null, synced_at: null },
 }
 
 /** The published description of these endpoints, by operation. */
@@ -95,10 +179,16 @@ export const documentation = {
     description:
       'Newest `created_date` first, then the highest id. Deleted orders are hidden. `from` and `to` are both inclusive.',
     example: {
-      query: { client_id: '42', from: '2026-01-01' },
+      query: { client_id: '17', per_page: 1 },
       response: {
         data: [exampleProject],
-        pagination: { page: 1, per_page: 25, total: 1, next_cursor: null, has_more: false },
+        pagination: {
+          page: 1,
+          per_page: 1,
+          total: 3,
+          next_cursor: 'Gnmk1g3mcY6OWzJuM4rlM1tbIjIwMjYtMDYtMTEiLDQ0LDNdLDE3OTUzNzI4MDBd',
+          has_more: true,
+        },
       },
     },
   },
@@ -107,24 +197,35 @@ export const documentation = {
     description:
       'Creates the order and its default invoice, with the next invoice number of the company, in one transaction. Without `status_id` the order gets the company’s default status. `client_id`, `status_id` and `tax_id` must be the company’s own and not deleted. When accounting sync is enabled, the change is delivered to the accounting system after the response.',
     example: {
-      body: { title: 'Regatta shirts 2026', client_id: 42, description: 'Navy, two-colour front print' },
-      response: exampleOrder,
+      body: newOrder,
+      response: createdOrder,
     },
   },
   readOrder: {
     summary: 'Read an order in full',
     description:
       'The project with its invoice, lines, payments, client, tax, status and artworks, and its state in the accounting system, in one response.',
-    example: { params: { id: '1207' }, response: exampleOrder },
+    example: { params: { id: '44' }, response: exampleOrder },
   },
   updateOrder: {
     summary: 'Update an order',
     description:
       'Changes only the fields that are sent, in one transaction. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null. A discount amount or type that is sent alone is combined with the stored other.',
     example: {
-      params: { id: '1207' },
-      body: { status_id: 3, discount_amount: 10, discount_amount_type: 'percentage' },
-      response: { project: exampleProject, invoice: exampleInvoice },
+      params: { id: '44' },
+      body: { status_id: 11, discount_amount: 10, discount_amount_type: 'percentage' },
+      response: {
+        project: { ...exampleProject, order_status_id: 11, version: 2 },
+        invoice: {
+          ...exampleInvoice,
+          discount_amount: 10,
+          discount_amount_type: 'percentage',
+          discount_total: 151.2,
+          tax_total: 112.27,
+          total: 1473.07,
+          balance_due: 717.07,
+        },
+      },
     },
   },
   deleteOrder: {
@@ -132,32 +233,22 @@ export const documentation = {
     description:
       'Soft-deletes the order and its invoice. When accounting sync is enabled, the deletion is delivered to the accounting system after the response. A second deletion returns 404.',
     example: {
-      params: { id: '1207' },
-      response: { project: { ...exampleProject, deleted: true }, invoice: { ...exampleInvoice, deleted: true } },
+      params: { id: '81' },
+      response: {
+        project: { ...createdProject, deleted: true, version: 2 },
+        invoice: { ...createdInvoice, deleted: true },
+      },
     },
   },
   listOrderStatuses: {
     summary: 'List the order statuses',
     description:
       'The company’s own statuses by position: the values of `status_id`, and of `status` in the list of orders. A new order gets the first one with `is_default` unless it names another.',
-    example: {
-      response: {
-        data: [
-          {
-            id: 3,
-            title: 'In production',
-            color: '#2266cc',
-            workflow_key: 'production',
-            position: 3,
-            is_default: false,
-          },
-        ],
-      },
-    },
+    example: { response: { data: exampleStatuses } },
   },
   listTaxes: {
     summary: 'List the taxes',
     description: 'The company’s taxes: the values of `tax_id`.',
-    example: { response: { data: [{ id: 1, name: 'Sales tax', rate: 8.25 }] } },
+    example: { response: { data: exampleTaxes } },
   },
 } satisfies Record<string, Documentation>

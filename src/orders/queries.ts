@@ -113,7 +113,7 @@ const isOfStatus = and(eq(orderStatuses.company_id, orders.company_id), eq(order
 export type OrderRow = Results<[ReturnType<typeof orderRows>]>[0][number]
 
 /** Selects a new order, which has no elements yet, as JSON for {@link decodeNewOrder}. */
-export function newOrderJson(which: Which): SQL {
+export function newOrderJson(p: Which): SQL {
   const parts = [
     PROJECT.row,
     ...[INVOICE, TAX].map(({ rowOrNull }) => sql`json(${rowOrNull})`),
@@ -121,7 +121,7 @@ export function newOrderJson(which: Which): SQL {
     sql`json(${STATUS.rowOrNull})`,
     sql`accounting.state, accounting.last_error, accounting.reason, accounting.synced_at`,
   ]
-  return sql`SELECT json_array(${sql.join(parts, sql`, `)}) FROM ${single(which)}`
+  return sql`SELECT json_array(${sql.join(parts, sql`, `)}) FROM ${single(p)}`
 }
 
 type Values = unknown[] | null

@@ -1,24 +1,33 @@
 import type { Documentation } from '../http/contract.ts'
-import { toVariant } from './suppliers/supplier-a.ts'
 
-const exampleVariant = toVariant({
-  style: 'PC61',
-  productTitle: 'Everyday Cotton Tee',
-  brandName: 'Cedar Row',
-  category: 'T-Shirts',
-  catalogColor: 'Navy',
-  size: 'L',
-  sizeIndex: 4,
-  inventoryKey: '91100',
-  uniqueKey: '911004',
-  productStatus: 'Regular',
-  pieceWeight: 0.42,
-  caseSize: 72,
-  piecePrice: 2.9,
-  dozenPrice: 2.75,
-  casePrice: 2.6,
-  productImage: 'https://images.supplier-a.example/PC61_navy.jpg',
-})
+const exampleVariant = {
+  style: 'SOLO1',
+  title: 'Harbor & Pine® Canvas Sample Tote. SOLO1',
+  brand: 'Harbor & Pine',
+  category: 'Bags',
+  color: 'Athletic Heather',
+  catalog_color: 'Athletic Hthr',
+  size: 'OSFA',
+  size_index: 1,
+  inventory_key: '2000',
+  unique_key: '20001',
+  status: 'Active',
+  piece_weight: 0.3,
+  case_size: 72,
+  piece_price: 6,
+  piece_sale_price: null,
+  dozen_price: 5.7,
+  dozen_sale_price: null,
+  case_price: 5.4,
+  case_sale_price: null,
+  map_price: null,
+  sale_start_date: null,
+  sale_end_date: null,
+  product_image: 'https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_front_full.jpg',
+  swatch_image: 'https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/colour_swatch.jpg',
+  front_image: 'https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_front.jpg',
+  back_image: 'https://images.supplier-a.example/catalog/SOLO1/Athletic_Hthr/model_back.jpg',
+}
 
 export const documentation = {
   searchProducts: {
@@ -26,10 +35,17 @@ export const documentation = {
     description:
       'Searches the sources in parallel and always responds within about 4 seconds: a source that fails or is too slow has empty arrays, and `sources` says why. Every word of `q` must occur, ignoring case: in the title (local), in title or description (lines); at most 50 per source, newest first. supplier_a is searched for the style number found in `q`: the first of at most two that it knows. A blank `q` returns the 20 newest items of the catalogue and nothing else. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed.',
     example: {
-      query: { q: 'cotton tee', include: 'local,lines' },
+      query: { q: 'triblend embroidery', include: 'local,lines' },
       response: {
-        query: 'cotton tee',
-        local_items: [{ id: 7, title: 'Heavy cotton tee', description: 'Navy, S–3XL', price: 9.5 }],
+        query: 'triblend embroidery',
+        local_items: [
+          {
+            id: 30,
+            title: 'Triblend tee with embroidery (NL6010)',
+            description: 'NL6010, one location, 24 pieces and more. Sizes S to XL; larger sizes cost more.',
+            price: 15.25,
+          },
+        ],
         supplier_b_styles: [],
         supplier_a: { style: null, products: [], count: 0, summary: null },
         invoice_lines: [],
@@ -43,10 +59,10 @@ export const documentation = {
       '`supplier_a` requires `style` and returns its variants, filtered by `color` and `size`. `supplier_b` requires `sku` or `styleId` (alias `styleid`; `style` is used when neither is sent; `sku` takes precedence) and returns the SKUs grouped by colour. `invoice_item` requires `id`. `query` holds the parameters that were used. An unknown style or SKU returns no products, not an error. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed; a style that supplier_a does not know is cached for an hour. 409: the company has no such integration, or it is disabled. 502: the supplier failed, or rejected the company’s credentials, and nothing is cached.',
     example: {
       params: { source: 'supplier_a' },
-      query: { style: 'PC61', color: 'Navy' },
+      query: { style: 'SOLO1', color: 'Athletic Heather' },
       response: {
         source: 'supplier_a',
-        query: { style: 'PC61', color: 'Navy', size: null },
+        query: { style: 'SOLO1', color: 'Athletic Heather', size: null },
         products: [exampleVariant],
       },
     },

@@ -30,6 +30,10 @@ const inBody = (fields: Record<string, number>) =>
   Object.fromEntries(Object.entries(fields).map(([name, status]) => [`body.${name}`, status]))
 
 const EXPECTED: Record<string, Decided> = {
+  readAccount: { own: () => ({}), places: {} },
+  listOrderStatuses: { own: () => ({}), places: {} },
+  listTaxes: { own: () => ({}), places: {} },
+  listChanges: { own: () => ({ query: {} }), places: { 'query.cursor': 400, 'query.per_page': 200 } },
   listClients: { own: () => ({ query: {} }), places: { 'query.page': EMPTY, 'query.per_page': 200, 'query.q': 200 } },
   createClient: {
     own: () => ({ body: { company_name: 'Own' } }),

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { decryptCredentials } from '../../src/auth/credentials.ts'
@@ -29,6 +29,19 @@ describe('npm run dev', () => {
     await expect
       .poll(() => dev.output.stdout)
       .toContain(`curl -H 'Authorization: Bearer ${dev.token}' '${dev.url}/api/v1/clients?per_page=3'`)
+    // One command for each kind of resource; the commands are complete.
+    const commands = dev.output.stdout.match(/^ {2}curl .+$/gm) ?? []
+    expect(dev.output.stdout.match(/^ {2}# .+$/gm)).toEqual(['  # client', '  # order', '  # mail thread', '  # file'])
+    const outputs = commands.map((command) =>
+      JSON.parse(execFileSync('sh', ['-c', `${command} -s`], { encoding: 'utf8' })),
+    )
+    expect(outputs).toMatchObject([
+      { pagination: { per_page: 3 } },
+      { client: { id: 17, company_name: 'Old Mill Brewing Company' } },
+      { project: { id: 44, client_id: 17 } },
+      { legacy_thread_id: '19cce455887af494', client_id: '17', selected_order_id: '44' },
+      { key: 'orders/1/44/email/19cce455887af494/logo.png' },
+    ])
     const list = await ask(dev, 'GET', '/clients?per_page=3')
     expect(list).toMatchObject({ status: 200, body: { pagination: { total: 60 } } })
 

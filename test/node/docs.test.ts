@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { gzipSync } from 'node:zlib'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { lintDocument } from '../../src/openapi/build.ts'
 import { asObject, type JsonObject } from '../../src/openapi/json.ts'
@@ -52,24 +53,38 @@ describe('the page', () => {
     for (const address of requested.filter((address) => address !== 'api/v1/openapi.json')) {
       expect((await stat(file(address))).size).toBeGreaterThan(0)
     }
-    for (const name of ['index.html', 'init.js', 'page.css', 'favicon.svg']) {
+    for (const name of ['page.js', 'page.css', 'favicon.svg']) {
       expect((await read(name)).replace('http://www.w3.org/2000/svg', '')).not.toMatch(/https?:\/\//)
-    }
-    expect(await read('swagger-ui.css')).not.toMatch(/@import|url\(["']?https?:/)
-    for (const name of ['swagger-ui-bundle.js', 'swagger-ui.css']) {
-      expect(await read(name)).not.toContain('sourceMappingURL')
     }
   })
 
-  it('links to every group of operations', async () => {
+  it('is complete without its script: every operation, guide and schema has a section with a link', async () => {
     const html = await read('index.html')
-    const links = [...html.matchAll(/<a href="#operations-tag-(\w+)">\1<\/a>/g)].map(([, tag]) => tag)
-    expect(links).toEqual(committed.tags.map(({ name }) => name))
+    const sections = [...html.matchAll(/<section id="([^"]+)"/g)].map(([, id = '']) => id)
+    const links = [...html.matchAll(/<a href="#([^"]+)"/g)].map(([, id = '']) => id)
+    expect(new Set(sections).size).toBe(sections.length)
+    expect(links.filter((id) => !html.includes(` id="${id}"`))).toEqual([])
+    const operations = Object.values(asObject(committed.paths)).flatMap((item) => Object.values(asObject(item)))
+    expect(operations.map((operation) => asObject(operation).operationId)).toEqual(
+      sections.filter((id) => html.includes(`<section id="${id}" class="operation"`)),
+    )
+    const titles = [...committed.info.description.matchAll(/^## (.+)$/gm)].map(([, title]) => title)
+    for (const title of titles) expect(html).toContain(`<h2>${title}</h2>`)
+    for (const name of ['Client', 'Project', 'Invoice', 'EmailThread', 'Error'])
+      expect(links).toContain(`object-${name}`)
+    for (const { name } of committed.tags) expect(sections).toContain(`tag-${name.toLowerCase()}`)
+  })
+
+  it('weighs at most 100 KiB compressed, with its script and style', async () => {
+    const sizes = await Promise.all(
+      ['index.html', 'page.js', 'page.css'].map(async (name) => gzipSync(await read(name)).byteLength),
+    )
+    expect(sizes.reduce((sum, size) => sum + size)).toBeLessThan(100 * 1024)
   })
 
   it('has scripts and styles in files and allows no others', async () => {
     const html = await read('index.html')
-    expect(html).not.toMatch(/<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=/)
+    expect(html).not.toMatch(/<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+="/)
     const headers = await read('_headers')
     const policy = /Content-Security-Policy: (.*)/.exec(headers)?.[1] ?? ''
     const sources = Object.fromEntries(policy.split('; ').map((part) => [part.split(' ')[0], part.split(' ').slice(1)]))
@@ -84,20 +99,17 @@ describe('the page', () => {
     expect(headers).toContain('X-Content-Type-Options: nosniff')
   })
 
-  it('comes with the description, the licences of the viewer and nothing else', async () => {
+  it('comes with the description and its other forms, and nothing else', async () => {
     expect(JSON.parse(await read('openapi.json'))).toEqual(committed)
     expect((await readdir(file('.'))).sort()).toEqual([
       '_headers',
       'favicon.svg',
       'index.html',
-      'init.js',
+      'llms.txt',
       'openapi.json',
       'page.css',
-      'swagger-ui-bundle.js',
-      'swagger-ui-bundle.js.LICENSE.txt',
-      'swagger-ui.LICENSE.txt',
-      'swagger-ui.NOTICE.txt',
-      'swagger-ui.css',
+      'page.js',
+      'postman_collection.json',
     ])
   })
 })

@@ -75,6 +75,15 @@ globalThis.probe = (() => {
       .map((element) => `${element.tagName} ${element.className}`)
   }
 
+  /** Of each operation: the right edge of the navigation, both edges of its text, the left edge of its examples. */
+  function listPanes() {
+    const navigation = document.querySelector('nav').getBoundingClientRect()
+    return [...document.querySelectorAll('.operation')].map((section) => {
+      const [text, code] = ['.text', '.code'].map((pane) => section.querySelector(pane).getBoundingClientRect())
+      return [navigation.right, text.left, text.right, code.left]
+    })
+  }
+
   /** Of a picture: how bright (0 to 1) the colour of its left margin is, and which share of it has another. */
   async function describePicture(base64) {
     const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0))
@@ -92,5 +101,5 @@ globalThis.probe = (() => {
     }
   }
 
-  return { violations, listTexts, listOverflows, describePicture }
+  return { violations, listTexts, listOverflows, listPanes, describePicture }
 })()

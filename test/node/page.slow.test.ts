@@ -3,14 +3,15 @@ import { join } from 'node:path'
 import { type Browser, type BrowserContext, chromium, type Locator, type Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
+import committed from '../../src/openapi/openapi.json' with { type: 'json' }
 
 const CHROMIUM = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
 const PROBE = join(import.meta.dirname, 'page-probe.js')
 const PICTURES = join(import.meta.dirname, '../../.contract/page')
 /** What WCAG 2.2 asks of text, at level AA. */
 const CONTRAST = 4.5
-/** One operation of each method: each has colours of its own. */
-const OPERATIONS = ['Orders-updateOrder', 'Orders-deleteOrder', 'Clients-createClient', 'Mail-putEmailThread']
+/** For the first content of a cold load. */
+const FIRST_CONTENT_MS = 1_000
 
 const hasChromium = await access(CHROMIUM).then(
   () => true,
@@ -78,71 +79,155 @@ describe.skipIf(!hasChromium)(`the reference page${hasChromium ? '' : ` (skipped
       expect([...problems, ...(await readViolations(page))], file).toEqual([])
     }
 
-    it('shows the introduction and every operation', async () => {
+    it('shows every operation beside its navigation and its examples', async () => {
       await look('top')
-      const document = await (await fetch(`${dev.url}/api/v1/openapi.json`)).text()
-      const count = document.match(/"operationId"/g)?.length ?? 0
-      expect(await page.locator('.opblock').count()).toBe(count)
-      await page.locator('nav a', { hasText: 'Orders' }).click()
-      await expectInView(page, '#operations-tag-Orders')
-      await look('operations')
+      const operations = page.locator('.operation')
+      expect(await operations.count()).toBe(JSON.stringify(committed).match(/"operationId"/g)?.length)
+      if (width === 1280) {
+        const panes: number[][] = await page.evaluate('probe.listPanes()')
+        expect(panes.filter(([nav = 0, text = 0, endOfText = 0, code = 0]) => nav > text || endOfText > code)).toEqual(
+          [],
+        )
+        // Without scrolling.
+        expect((await operations.first().boundingBox())?.y).toBeLessThan(900)
+      }
+      await showAtTop(page, '#createOrder')
+      await look('operation')
+      expect(await page.locator('#createOrder .response pre').innerText()).toContain('"invoice_items"')
     }, 60_000)
 
-    it('shows the parameters, examples and schemas of an operation', async () => {
-      for (const operation of OPERATIONS) await open(page, operation)
-      const operation = page.locator('#operations-Orders-updateOrder')
-      await operation.locator('.responses-table').waitFor()
-      expect(await operation.locator('.parameters').first().innerText()).toContain('The id of the order')
-      expect(await operation.locator('pre.example').first().innerText()).toContain('"discount_amount_type"')
-      await showAtTop(page, '#operations-Orders-updateOrder')
-      await look('operation')
-
-      const body = operation.locator('.opblock-section-request-body')
-      await body.getByRole('tab', { name: 'Schema' }).click()
-      await body.locator('.json-schema-2020-12-property').first().waitFor()
-      expect(await body.innerText()).toContain('discount_amount_type')
-      await showAtTop(page, '#operations-Orders-updateOrder .opblock-section-request-body')
-      await look('schema')
+    it('folds the fields of responses, errors and generic headers away', async () => {
+      const operation = page.locator('#listClients')
+      expect(await operation.innerText()).not.toContain('X-Bookmark')
+      expect(await operation.getByText('1 to 100, default 25').isVisible()).toBe(true)
+      await page.evaluate(`for (const details of document.querySelectorAll('details')) details.open = true`)
+      expect(await operation.innerText()).toMatch(/X-Request-Id[\s\S]*X-Bookmark/)
+      expect(await page.locator('#readOrder').innerText()).toContain('payments')
+      await showAtTop(page, '#updateOrder')
+      await look('open')
+      await page.evaluate(`for (const details of document.querySelectorAll('details')) details.open = false`)
     }, 90_000)
 
-    it('executes an operation with a token', async () => {
-      await page.locator('.scheme-container .authorize').click()
-      const dialog = page.locator('.modal-ux')
-      await dialog.locator('input').fill(dev.token)
-      await look('authorize', dialog)
-      await dialog.getByRole('button', { name: 'Apply credentials' }).click()
-      await dialog.locator('.btn-done').click()
-      await page.locator('.scheme-container .authorize.locked').waitFor()
+    it('shows the examples of the chosen language, in every operation and after a reload', async () => {
+      const tabs = page.locator('#createClient [role=tab]')
+      const code = page.locator('#createClient .request pre:visible')
+      for (const [index, text] of ['curl -X POST', 'await fetch(', 'requests.post('].entries()) {
+        await tabs.nth(index).click()
+        expect(await code.innerText()).toContain(text)
+        expect(await code.count()).toBe(1)
+        expect(await tabs.nth(index).getAttribute('aria-selected')).toBe('true')
+        await look(`language-${index}`, page.locator('#createClient'))
+      }
+      await page.reload()
+      expect(await page.locator('#listOrders .request pre:visible').innerText()).toContain('requests.get(')
+      await tabs.last().press('ArrowRight')
+      expect(await code.innerText()).toContain(`curl -X POST '${dev.url}/api/v1/clients'`)
+    }, 60_000)
 
-      await open(page, 'Clients-listClients')
-      const operation = page.locator('#operations-Clients-listClients')
-      await operation.locator('.try-out__btn').click()
-      await operation.locator('tr[data-param-name="q"] input').fill('rowing')
-      await operation.locator('.execute').click()
-      const response = operation.locator('.live-responses-table .response')
-      await response.waitFor()
-      expect(await response.locator('.response-col_status').innerText()).toMatch(/^200/)
-      expect(await response.innerText()).toMatch(/"company_name": ".*Rowing/)
-      await showAtTop(page, '#operations-Clients-listClients .live-responses-table')
+    it('finds sections by the words in them', async () => {
+      const links = page.locator('#links a:visible')
+      await page.locator('body').press('/')
+      await page.keyboard.type('discount percentage')
+      expect(await links.allInnerTexts()).toContainEqual(expect.stringContaining('Update an order'))
+      expect(await links.allInnerTexts()).not.toContainEqual(expect.stringContaining('Create a client'))
+      expect(await page.locator('#found').innerText()).toMatch(/^\d+ sections found$/)
+      await look('search')
+      await page.keyboard.press('Control+A')
+      await page.keyboard.type('retries post anew')
+      await page.keyboard.press('Enter')
+      await expectInView(page, '#guide-retries')
+      await page.locator('#search').press('Escape')
+      expect(await page.locator('#found').innerText()).toBe('')
+    }, 60_000)
+
+    it('sends a request with a token that is kept for the tab only', async () => {
+      const operation = page.locator('#listClients')
+      await operation.getByRole('button', { name: 'Try it' }).click()
+      await operation.getByRole('button', { name: 'Send' }).click()
+      expect(await operation.locator('.result').innerText()).toContain('Authorize first')
+
+      const status = page.locator('#authorize [role=status]')
+      const hasMe = '/me' in committed.paths
+      const authorized = hasMe ? 'Authorized for this tab: Ridgeline Custom Apparel.' : 'Authorized for this tab.'
+      await page.locator('#token').fill('wrong')
+      await page.getByRole('button', { name: 'Authorize' }).click()
+      expect(await status.innerText()).toContain('64 hexadecimal characters')
+      await page.locator('#token').fill(dev.token)
+      await page.getByRole('button', { name: 'Authorize' }).click()
+      await expect.poll(() => status.innerText()).toBe(authorized)
+
+      await page.reload()
+      await expect.poll(() => status.innerText()).toBe(authorized)
+      expect(await page.evaluate('JSON.stringify(localStorage) + document.cookie')).not.toContain(dev.token)
+      const other = await context.newPage()
+      await other.goto(dev.url)
+      expect(await other.locator('#authorize [role=status]').innerText()).toBe('Kept for this tab only.')
+      await other.close()
+
+      await operation.getByRole('button', { name: 'Try it' }).click()
+      await operation.getByLabel('q', { exact: true }).fill('rowing')
+      await operation.getByRole('button', { name: 'Send' }).click()
+      await expect.poll(() => operation.locator('.result').innerText()).toMatch(/^200 in \d+ ms/)
+      expect(await operation.locator('.result pre').innerText()).toMatch(/"company_name": ".*Rowing/)
+      await showAtTop(page, '#listClients .code')
       await look('response')
+
+      await page.getByRole('button', { name: 'Forget' }).click()
+      expect(await page.evaluate('sessionStorage.length')).toBe(0)
     }, 90_000)
   })
 
+  it('sends the path, query, headers and body of a form', async () => {
+    const context = await browser.newContext()
+    const { page } = await openPage(context, dev.url)
+    await page.evaluate(`sessionStorage.setItem('api-token', '${dev.token}')`)
+    await page.reload()
+    const operation = page.locator('#updateClient')
+    await operation.getByRole('button', { name: 'Try it' }).click()
+    await operation.getByLabel('id (required)').fill('ruth@harbor-rowing-club.example')
+    await operation.getByLabel('Body').fill('{ "phone": "(555) 018-9999" }')
+    const request = page.waitForRequest((each) => each.method() === 'PATCH')
+    await operation.getByRole('button', { name: 'Send' }).click()
+    expect(new URL((await request).url()).pathname).toBe('/api/v1/clients/ruth%40harbor-rowing-club.example')
+    await expect.poll(() => operation.locator('.result').innerText()).toContain('"phone": "(555) 018-9999"')
+    await context.close()
+  }, 60_000)
+
+  it(`shows its first content within ${FIRST_CONTENT_MS} ms of a cold load, and all of it without scripts`, async () => {
+    const times: number[] = []
+    // The best of several: other work on the machine is no property of the page.
+    while (times.length < 5 && Math.min(...times) >= FIRST_CONTENT_MS) {
+      const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
+      const { page } = await openPage(context, dev.url)
+      const firstContent = `performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null`
+      await expect.poll(() => page.evaluate(firstContent)).not.toBeNull()
+      times.push(await page.evaluate(firstContent))
+      await context.close()
+    }
+    expect(Math.min(...times)).toBeLessThan(FIRST_CONTENT_MS)
+
+    const without = await browser.newContext({ javaScriptEnabled: false })
+    const plain = await without.newPage()
+    await plain.goto(`${dev.url}/#createOrder`)
+    expect(await plain.locator('#createOrder').innerText()).toContain('curl -X POST')
+    await without.close()
+  }, 60_000)
+
   it('follows a link to a group of operations', async () => {
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
-    const { page } = await openPage(context, `${dev.url}/#operations-tag-Orders`)
-    await expectInView(page, '#operations-tag-Orders')
+    const { page } = await openPage(context, `${dev.url}/#tag-orders`)
+    await expectInView(page, '#tag-orders')
     await context.close()
   }, 60_000)
 
   it('fails these checks with pale text, an overflow or an inline script', async () => {
     const context = await browser.newContext({ viewport: { width: 390, height: 844 } })
     const { page } = await openPage(context, dev.url)
-    await page.evaluate(`document.querySelector('.info p').style.color = '#8a8a8a'`)
-    await page.evaluate(`document.querySelector('.opblock').style.width = '500px'`)
+    await page.evaluate(`document.querySelector('#overview p').style.color = '#8a8a8a'`)
+    await page.evaluate(`document.querySelector('.operation').style.width = '500px'`)
     await page.evaluate(`document.body.append(Object.assign(document.createElement('script'), { text: 'void 0' }))`)
     expect(await listPale(page)).toEqual([expect.stringMatching(/^A JSON API .*: 3\.45$/)])
-    expect(await page.evaluate('probe.listOverflows()')).toContainEqual(expect.stringMatching(/^DIV opblock /))
+    expect(await page.evaluate('probe.listOverflows()')).toContainEqual(expect.stringMatching(/^SECTION operation/))
     expect(await readViolations(page)).toEqual(['script-src-elem inline'])
     await context.close()
   }, 60_000)
@@ -164,15 +249,8 @@ async function openPage(context: BrowserContext, url: string): Promise<{ page: P
   })
   await page.addInitScript({ path: PROBE })
   await page.goto(url)
-  await page.locator('.opblock').first().waitFor()
+  await page.locator('.operation').first().waitFor()
   return { page, problems }
-}
-
-async function open(page: Page, operation: string): Promise<void> {
-  await page.locator(`#operations-${operation} .opblock-summary-control`).click()
-  await page.locator(`#operations-${operation} .responses-table`).first().waitFor()
-  // For the transition to end.
-  await page.waitForTimeout(300)
 }
 
 async function listPale(page: Page): Promise<string[]> {

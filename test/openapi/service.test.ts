@@ -30,7 +30,17 @@ describe('the service publishes', () => {
     expect(response.status).toBe(200)
     expect(response.headers.get('content-type')).toMatch(/^text\/html/)
     expect(response.headers.get('content-security-policy')).toContain("default-src 'none'; script-src 'self'")
-    expect(await response.text()).toContain('init.js')
+    expect((await response.text()).includes('src="page.js"')).toBe(true)
+  })
+
+  it.each([
+    ['/llms.txt', /^text\/plain/, '# CRM integration API'],
+    ['/postman_collection.json', /^application\/json/, 'schema.getpostman.com'],
+  ])('its description as %s', async (path, type, text) => {
+    const response = await exports.default.fetch(new Request(ORIGIN + path))
+    expect(response.status).toBe(200)
+    expect(response.headers.get('content-type')).toMatch(type)
+    expect((await response.text()).includes(text)).toBe(true)
   })
 })
 

@@ -1,0 +1,109 @@
+import { asObject, isObject, type Json, type JsonObject } from '../json.ts'
+import { type Content, type Html, html } from './html.ts'
+import { renderMarkdown } from './markdown.ts'
+import { componentOf, type Parameter } from './operations.ts'
+
+/** Pairs of a lower and an upper bound, and what they count: its singular and plural. */
+const RANGES: [low: string, high: string, unit: string, units: string][] = [
+  ['minLength', 'maxLength', ' character', ' characters'],
+  ['minimum', 'maximum', '', ''],
+  ['exclusiveMinimum', 'exclusiveMaximum', ' (exclusive)', ' (exclusive)'],
+  ['minItems', 'maxItems', ' element', ' elements'],
+]
+
+/** The parameters of an operation, described as the fields of an object are. */
+export function renderParameters(parameters: readonly Parameter[]): Html {
+  return html`<dl class="fields">${parameters.map(({ name, schema, description, required }) =>
+    renderField(name, { description, ...schema }, required),
+  )}</dl>`
+}
+
+/** The fields of a JSON Schema; of several alternatives, those of each. Named schemas are linked. */
+export function renderFields(schema: JsonObject): Html {
+  const { properties, required, anyOf, oneOf, items } = schema
+  const name = componentOf(schema)
+  if (name) return html`<p>${link(name)}</p>`
+  const alternatives = anyOf ?? oneOf
+  if (Array.isArray(alternatives)) {
+    return html`<ul class="alternatives">${alternatives.map((each) => html`<li>${renderFields(asObject(each))}</li>`)}</ul>`
+  }
+  if (isObject(properties)) {
+    const needed: Json[] = Array.isArray(required) ? required : []
+    return html`<dl class="fields">${Object.entries(properties).map(([key, property]) =>
+      renderField(key, asObject(property), needed.includes(key)),
+    )}</dl>`
+  }
+  if (isObject(items)) return html`<p>${describeType(schema)}</p>${nested(items)}`
+  return html`<p>${describeType(schema)} ${describeRules(schema)}</p>`
+}
+
+function renderField(name: string, schema: JsonObject, isRequired: boolean): Html {
+  const { description, items } = schema
+  const rules = describeRules(schema)
+  return html`<div><dt><code>${name}</code> <span class="type">${describeType(schema)}</span>${
+    isRequired && html` <span class="required">required</span>`
+  }</dt><dd>${typeof description === 'string' && renderMarkdown(description)}${
+    rules && html`<p class="rules">${rules}</p>`
+  }${nested(isObject(items) ? items : schema)}</dd></div>`
+}
+
+/** The fields of an object within a field, folded away. */
+function nested(schema: JsonObject): Content {
+  const { properties, anyOf, oneOf } = schema
+  const hasFields = [schema, ...alternativesOf({ anyOf, oneOf })].some((each) => isObject(each.properties))
+  if (!hasFields) return null
+  const count = isObject(properties) ? Object.keys(properties).length : 0
+  return html`<details><summary>${count > 0 ? `${count} field${count === 1 ? '' : 's'}` : 'Fields'}</summary>${renderFields(schema)}</details>`
+}
+
+function alternativesOf({ anyOf, oneOf }: JsonObject): JsonObject[] {
+  const found = anyOf ?? oneOf
+  return Array.isArray(found) ? found.map(asObject) : []
+}
+
+/** Such as "string or null", "array of Client", "integer". */
+function describeType(schema: JsonObject): Content {
+  const name = componentOf(schema)
+  if (name) return link(name)
+  const { type, format, items } = schema
+  const alternatives = alternativesOf(schema)
+  if (alternatives.length > 0) {
+    const kinds = alternatives.map(describeType)
+    return kinds.map((each, index) => [index > 0 && ' or ', each])
+  }
+  const names = (Array.isArray(type) ? type : [type ?? 'any']).map((each) => {
+    if (each === 'array' && isObject(items)) return html`array of ${describeType(items)}`
+    return each === 'string' && typeof format === 'string' ? format : String(each)
+  })
+  return names.map((each, index) => [index > 0 && ' or ', each])
+}
+
+/** Such as "one of `a`, `b`; default a" or "1 to 100, default 25"; null without any. */
+function describeRules(schema: JsonObject): Html | null {
+  const rules = [
+    ...(schema.const === undefined ? [] : [`always ${writeValue(schema.const)}`]),
+    ...RANGES.flatMap(([low, high, unit, units]) => describeRange(schema[low], schema[high], unit, units)),
+    ...(schema.default === undefined ? [] : [`default ${writeValue(schema.default)}`]),
+  ]
+  const values = Array.isArray(schema.enum) ? schema.enum.filter((value) => value !== null) : []
+  if (rules.length === 0 && values.length === 0) return null
+  const oneOf = values.map((value, index) => [index > 0 && ', ', html`<code>${String(value)}</code>`])
+  return html`${values.length > 0 && ['one of ', oneOf, rules.length > 0 && '; ']}${rules.join(', ')}`
+}
+
+function describeRange(low: Json | undefined, high: Json | undefined, unit: string, units: string): string[] {
+  const isLow = typeof low === 'number' && low > -Number.MAX_SAFE_INTEGER
+  // The bounds of every safe integer are left out.
+  const isHigh = typeof high === 'number' && high < Number.MAX_SAFE_INTEGER
+  if (isLow && isHigh) return [low === high ? `exactly ${low}${low === 1 ? unit : units}` : `${low} to ${high}${units}`]
+  if (isLow) return [`at least ${low}${low === 1 ? unit : units}`]
+  return isHigh ? [`at most ${high}${high === 1 ? unit : units}`] : []
+}
+
+function writeValue(value: Json): string {
+  return typeof value === 'string' && value !== '' ? value : JSON.stringify(value)
+}
+
+function link(name: string): Html {
+  return html`<a href="#object-${name}">${name}</a>`
+}

@@ -1,0 +1,219 @@
+import { asObject, isObject, type Json, type JsonObject } from '../json.ts'
+import { renderFields, renderParameters } from './fields.ts'
+import { type Content, type Html, highlight, html } from './html.ts'
+import { renderCode, renderInline, renderMarkdown, type Section, slugOf, splitSections } from './markdown.ts'
+import { componentOf, listOperations, type Operation, type Response, readInfo, resolve } from './operations.ts'
+import { LANGUAGES, ORIGIN, sampleRequest } from './samples.ts'
+
+/** The sections of the introduction that come before the operations; the others follow as guides. */
+const FIRST_SECTIONS = ['Authentication']
+
+/** The reference page of an OpenAPI document: complete HTML, to which `page.js` adds search, tabs and requests. */
+export function renderPage(document: JsonObject): string {
+  const { title, version, description } = readInfo(document)
+  const operations = listOperations(document)
+  const [summary, ...sections] = splitSections(description)
+  const first = sections.filter(({ title }) => FIRST_SECTIONS.includes(title))
+  const guides = sections.filter((section) => !first.includes(section))
+  const tags = listTags(document)
+  const objects = listObjects(document, operations)
+  const me = operations.find(({ method, path }) => method === 'GET' && path === '/me')
+  // The first request of a new user.
+  const start = me ?? operations[0]
+  return html`<!doctype html>
+<html lang="en" data-language="${LANGUAGES[0]?.id}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${title}: reference</title>
+<meta name="description" content="Reference of the ${title}, with examples in ${LANGUAGES.map(({ label }) => label).join(', ')}.">
+<link rel="icon" href="favicon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="page.css">
+<script src="page.js" defer></script>
+</head>
+<body>
+<a class="skip" href="#content">Skip to the content</a>
+<nav aria-label="Reference">
+<p class="brand"><a href="#overview">${title}</a> <span class="version">${version}</span></p>
+<form id="authorize" autocomplete="off"${me && html` data-check="/api/v1/me"`}>
+<label for="token">API token</label>
+<div class="row"><input id="token" type="password" placeholder="Paste a token" spellcheck="false"><button>Authorize</button></div>
+<p role="status">Kept for this tab only.</p>
+</form>
+<div class="row"><input id="search" type="search" placeholder="Search ( / )" aria-label="Search the reference" aria-controls="links"><button id="menu" type="button" aria-expanded="false" aria-controls="links">Menu</button></div>
+<p id="found" role="status"></p>
+<div id="links">
+${renderLinks('Getting started', [{ id: 'overview', title: 'Overview' }, ...first])}
+${tags.map(({ name }) => renderLinks(name, operations.filter(({ tag }) => tag === name).map(toLink)))}
+${renderLinks('Guides', guides)}
+${renderLinks(
+  'Objects',
+  objects.map(({ name }) => ({ id: `object-${name}`, title: name })),
+)}
+</div>
+</nav>
+<main id="content">
+<section id="overview"><div class="text"><h1>${title}</h1>${renderMarkdown(summary?.text ?? '')}
+<p>Also as <a href="api/v1/openapi.json">OpenAPI 3.1</a>, <a href="postman_collection.json" download>Postman collection</a> and <a href="llms.txt">llms.txt</a>.</p>
+</div><div class="code"><div class="panel"><h2>Base URL</h2>${renderCode(`${ORIGIN}/api/v1`, 'Base URL')}</div></div></section>
+${first.map((section) => renderGuide(section, start && renderSamples(start)))}
+${tags.map((tag) => renderTag(tag, document, operations))}
+<h2 class="part" id="guides">Guides</h2>
+${guides.map((section) => renderGuide(section))}
+<h2 class="part" id="objects">Objects</h2>
+${objects.map(({ name, schema }) => renderObject(name, schema, findExample(document, operations, name)))}
+</main>
+</body>
+</html>
+`.text.replaceAll(ORIGIN, `<span data-origin>${ORIGIN}</span>`)
+}
+
+interface Tag {
+  name: string
+  description: string
+}
+
+export function listTags(document: JsonObject): Tag[] {
+  const tags = Array.isArray(document.tags) ? document.tags.map(asObject) : []
+  return tags.map(({ name, description }) => ({ name: String(name), description: String(description) }))
+}
+
+/** The named schemas, except those that are described as the body of an operation. */
+function listObjects(document: JsonObject, operations: Operation[]) {
+  const bodies = operations.map(({ body }) => body && componentOf(body.schema))
+  return Object.entries(asObject(asObject(document.components).schemas))
+    .filter(([name]) => !bodies.includes(name) || isReferred(document, name))
+    .map(([name, schema]) => ({ name, schema: asObject(schema) }))
+}
+
+/** Whether a schema refers to the component, so that a link to it is shown. */
+function isReferred(document: JsonObject, name: string): boolean {
+  return JSON.stringify(asObject(document.components).schemas).includes(`"#/components/schemas/${name}"`)
+}
+
+function toLink({ id, summary, method }: Operation) {
+  return { id, title: summary, method }
+}
+
+function renderLinks(title: string, links: { id: string; title: string; method?: string }[]): Html {
+  return html`<div class="group"><h2>${title}</h2><ul>${links.map(
+    ({ id, title, method }) =>
+      html`<li><a href="#${id}"><span>${title}</span>${method !== undefined && renderMethod(method)}</a></li>`,
+  )}</ul></div>\n`
+}
+
+function renderMethod(method: string): Html {
+  return html` <span class="method ${method.toLowerCase()}">${method}</span>`
+}
+
+function renderGuide({ id, title, text }: Section, code?: Content): Html {
+  return html`<section id="${id}"><div class="text"><h2>${title}</h2>${renderMarkdown(text)}</div>${
+    code && html`<div class="code">${code}</div>`
+  }</section>\n`
+}
+
+function renderTag({ name, description }: Tag, document: JsonObject, operations: Operation[]): Html {
+  const own = operations.filter(({ tag }) => tag === name)
+  const endpoints = own.map(
+    ({ id, method, path }) => html`<li><a href="#${id}">${renderMethod(method)} <code>${path}</code></a></li>`,
+  )
+  return html`<section id="tag-${slugOf(name)}" class="tag"><div class="text"><h2>${name}</h2>${renderMarkdown(description)}</div>
+<div class="code"><div class="panel"><h3>Endpoints</h3><ul class="endpoints">${endpoints}</ul></div></div></section>
+${own.map((operation) => renderOperation(document, operation))}`
+}
+
+function renderOperation(document: JsonObject, operation: Operation): Html {
+  const { id, method, path, summary, description, parameters, body, responses } = operation
+  const success = responses.filter(({ status }) => status < 400)
+  const errors = responses.filter(({ status }) => status >= 400)
+  const inputs = parameters.map(({ name, place, required, example }) => ({ name, place, required, example }))
+  const sections: [title: string, place: string][] = [
+    ['Path', 'path'],
+    ['Query', 'query'],
+    ['Request headers', 'header'],
+  ]
+  return html`<section id="${id}" class="operation" data-method="${method}" data-path="${path}" data-inputs="${JSON.stringify(inputs)}"${
+    body && html` data-body="${JSON.stringify(body.example, null, 2)}"`
+  }>
+<div class="text"><h3>${summary}</h3>
+<p class="address">${renderMethod(method)} <code>${path}</code></p>
+${renderMarkdown(description)}
+${sections.map(([title, place]) => {
+  const shown = parameters.filter((parameter) => parameter.place === place)
+  return shown.length > 0 && html`<h4>${title}</h4>${renderParameters(shown)}`
+})}
+${body && html`<h4>Body</h4>${renderMarkdown(body.description)}${renderFields(resolve(document, body.schema))}`}
+${success.map((response) => renderResponse(document, response))}
+<details><summary>Errors <span class="codes">${errors.map(({ status }) => status).join(' ')}</span></summary>
+<dl class="fields">${errors.map((error) => html`<div><dt><code>${error.status}</code></dt><dd>${renderMarkdown(error.description)}</dd></div>`)}</dl></details>
+${renderHeaders(operation)}
+</div>
+<div class="code">${renderSamples(operation)}<div class="try"><button type="button">Try it</button></div>${success.map(
+    ({ status, example }) =>
+      example !== undefined &&
+      html`<div class="panel response"><h4>Response <span class="status">${status}</span></h4>${renderCode(JSON.stringify(example, null, 2), 'Response example')}</div>`,
+  )}</div></section>
+`
+}
+
+function renderResponse(document: JsonObject, { status, description, schema }: Response): Content {
+  if (!schema) return html`<p><code>${status}</code> ${renderInline(description)}</p>`
+  const name = componentOf(schema)
+  const fields = renderFields(resolve(document, schema))
+  return html`<details><summary>Response <span class="codes">${status}${name && ` ${name}`}</span></summary>${renderMarkdown(description)}${fields}</details>`
+}
+
+/** The headers that nearly every operation has, folded away. */
+function renderHeaders({ genericHeaders, responses }: Operation): Html {
+  const headers = responses[0]?.headers ?? []
+  return html`<details><summary>Headers</summary>
+${genericHeaders.length > 0 && html`<h4>Of any request</h4>${renderParameters(genericHeaders)}`}
+<h4>Of the response</h4><dl class="fields">${headers.map(
+    ({ name, description }) => html`<div><dt><code>${name}</code></dt><dd>${renderMarkdown(description)}</dd></div>`,
+  )}</dl></details>`
+}
+
+function renderObject(name: string, schema: JsonObject, example: Json | undefined): Html {
+  const { description } = schema
+  return html`<section id="object-${name}"><div class="text"><h3>${name}</h3>${
+    typeof description === 'string' && renderMarkdown(description)
+  }${renderFields(schema)}</div>${
+    example !== undefined &&
+    html`<div class="code"><div class="panel"><h4>Example</h4>${renderCode(JSON.stringify(example, null, 2), 'Example')}</div></div>`
+  }</section>
+`
+}
+
+/** The part of a documented response that has the schema of a component. */
+function findExample(document: JsonObject, operations: Operation[], name: string): Json | undefined {
+  const find = (schema: JsonObject, example: Json | undefined): Json | undefined => {
+    if (example === undefined || example === null) return undefined
+    if (componentOf(schema) === name) return example
+    const { properties = {}, items } = resolve(document, schema)
+    if (Array.isArray(example)) return isObject(items) ? find(items, example[0]) : undefined
+    if (!isObject(example)) return undefined
+    return Object.entries(asObject(properties))
+      .map(([key, property]) => find(asObject(property), example[key]))
+      .find((found) => found !== undefined)
+  }
+  return operations
+    .flatMap(({ responses }) => responses)
+    .map(({ schema, example }) => schema && find(schema, example))
+    .find((found) => found !== undefined && found !== null)
+}
+
+/** The request in each language, of which the style shows the chosen one. */
+function renderSamples(operation: Operation): Html {
+  const request = sampleRequest(operation)
+  const tabs = LANGUAGES.map(
+    ({ id, label }, index) =>
+      html`<button type="button" role="tab" data-language="${id}" aria-selected="${index === 0 ? 'true' : 'false'}" tabindex="${index === 0 ? 0 : -1}">${label}</button>`,
+  )
+  const panels = LANGUAGES.map(
+    ({ id, label, write }) =>
+      html`<pre role="tabpanel" tabindex="0" aria-label="Request in ${label}" data-language="${id}"><code>${highlight(write(request))}</code></pre>`,
+  )
+  return html`<div class="panel request"><div class="bar"><div role="tablist" aria-label="Language">${tabs}</div><button type="button" class="copy" aria-label="Copy the request">Copy</button></div>
+${panels}</div>`
+}
