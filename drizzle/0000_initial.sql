@@ -409,6 +409,7 @@ CREATE TABLE `thread_context_links` (
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
 ) WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `thread_context_links_of_thread` ON `thread_context_links` (`company_id`,`thread_id`);--> statement-breakpoint
 CREATE TABLE `thread_contexts` (
 	`company_id` integer NOT NULL,
 	`thread_id` text NOT NULL,

@@ -8,7 +8,7 @@ import { type AppEnv, openContext } from './context.ts'
 import { contracts } from './contracts.ts'
 import { databaseMessage } from './db/client.ts'
 import type { Env } from './env.ts'
-import { RELAY, relayUpload } from './files/relay.ts'
+import { RELAY, relayFile } from './files/relay.ts'
 import { routes as files } from './files/routes.ts'
 import type { Contract } from './http/contract.ts'
 import { BUDGET_MS, DeadlineError, withDeadline } from './http/deadline.ts'
@@ -50,7 +50,7 @@ export function createApp(contracts: readonly Contract[], routes: readonly Route
   for (const [path, methods] of methodsByPath(contracts)) api.all(path, refuseMethod(methods))
 
   app.route('/api/v1', api)
-  app.put(`${RELAY}*`, relayUpload)
+  app.on(['GET', 'PUT'], `${RELAY}*`, relayFile)
   return app
 }
 

@@ -254,6 +254,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/mail/threads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the mail threads of an order or a client
+         * @description The contexts that are linked to this order by `orders_data`, or to this client by `client_id` or `clients_data`, as each is read by its id, in the order of `thread_id`. Send exactly one of `order_id` and `client_id`; one that is not the company’s has no contexts. A page has at most about 4 MB of stored JSON, so it may have fewer elements than `per_page` while `has_more` is true.
+         *
+         *     Permission: `mail:read`.
+         */
+        get: operations["listThreadContexts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/mail/threads/{legacyThreadId}": {
         parameters: {
             query?: never;
@@ -268,6 +290,40 @@ export interface paths {
          *     Permission: `mail:read`.
          */
         get: operations["readThreadContext"];
+        /**
+         * Link a mail thread to clients and orders
+         * @description Creates the context of this legacy id, or replaces it: a field that is left out becomes null. Every id must be a client or an order of the company that is not deleted: 400 names each other one by its path, such as `orders_data.1.id`. The context must link to a client or an order; to remove it, use DELETE. The arrays have at most 100 elements; the shape of their JSON is otherwise the writer’s own. The body may have up to 262144 bytes.
+         *
+         *     Permission: `mail:write`.
+         */
+        put: operations["putThreadContext"];
+        post?: never;
+        /**
+         * Remove what links a mail thread to clients and orders
+         * @description Deletes the context for good and returns it as it was. 404 where there is none, a second time too. The email thread, its clients and its orders stay.
+         *
+         *     Permission: `mail:write`.
+         */
+        delete: operations["deleteThreadContext"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/mail/email-threads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the email threads of a mailbox
+         * @description Newest created first, without participants, labels and messages; read a thread for those. Pages follow by `cursor`: nothing that exists during the whole walk is skipped or shown twice. A page looks at 1,000 threads at most, so a filter may leave it with fewer elements than `per_page`, or none, while `has_more` is true.
+         *
+         *     Permission: `mail:read`.
+         */
+        get: operations["listEmailThreads"];
         put?: never;
         post?: never;
         delete?: never;
@@ -298,7 +354,13 @@ export interface paths {
          */
         put: operations["putEmailThread"];
         post?: never;
-        delete?: never;
+        /**
+         * Delete an email thread
+         * @description Soft-deletes the thread and returns it without its content: reading it gives 404 until the next PUT, which restores it. Its stored messages still count against the company’s quota: to free them, PUT the thread with `"messages": []` before. 404 where there is none, a second time too.
+         *
+         *     Permission: `mail:write`.
+         */
+        delete: operations["deleteEmailThread"];
         options?: never;
         head?: never;
         patch?: never;
@@ -340,6 +402,34 @@ export interface paths {
          *     Permission: `files:read`.
          */
         get: operations["listFiles"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a file of an order
+         * @description Deletes the file for good and returns what it was; messages that name its key keep it. 404 for a key that is not one of this order’s files, a second time too. 409 and 502 as for a download.
+         *
+         *     Permission: `files:write`.
+         */
+        delete: operations["deleteFile"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/orders/{orderId}/files/download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a URL to download a file from
+         * @description The URL is valid for 600 seconds and saves the file under its own name: its response has `Content-Disposition: attachment`. 404 for a key that is not one of this order’s files. 409 with the reason `storage_not_configured` where no storage is configured, 502 when the company’s own storage fails.
+         *
+         *     Permission: `files:read`.
+         */
+        get: operations["presignDownload"];
         put?: never;
         post?: never;
         delete?: never;
@@ -517,7 +607,7 @@ export interface components {
             subject: string | null;
             /** @description A short preview. */
             snippet: string | null;
-            /** @description The length of `messages`. */
+            /** @description The number of messages. */
             message_count: number;
             /** Format: date-time */
             first_message_at: string | null;
@@ -564,6 +654,34 @@ export interface components {
              * @description Left out or null: the time of the server.
              */
             last_synced_at?: string | null;
+        };
+        /** @description A mail thread without what is stored with its messages: participants, labels and the messages. Texts are cut after 2,000 characters, with `…` at the end. */
+        EmailThreadSummary: {
+            /** Format: uuid */
+            id: string;
+            /** @description The mailbox that was synced, lower-case. */
+            account_email: string;
+            legacy_thread_id: string;
+            /** @description The canonical thread id, where it differs. */
+            mail_thread_id: string | null;
+            subject: string | null;
+            /** @description A short preview. */
+            snippet: string | null;
+            /** @description The number of messages. */
+            message_count: number;
+            /** Format: date-time */
+            first_message_at: string | null;
+            /** Format: date-time */
+            last_message_at: string | null;
+            /** @description For incremental sync. */
+            mail_history_id: string | null;
+            /** Format: date-time */
+            last_synced_at: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            deleted: boolean;
         };
         /** @description The default invoice of an order. Amounts are computed from its lines. */
         Invoice: {
@@ -800,6 +918,30 @@ export interface components {
             paid_at: string | null;
             note: string | null;
         };
+        /** @description A URL to download one file from, and the file. */
+        PresignedDownload: {
+            /** @description The URL to GET the bytes from, without the token. */
+            downloadUrl: string;
+            /**
+             * @description Seconds.
+             * @constant
+             */
+            expiresIn: 600;
+            contentType: string;
+            /** @description The whole key. */
+            path: string;
+            /** @description The last part of the key. */
+            objectName: string;
+            /** @description Bytes. */
+            length: number;
+            /** Format: date-time */
+            lastChanged: string;
+            /**
+             * @description `email` when the key contains `/email/`.
+             * @enum {string}
+             */
+            source: "email" | "manual";
+        };
         /** @description A URL to upload one file to. */
         PresignedUpload: {
             /** @description The URL to PUT the bytes to, without the token. */
@@ -991,6 +1133,44 @@ export interface components {
             fetched_at: string;
             /** Format: date-time */
             updated_at: string;
+        };
+        /** @description A whole context: what is left out becomes null. Ids may be numbers or strings of digits. */
+        ThreadContextBody: {
+            /** @description Left out: the stored one, else the legacy id. */
+            thread_id?: string | null;
+            sender_email?: string | null;
+            /** @description A client of the company. */
+            client_id?: (number | string) | null;
+            /** @description An `id` must be a client of the company. */
+            client_data?: ({
+                id?: (number | string) | null;
+            } & {
+                [key: string]: unknown;
+            }) | null;
+            /** @description An `id` must be a client of the company. */
+            clients_data?: ({
+                id?: (number | string) | null;
+            } & {
+                [key: string]: unknown;
+            })[] | null;
+            /** @description Each `id` must be an order of the company. */
+            orders_data?: ({
+                id: number | string;
+            } & {
+                [key: string]: unknown;
+            })[] | null;
+            /** @description The `id` of an element of `orders_data`. */
+            selected_order_id?: (number | string) | null;
+            participant_emails?: string[] | null;
+            participants_data?: {
+                [key: string]: unknown;
+            }[] | null;
+            /** @description Ignored, so that what was read may be sent back. */
+            legacy_thread_id?: unknown;
+            /** @description Ignored, so that what was read may be sent back. */
+            fetched_at?: unknown;
+            /** @description Ignored, so that what was read may be sent back. */
+            updated_at?: unknown;
         };
         /** @description Every error has this form, whatever its status. */
         ErrorResponse: {
@@ -2968,6 +3148,125 @@ export interface operations {
             502: components["responses"]["UpstreamFailed"];
         };
     };
+    listThreadContexts: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The contexts that are linked to this order.
+                 * @example 87
+                 */
+                order_id?: number;
+                /** @description The contexts that are linked to this client. */
+                client_id?: number;
+                /**
+                 * @description How many elements a page has.
+                 * @example 25
+                 */
+                per_page?: number;
+                /** @description The `next_cursor` of a response to the same query: the page after it. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "thread_id": "thread-f:1859111802210284692",
+                     *           "legacy_thread_id": "19cce455887af494",
+                     *           "sender_email": "soren@old-mill-brewing-company.example",
+                     *           "client_id": "17",
+                     *           "client_data": {
+                     *             "id": 17,
+                     *             "company_name": "Old Mill Brewing Company",
+                     *             "first_name": "Søren",
+                     *             "last_name": "Mendes",
+                     *             "email": "soren@old-mill-brewing-company.example",
+                     *             "company_id": 1
+                     *           },
+                     *           "clients_data": [
+                     *             {
+                     *               "id": 17,
+                     *               "company_name": "Old Mill Brewing Company",
+                     *               "first_name": "Søren",
+                     *               "last_name": "Mendes",
+                     *               "email": "soren@old-mill-brewing-company.example"
+                     *             }
+                     *           ],
+                     *           "orders_data": [
+                     *             {
+                     *               "id": 44,
+                     *               "title": "Staff shirts",
+                     *               "order_status_id": 10,
+                     *               "deadline": "2026-07-01"
+                     *             }
+                     *           ],
+                     *           "selected_order_id": "44",
+                     *           "participant_emails": [
+                     *             "soren@old-mill-brewing-company.example",
+                     *             "orders@ridgeline.example"
+                     *           ],
+                     *           "participants_data": [
+                     *             {
+                     *               "name": "Søren Mendes",
+                     *               "email": "soren@old-mill-brewing-company.example"
+                     *             },
+                     *             {
+                     *               "name": "Ridgeline Custom Apparel",
+                     *               "email": "orders@ridgeline.example"
+                     *             }
+                     *           ],
+                     *           "fetched_at": "2026-11-19T17:27:00.000Z",
+                     *           "updated_at": "2026-11-19T17:27:00.000Z"
+                     *         }
+                     *       ],
+                     *       "pagination": {
+                     *         "per_page": 25,
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["ThreadContext"][];
+                        pagination: {
+                            per_page: number;
+                            /** @description Send it as `cursor` for the next page; null on the last. Valid for 7 days. */
+                            next_cursor: string | null;
+                            /** @description Whether a page follows. */
+                            has_more: boolean;
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
     readThreadContext: {
         parameters: {
             query?: never;
@@ -3056,6 +3355,337 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    putThreadContext: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The mailbox’s legacy thread id.
+                 * @example 19cce455887af494
+                 */
+                legacyThreadId: string;
+            };
+            cookie?: never;
+        };
+        /** @description A whole context: what is left out becomes null. Ids may be numbers or strings of digits. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "thread_id": "thread-f:1859111802210284692",
+                 *       "sender_email": "soren@old-mill-brewing-company.example",
+                 *       "client_id": "17",
+                 *       "client_data": {
+                 *         "id": 17,
+                 *         "company_name": "Old Mill Brewing Company",
+                 *         "first_name": "Søren",
+                 *         "last_name": "Mendes",
+                 *         "email": "soren@old-mill-brewing-company.example",
+                 *         "company_id": 1
+                 *       },
+                 *       "clients_data": [
+                 *         {
+                 *           "id": 17,
+                 *           "company_name": "Old Mill Brewing Company",
+                 *           "first_name": "Søren",
+                 *           "last_name": "Mendes",
+                 *           "email": "soren@old-mill-brewing-company.example"
+                 *         }
+                 *       ],
+                 *       "orders_data": [
+                 *         {
+                 *           "id": 44,
+                 *           "title": "Staff shirts",
+                 *           "order_status_id": 10,
+                 *           "deadline": "2026-07-01"
+                 *         }
+                 *       ],
+                 *       "selected_order_id": "44",
+                 *       "participant_emails": [
+                 *         "soren@old-mill-brewing-company.example",
+                 *         "orders@ridgeline.example"
+                 *       ],
+                 *       "participants_data": [
+                 *         {
+                 *           "name": "Søren Mendes",
+                 *           "email": "soren@old-mill-brewing-company.example"
+                 *         },
+                 *         {
+                 *           "name": "Ridgeline Custom Apparel",
+                 *           "email": "orders@ridgeline.example"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["ThreadContextBody"];
+            };
+        };
+        responses: {
+            /** @description The clients and orders that a mail thread is linked to. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "thread_id": "thread-f:1859111802210284692",
+                     *       "legacy_thread_id": "19cce455887af494",
+                     *       "sender_email": "soren@old-mill-brewing-company.example",
+                     *       "client_id": "17",
+                     *       "client_data": {
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "company_id": 1
+                     *       },
+                     *       "clients_data": [
+                     *         {
+                     *           "id": 17,
+                     *           "company_name": "Old Mill Brewing Company",
+                     *           "first_name": "Søren",
+                     *           "last_name": "Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
+                     *         }
+                     *       ],
+                     *       "orders_data": [
+                     *         {
+                     *           "id": 44,
+                     *           "title": "Staff shirts",
+                     *           "order_status_id": 10,
+                     *           "deadline": "2026-07-01"
+                     *         }
+                     *       ],
+                     *       "selected_order_id": "44",
+                     *       "participant_emails": [
+                     *         "soren@old-mill-brewing-company.example",
+                     *         "orders@ridgeline.example"
+                     *       ],
+                     *       "participants_data": [
+                     *         {
+                     *           "name": "Søren Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
+                     *         },
+                     *         {
+                     *           "name": "Ridgeline Custom Apparel",
+                     *           "email": "orders@ridgeline.example"
+                     *         }
+                     *       ],
+                     *       "fetched_at": "2026-11-19T17:27:00.000Z",
+                     *       "updated_at": "2026-11-19T17:27:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ThreadContext"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteThreadContext: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The mailbox’s legacy thread id.
+                 * @example 19cce455887af494
+                 */
+                legacyThreadId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The clients and orders that a mail thread is linked to. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "thread_id": "thread-f:1859111802210284692",
+                     *       "legacy_thread_id": "19cce455887af494",
+                     *       "sender_email": "soren@old-mill-brewing-company.example",
+                     *       "client_id": "17",
+                     *       "client_data": {
+                     *         "id": 17,
+                     *         "company_name": "Old Mill Brewing Company",
+                     *         "first_name": "Søren",
+                     *         "last_name": "Mendes",
+                     *         "email": "soren@old-mill-brewing-company.example",
+                     *         "company_id": 1
+                     *       },
+                     *       "clients_data": [
+                     *         {
+                     *           "id": 17,
+                     *           "company_name": "Old Mill Brewing Company",
+                     *           "first_name": "Søren",
+                     *           "last_name": "Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
+                     *         }
+                     *       ],
+                     *       "orders_data": [
+                     *         {
+                     *           "id": 44,
+                     *           "title": "Staff shirts",
+                     *           "order_status_id": 10,
+                     *           "deadline": "2026-07-01"
+                     *         }
+                     *       ],
+                     *       "selected_order_id": "44",
+                     *       "participant_emails": [
+                     *         "soren@old-mill-brewing-company.example",
+                     *         "orders@ridgeline.example"
+                     *       ],
+                     *       "participants_data": [
+                     *         {
+                     *           "name": "Søren Mendes",
+                     *           "email": "soren@old-mill-brewing-company.example"
+                     *         },
+                     *         {
+                     *           "name": "Ridgeline Custom Apparel",
+                     *           "email": "orders@ridgeline.example"
+                     *         }
+                     *       ],
+                     *       "fetched_at": "2026-11-19T17:27:00.000Z",
+                     *       "updated_at": "2026-11-19T17:27:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ThreadContext"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    listEmailThreads: {
+        parameters: {
+            query: {
+                /**
+                 * @description The mailbox; its case does not matter.
+                 * @example orders@ridgeline.example
+                 */
+                account_email: string;
+                /** @description Whether soft-deleted threads are listed. */
+                deleted?: "exclude" | "include" | "only";
+                /** @description Only threads that were written or deleted since, inclusive. */
+                updated_since?: string;
+                /**
+                 * @description How many elements a page has.
+                 * @example 25
+                 */
+                per_page?: number;
+                /** @description The `next_cursor` of a response to the same query: the page after it. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
+                     *           "account_email": "orders@ridgeline.example",
+                     *           "legacy_thread_id": "19cce455887af494",
+                     *           "mail_thread_id": "thread-f:1859111802210284692",
+                     *           "subject": "Staff shirts: the new logo",
+                     *           "snippet": "Here is the logo for the shirts …",
+                     *           "message_count": 1,
+                     *           "first_message_at": "2026-06-11T16:20:00.000Z",
+                     *           "last_message_at": "2026-06-11T16:20:00.000Z",
+                     *           "mail_history_id": "987654",
+                     *           "last_synced_at": "2026-06-11T16:21:00.000Z",
+                     *           "created_at": "2026-06-11T16:21:00.120Z",
+                     *           "updated_at": "2026-06-11T16:21:00.120Z",
+                     *           "deleted": false
+                     *         }
+                     *       ],
+                     *       "pagination": {
+                     *         "per_page": 25,
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["EmailThreadSummary"][];
+                        pagination: {
+                            per_page: number;
+                            /** @description Send it as `cursor` for the next page; null on the last. Valid for 7 days. */
+                            next_cursor: string | null;
+                            /** @description Whether a page follows. */
+                            has_more: boolean;
+                        };
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
         };
@@ -3318,6 +3948,80 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    deleteEmailThread: {
+        parameters: {
+            query: {
+                /**
+                 * @description The mailbox; its case does not matter.
+                 * @example orders@ridgeline.example
+                 */
+                account_email: string;
+            };
+            header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The mailbox’s legacy thread id.
+                 * @example 19cce455887af494
+                 */
+                legacyThreadId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "email_thread": {
+                     *         "id": "0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11",
+                     *         "account_email": "orders@ridgeline.example",
+                     *         "legacy_thread_id": "19cce455887af494",
+                     *         "mail_thread_id": "thread-f:1859111802210284692",
+                     *         "subject": "Staff shirts: the new logo",
+                     *         "snippet": "Here is the logo for the shirts …",
+                     *         "message_count": 1,
+                     *         "first_message_at": "2026-06-11T16:20:00.000Z",
+                     *         "last_message_at": "2026-06-11T16:20:00.000Z",
+                     *         "mail_history_id": "987654",
+                     *         "last_synced_at": "2026-06-11T16:21:00.000Z",
+                     *         "created_at": "2026-06-11T16:21:00.120Z",
+                     *         "updated_at": "2026-03-05T08:00:00.000Z",
+                     *         "deleted": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        email_thread: components["schemas"]["EmailThreadSummary"];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
     presignUpload: {
         parameters: {
             query?: never;
@@ -3447,6 +4151,134 @@ export interface operations {
                         /** @description Whether there are more files than listed here. */
                         truncated: boolean;
                     };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["UpstreamFailed"];
+        };
+    };
+    deleteFile: {
+        parameters: {
+            query: {
+                /**
+                 * @description The whole key: the `path` of a listed file, the `key` of an upload, the `storage_key` of an attachment.
+                 * @example orders/1/44/email/19cce455887af494/logo front.png
+                 */
+                path: string;
+            };
+            header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The order, which must not be deleted.
+                 * @example 87
+                 */
+                orderId: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "file": {
+                     *         "path": "orders/1/44/email/19cce455887af494/logo front.png",
+                     *         "objectName": "logo front.png",
+                     *         "length": 48211,
+                     *         "lastChanged": "2026-03-02T09:30:00.000Z",
+                     *         "source": "email"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        file: components["schemas"]["OrderFile"];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            502: components["responses"]["UpstreamFailed"];
+        };
+    };
+    presignDownload: {
+        parameters: {
+            query: {
+                /**
+                 * @description The whole key: the `path` of a listed file, the `key` of an upload, the `storage_key` of an attachment.
+                 * @example orders/1/44/email/19cce455887af494/logo front.png
+                 */
+                path: string;
+            };
+            header?: {
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The order, which must not be deleted.
+                 * @example 87
+                 */
+                orderId: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A URL to download one file from, and the file. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "downloadUrl": "https://storage.example/shop-files/orders/1/87/email/18c2f0a9b7d3e411/logo%20front.png?X-Amz-Expires=600&response-content-disposition=attachment%3B%20filename%3D%22logo%20front.png%22&X-Amz-SignedHeaders=host&X-Amz-Signature=…",
+                     *       "expiresIn": 600,
+                     *       "contentType": "image/png",
+                     *       "path": "orders/1/44/email/19cce455887af494/logo front.png",
+                     *       "objectName": "logo front.png",
+                     *       "length": 48211,
+                     *       "lastChanged": "2026-03-02T09:30:00.000Z",
+                     *       "source": "email"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PresignedDownload"];
                 };
             };
             400: components["responses"]["InvalidRequest"];

@@ -21,8 +21,9 @@ export function writerOf(context: RequestContext) {
  * a whole on the stored one.
  */
 export interface Write<T> {
-  /** The last one is a {@link resultStatement}. */
   statements: Statements
+  /** The place of the {@link resultStatement}; the last where it is left out. */
+  result?: number
   /** The place of the statement that returns a row when it writes an accounting event. */
   event?: number
   /** Whether it leaves the same when it runs twice. */
@@ -80,7 +81,7 @@ export async function runWrite<T>(context: RequestContext, write: Write<T>): Pro
   if ('result' in results) return write.read(results.result)
   const rows = results as readonly unknown[][]
   if (write.event !== undefined && rows[write.event]?.length) context.deliverAccounting()
-  const [last] = (rows.at(-1) ?? []) as { result: string | null }[]
+  const [last] = (rows.at(write.result ?? -1) ?? []) as { result: string | null }[]
   return write.read(last?.result ?? null)
 }
 

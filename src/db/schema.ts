@@ -392,7 +392,10 @@ export const threadContextLinks = sqliteTable(
     entity_id: integer().notNull(),
     thread_id: text().notNull(),
   },
-  (t) => [primaryKey({ columns: [t.company_id, t.entity, t.entity_id, t.thread_id] })],
+  (t) => [
+    primaryKey({ columns: [t.company_id, t.entity, t.entity_id, t.thread_id] }),
+    index('thread_context_links_of_thread').on(t.company_id, t.thread_id),
+  ],
 )
 
 /**

@@ -50,13 +50,32 @@ const presigned = component('PresignedUpload', 'A URL to upload one file to.', {
   expiresIn: z.literal(EXPIRES_SECONDS).check(z.describe('Seconds.')),
 })
 
-const file = component('OrderFile', 'A stored file of an order.', {
+const fileFields = {
   path: z.string().check(z.describe('The whole key.')),
   objectName: z.string().check(z.describe('The last part of the key.')),
   length: z.int().check(z.nonnegative(), z.describe('Bytes.')),
   lastChanged: dateTime,
   source: z.enum(['email', 'manual']).check(z.describe('`email` when the key contains `/email/`.')),
+}
+const file = component('OrderFile', 'A stored file of an order.', fileFields)
+
+const MAX_KEY_BYTES = 1_024
+const storedKey = text(1, MAX_KEY_BYTES).check(
+  z.refine(
+    (key) => new TextEncoder().encode(key).length <= MAX_KEY_BYTES,
+    `must have at most ${MAX_KEY_BYTES} bytes of UTF-8`,
+  ),
+  z.describe('The whole key: the `path` of a listed file, the `key` of an upload, the `storage_key` of an attachment.'),
+)
+
+const presignedDownload = component('PresignedDownload', 'A URL to download one file from, and the file.', {
+  downloadUrl: z.string().check(z.describe('The URL to GET the bytes from, without the token.')),
+  expiresIn: z.literal(EXPIRES_SECONDS).check(z.describe('Seconds.')),
+  contentType: z.string(),
+  ...fileFields,
 })
+
+const oneFile = { tag: 'Files', params: orderKey, query: z.strictObject({ path: storedKey }) } as const
 
 export const presignUpload = defineContract({
   method: 'POST',
@@ -89,4 +108,24 @@ export const listFiles = defineContract({
   errors: ['not_found', 'conflict', 'upstream_failed'],
 })
 
-export const endpoints = [presignUpload, listFiles]
+export const presignDownload = defineContract({
+  ...oneFile,
+  method: 'GET',
+  path: '/orders/{orderId}/files/download',
+  operationId: 'presignDownload',
+  permission: 'files:read',
+  response: presignedDownload,
+  errors: ['not_found', 'conflict', 'upstream_failed'],
+})
+
+export const deleteFile = defineContract({
+  ...oneFile,
+  method: 'DELETE',
+  path: '/orders/{orderId}/files',
+  operationId: 'deleteFile',
+  permission: 'files:write',
+  response: z.strictObject({ file }),
+  errors: ['not_found', 'conflict', 'upstream_failed'],
+})
+
+export const endpoints = [presignUpload, listFiles, presignDownload, deleteFile]

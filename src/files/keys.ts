@@ -29,6 +29,30 @@ export function keyPrefix(companyId: number, orderId: number, legacyThreadId?: s
   return legacyThreadId === undefined ? order : `${order}email/${legacyThreadId}/`
 }
 
+/**
+ * Whether a key is a file's below a prefix. One with a segment `.` or `..` is not: a URL drops such segments, so it would
+ * name another key.
+ */
+export function isBelow(prefix: string, key: string): boolean {
+  const isRelative = key.split('/').some((segment) => segment === '.' || segment === '..')
+  return key.startsWith(prefix) && key.length > prefix.length && !isRelative
+}
+
+/** The last segment of a key. */
+export function objectNameOf(key: string): string {
+  return key.slice(key.lastIndexOf('/') + 1)
+}
+
+/**
+ * The `Content-Disposition` that saves a response under this name (RFC 6266): in ASCII, and as a whole in `filename*`
+ * (RFC 8187) where that differs.
+ */
+export function attachmentNamed(name: string): string {
+  if (name === '') return 'attachment'
+  const ascii = name.replace(/[^\x20-\x7e]|["\\%]/gu, '_')
+  return `attachment; filename="${ascii}"${ascii === name ? '' : `; filename*=UTF-8''${encodeStrictly(name)}`}`
+}
+
 /** A file whose key contains `/email/` came with a mail thread. */
 export function sourceOf(key: string): 'email' | 'manual' {
   return key.includes('/email/') ? 'email' : 'manual'

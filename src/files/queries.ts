@@ -1,10 +1,11 @@
 import { and, eq, sql } from 'drizzle-orm'
-import { type CompanyContext, orm } from '../db/client.ts'
+import type { RequestContext } from '../context.ts'
+import { type Actor, auditEntry } from '../db/audit.ts'
+import { type CompanyContext, orm, type Placeholders, prepareBatch } from '../db/client.ts'
+import { type KeyName, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
 import { integrations, orders } from '../db/schema.ts'
 import { notFound } from '../http/errors.ts'
-
-/** A company's own storage, its credentials encrypted. */
-export type StorageRow = Pick<typeof integrations.$inferSelect, 'base_url' | 'settings' | 'credentials'>
+import type { StorageRow } from './storage.ts'
 
 /** The company's own storage, null where it has none or has disabled it. @throws ApiError 404 without such an order */
 export async function findStorage({ db, companyId }: CompanyContext, orderId: number): Promise<StorageRow | null> {
@@ -17,4 +18,23 @@ export async function findStorage({ db, companyId }: CompanyContext, orderId: nu
   ])
   if (!order) throw notFound('Order')
   return storage ?? null
+}
+
+type Deletion = Placeholders<Actor | 'key' | 'response', KeyName>
+
+const deletionRecord = prepareBatch((p: Deletion) => [
+  auditEntry(p, 'file.delete', sql`${p.key}`),
+  resultStatement(p, sql`${p.response}`),
+])
+
+/**
+ * Records in the audit that a file was deleted, and the response under its `Idempotency-Key`: afterwards, since a storage
+ * is in no transaction.
+ */
+export function deletionRecordOf<T>(context: RequestContext, key: string, response: T): Write<T> {
+  return {
+    statements: deletionRecord({ ...writerOf(context), key, response: JSON.stringify(response) }),
+    isIdempotent: true,
+    read: (result) => JSON.parse(result ?? 'null'),
+  }
 }

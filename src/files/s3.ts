@@ -4,7 +4,7 @@ import { callOutside, OutboundError, type OutboundResponse } from '../http/outbo
 import { readXml } from '../http/xml.ts'
 import { encodeKey, encodeStrictly } from './keys.ts'
 
-/** How long an upload URL is valid, in seconds. */
+/** How long a presigned URL is valid, in seconds. */
 export const EXPIRES_SECONDS = 600
 /** Objects on one page of a listing. */
 export const PAGE_SIZE = 1_000
@@ -26,6 +26,9 @@ export interface Bucket {
 
 /** An object as the storage lists it; `changedAt` is in milliseconds since the epoch. */
 export type StoredFile = { key: string; sizeBytes: number; changedAt: number }
+
+/** A {@link StoredFile} and its media type, null where the storage has none. */
+export type StoredObject = StoredFile & { contentType: string | null }
 
 /** `cursor` continues the listing; it is null on the last page. */
 export type FilePage = { files: StoredFile[]; cursor: string | null }
@@ -71,22 +74,74 @@ export async function presignPut(bucket: Bucket, key: string, contentType: strin
   return url.href
 }
 
+/**
+ * Signs one GET as {@link presignPut} signs a PUT, with the `Content-Disposition` of its response (S3 API reference,
+ * `GetObject`).
+ */
+export async function presignGet(bucket: Bucket, key: string, disposition: string, now: number): Promise<string> {
+  const query = `X-Amz-Expires=${EXPIRES_SECONDS}&response-content-disposition=${encodeStrictly(disposition)}`
+  const { url } = await sign(bucket, now, {
+    method: 'GET',
+    url: `${addressOf(bucket, key)}?${query}`,
+    signQuery: true,
+  })
+  // The signer writes a space as `+`, which not every storage decodes.
+  const parameters = Array.from(url.searchParams, (pair) => pair.map(encodeStrictly).join('='))
+  url.search = parameters.join('&')
+  return url.href
+}
+
+/** Reads an object's properties (`HeadObject`); null where there is none with this key. @throws StorageError */
+export async function headObject(bucket: Bucket, now: number, key: string): Promise<StoredObject | null> {
+  return callBucket(bucket, now, 'HEAD', addressOf(bucket, key), async ({ status, headers }) => {
+    if (status === 404) return null
+    if (status !== 200) throw new StorageError('refused', status)
+    const size = headers.get('content-length') ?? ''
+    const changedAt = Date.parse(headers.get('last-modified') ?? '')
+    if (!/^\d{1,15}$/.test(size) || Number.isNaN(changedAt)) throw new StorageError('malformed', status)
+    return { key, sizeBytes: Number(size), changedAt, contentType: headers.get('content-type') }
+  })
+}
+
+/** Deletes an object (`DeleteObject`), which succeeds also where there is none. @throws StorageError */
+export async function deleteObject(bucket: Bucket, now: number, key: string): Promise<void> {
+  await callBucket(bucket, now, 'DELETE', addressOf(bucket, key), async (response) => {
+    if (response.status !== 200 && response.status !== 204) throw await refusalOf(response)
+  })
+}
+
 /** Lists one page of a bucket's objects (`ListObjectsV2`) in the order of their keys. @throws StorageError */
 export async function listObjects(bucket: Bucket, now: number, prefix: string, maxKeys: number, cursor?: string) {
   // Encoded strictly, so that the query is sent as it is signed.
   const token = cursor === undefined ? '' : `continuation-token=${encodeStrictly(cursor)}&`
   const query = `${token}encoding-type=url&list-type=2&max-keys=${maxKeys}&prefix=${encodeStrictly(prefix)}`
   const url = `${addressOf(bucket)}?${query}`
-  const { headers } = await sign(bucket, now, { method: 'GET', url })
-  const page = await callOutside({ url, method: 'GET', headers }, BUDGET_MS.storage, readPage).catch((error) => {
-    if (!(error instanceof OutboundError)) throw error
-    throw new StorageError(error.failure === 'timeout' || error.failure === 'network' ? error.failure : 'malformed')
-  })
+  const page = await callBucket(bucket, now, 'GET', url, readPage)
   // A storage that ignores the prefix would show foreign files; one that repeats its cursor would never end.
   if (page.cursor === cursor || page.files.some(({ key }) => !key.startsWith(prefix))) {
     throw new StorageError('malformed', 200)
   }
   return page
+}
+
+/** Makes one call that is signed by its headers. @throws StorageError, or what `read` throws */
+async function callBucket<T>(
+  bucket: Bucket,
+  now: number,
+  method: 'GET' | 'HEAD' | 'DELETE',
+  url: string,
+  read: (response: OutboundResponse) => Promise<T>,
+): Promise<T> {
+  const { headers } = await sign(bucket, now, { method, url })
+  return callOutside({ url, method, headers }, BUDGET_MS.storage, read).catch((error) => {
+    if (!(error instanceof OutboundError)) throw error
+    throw new StorageError(error.failure === 'timeout' || error.failure === 'network' ? error.failure : 'malformed')
+  })
+}
+
+async function refusalOf({ status, readText }: OutboundResponse): Promise<StorageError> {
+  const code = readText(MAX_ERROR_BYTES).then(readErrorCode)
+  return new StorageError('refused', status, await code.catch(() => null))
 }
 
 type SignedRequest = Omit<ConstructorParameters<typeof AwsV4Signer>[0], 'accessKeyId' | 'secretAccessKey'>
@@ -97,16 +152,13 @@ function sign({ region, accessKeyId, secretAccessKey }: Bucket, now: number, req
   return new AwsV4Signer({ ...request, service: 's3', region, accessKeyId, secretAccessKey, datetime }).sign()
 }
 
-async function readPage({ status, readText }: OutboundResponse): Promise<FilePage> {
-  if (status !== 200) {
-    const code = readText(MAX_ERROR_BYTES).then(readErrorCode)
-    throw new StorageError('refused', status, await code.catch(() => null))
-  }
-  const xml = await readText(MAX_PAGE_BYTES)
+async function readPage(response: OutboundResponse): Promise<FilePage> {
+  if (response.status !== 200) throw await refusalOf(response)
+  const xml = await response.readText(MAX_PAGE_BYTES)
   try {
     return readObjectList(xml)
   } catch {
-    throw new StorageError('malformed', status)
+    throw new StorageError('malformed', response.status)
   }
 }
 

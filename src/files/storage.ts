@@ -1,18 +1,37 @@
 import * as z from 'zod/mini'
 import { CredentialsError, decryptCredentials } from '../auth/credentials.ts'
 import type { CompanyContext } from '../db/client.ts'
+import type { integrations } from '../db/schema.ts'
 import type { Env } from '../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { unusable } from '../http/errors.ts'
 import { log } from '../http/log.ts'
-import type { StorageRow } from './queries.ts'
 import { LOCAL_S3, RELAY } from './relay.ts'
-import { type Bucket, type FilePage, listObjects, PAGE_SIZE, presignPut } from './s3.ts'
+import {
+  type Bucket,
+  deleteObject,
+  type FilePage,
+  headObject,
+  listObjects,
+  PAGE_SIZE,
+  presignGet,
+  presignPut,
+  type StoredObject,
+} from './s3.ts'
+
+/** A company's own storage, its credentials encrypted. */
+export type StorageRow = Pick<typeof integrations.$inferSelect, 'base_url' | 'settings' | 'credentials'>
 
 /** A place for files: the deployment's R2 or a company's own S3-compatible storage. */
 export interface FileStorage {
   /** A URL for one PUT of exactly this many bytes and this content type, valid for `EXPIRES_SECONDS`. Calls nothing. */
   presignPut(key: string, contentType: string, sizeBytes: number): Promise<string>
+  /** A URL for GETs of a file, valid as long, whose response has this `Content-Disposition`. Calls nothing. */
+  presignGet(key: string, disposition: string): Promise<string>
+  /** The file's properties, null where there is none. @throws StorageError when a company's own storage fails */
+  head(key: string): Promise<StoredObject | null>
+  /** Deletes the file, if there is one. @throws StorageError when a company's own storage fails */
+  delete(key: string): Promise<void>
   /** One page of the files with the prefix, by key. @throws StorageError when a company's own storage fails */
   list(prefix: string, cursor?: string): Promise<FilePage>
 }
@@ -52,13 +71,17 @@ export async function openStorage(context: StorageContext, row: StorageRow | nul
 export function s3Storage(bucket: Bucket, now: number): FileStorage {
   return {
     presignPut: (key, contentType, sizeBytes) => presignPut(bucket, key, contentType, sizeBytes, now),
+    presignGet: (key, disposition) => presignGet(bucket, key, disposition, now),
+    head: (key) => headObject(bucket, now, key),
+    delete: (key) => deleteObject(bucket, now, key),
     list: (prefix, cursor) => listObjects(bucket, now, prefix, PAGE_SIZE, cursor),
   }
 }
 
 /**
- * The deployment's own R2: listed through its binding, uploaded to with account-level S3 keys, since a binding cannot
- * presign; null without such keys. In development uploads go to the host of `requestUrl`, through `relay.ts`.
+ * The deployment's own R2: read, listed and deleted through its binding, and presigned with account-level S3 keys, since
+ * a binding cannot presign; null without such keys. In development presigned URLs have the host of `requestUrl`, through
+ * `relay.ts`.
  */
 export function deploymentStorage(env: Env, requestUrl: string, now: number): FileStorage | null {
   const isRelayed = env.STORAGE_RELAY === 'development'
@@ -67,18 +90,26 @@ export function deploymentStorage(env: Env, requestUrl: string, now: number): Fi
   if (!endpoint || !name || !accessKeyId || !secretAccessKey) return null
   const region = env.STORAGE_REGION || 'auto'
   const s3 = s3Storage({ endpoint, name, region, addressing: 'path', accessKeyId, secretAccessKey }, now)
+  const relayed = (url: string) => (isRelayed ? url.replace(LOCAL_S3, RELAY) : url)
 
   return {
-    async presignPut(key, contentType, sizeBytes) {
-      const url = await s3.presignPut(key, contentType, sizeBytes)
-      return isRelayed ? url.replace(LOCAL_S3, RELAY) : url
+    presignPut: async (...upload) => relayed(await s3.presignPut(...upload)),
+    presignGet: async (...download) => relayed(await s3.presignGet(...download)),
+    async head(key) {
+      const object = await callTwice(() => env.FILES.head(key))
+      return object && { ...toFile(object), contentType: object.httpMetadata?.contentType ?? null }
     },
+    delete: (key) => callTwice(() => env.FILES.delete(key)),
     async list(prefix, cursor) {
-      const listPage = () => env.FILES.list({ prefix, ...(cursor !== undefined && { cursor }) })
-      // Listing is safe to retry after any failure.
-      const page = await withDeadline(listPage().catch(listPage), BUDGET_MS.storage)
-      const toFile = ({ key, size, uploaded }: R2Object) => ({ key, sizeBytes: size, changedAt: uploaded.getTime() })
+      const page = await callTwice(() => env.FILES.list({ prefix, ...(cursor !== undefined && { cursor }) }))
       return { files: page.objects.map(toFile), cursor: page.truncated ? page.cursor : null }
     },
   }
+}
+
+const toFile = ({ key, size, uploaded }: R2Object) => ({ key, sizeBytes: size, changedAt: uploaded.getTime() })
+
+/** Calls the binding, and once more after any failure, which is safe for every one of these calls. */
+function callTwice<T>(call: () => Promise<T>): Promise<T> {
+  return withDeadline(call().catch(call), BUDGET_MS.storage)
 }

@@ -33,6 +33,8 @@ export interface Extras {
   headers: Record<string, string>
   /** A handler sets it to that of the resource it returns: the response gets its `ETag`. */
   version?: number
+  /** A list sets it to that of the page that follows: the response gets its `Link`. */
+  nextCursor?: string | null
 }
 
 type Handler<C extends Contract> = (
@@ -71,7 +73,6 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
       }
       const result = await withDeadline(handle(validated<C>(c), context, extras), BUDGET_MS.handler)
       const { headers, version } = extras
-      if (context.idempotency?.isReplayed) headers['Idempotency-Replayed'] = 'true'
       if (contract.hasVersion && version !== undefined) headers.ETag = versionTag(version)
       // Hono's own `json()` sets one header after the other, each a call out of the isolate's own memory.
       const response =
@@ -80,10 +81,20 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
           : contract.hasEtag && version !== undefined
             ? taggedResponse(result, version, { headers, ifNoneMatch: context.ifNoneMatch })
             : Response.json(result, { headers })
+      if (context.idempotency?.isReplayed) response.headers.set('Idempotency-Replayed', 'true')
+      if (extras.nextCursor) response.headers.set('Link', linkNext(c.req.url, extras.nextCursor))
       if (contract.hasEtag) weakenEtag(response.headers, c.req.header('accept-encoding'))
       return response
     })
   }
+}
+
+/** The `Link` (RFC 8288) to the page after the requested one. */
+function linkNext(requestUrl: string, cursor: string): string {
+  const url = new URL(requestUrl)
+  url.searchParams.set('cursor', cursor)
+  url.searchParams.delete('page')
+  return `<${url.href}>; rel="next"`
 }
 
 /** Visible ASCII. */

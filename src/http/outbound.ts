@@ -17,7 +17,7 @@ export class OutboundError extends Error {
 
 export interface OutboundRequest {
   url: string
-  method: 'GET' | 'POST'
+  method: 'GET' | 'HEAD' | 'POST' | 'DELETE'
   headers: Headers | Record<string, string>
   body?: string
 }

@@ -1,6 +1,16 @@
 import * as z from 'zod/mini'
 import { legacyThreadId } from '../files/contract.ts'
-import { component, dateTime, defineContract, queryEmail } from '../http/contract.ts'
+import {
+  component,
+  cursorText,
+  dateTime,
+  defineContract,
+  idText,
+  nextPage,
+  pageQuery,
+  queryEmail,
+} from '../http/contract.ts'
+import { newThreadContext } from './context-input.ts'
 
 const threadContext = component('ThreadContext', 'The clients and orders that a mail thread is linked to.', {
   thread_id: z.string(),
@@ -64,17 +74,14 @@ const message = z
     }),
   )
 
-const emailThread = component('EmailThread', 'A mail thread with all its messages.', {
-  participants: z.array(participant),
-  labels: z.array(z.string()),
-  messages: z.array(message),
+const summaryFields = {
   id: z.uuid(),
   account_email: z.string().check(z.describe('The mailbox that was synced, lower-case.')),
   legacy_thread_id: z.string(),
   mail_thread_id: nullableText.check(z.describe('The canonical thread id, where it differs.')),
   subject: nullableText,
   snippet: nullableText.check(z.describe('A short preview.')),
-  message_count: z.int().check(z.nonnegative(), z.describe('The length of `messages`.')),
+  message_count: z.int().check(z.nonnegative(), z.describe('The number of messages.')),
   first_message_at: z.nullable(dateTime),
   last_message_at: z.nullable(dateTime),
   mail_history_id: nullableText.check(z.describe('For incremental sync.')),
@@ -82,7 +89,20 @@ const emailThread = component('EmailThread', 'A mail thread with all its message
   created_at: dateTime,
   updated_at: dateTime,
   deleted: z.boolean(),
+}
+
+const emailThread = component('EmailThread', 'A mail thread with all its messages.', {
+  participants: z.array(participant),
+  labels: z.array(z.string()),
+  messages: z.array(message),
+  ...summaryFields,
 })
+
+const emailThreadSummary = component(
+  'EmailThreadSummary',
+  'A mail thread without what is stored with its messages: participants, labels and the messages. Texts are cut after 2,000 characters, with `…` at the end.',
+  summaryFields,
+)
 
 const newThread = z
   .object({
@@ -114,12 +134,32 @@ const emailThreads = {
 } as const
 const read = { method: 'GET', permission: 'mail:read' } as const
 
+const threadContexts = { ...shared, path: '/mail/threads/{legacyThreadId}', response: threadContext } as const
+const write = { permission: 'mail:write' } as const
+
 export const readThreadContext = defineContract({
-  ...shared,
+  ...threadContexts,
   ...read,
-  path: '/mail/threads/{legacyThreadId}',
   operationId: 'readThreadContext',
-  response: threadContext,
+  errors: ['not_found'],
+})
+
+export const putThreadContext = defineContract({
+  ...threadContexts,
+  ...write,
+  method: 'PUT',
+  operationId: 'putThreadContext',
+  body: newThreadContext,
+  // The longest way to write numbers makes five times as much of it: a row of D1 may have 2,000,000 bytes.
+  bodyLimitBytes: 262_144,
+  errors: [],
+})
+
+export const deleteThreadContext = defineContract({
+  ...threadContexts,
+  ...write,
+  method: 'DELETE',
+  operationId: 'deleteThreadContext',
   errors: ['not_found'],
 })
 
@@ -134,17 +174,98 @@ export const putEmailThread = defineContract({
   errors: [],
 })
 
+const ofMailbox = {
+  account_email: z
+    .pipe(queryEmail(MAX_EMAIL), lowerCase)
+    .check(z.describe('The mailbox; its case does not matter.'), z.meta({ format: 'email' })),
+}
+
 export const readEmailThread = defineContract({
   ...emailThreads,
   ...read,
   operationId: 'readEmailThread',
-  query: z.strictObject({
-    account_email: z
-      .pipe(queryEmail(MAX_EMAIL), lowerCase)
-      .check(z.describe('The mailbox; its case does not matter.'), z.meta({ format: 'email' })),
-  }),
+  query: z.strictObject(ofMailbox),
   hasEtag: true,
   errors: ['not_found', 'unavailable'],
 })
 
-export const endpoints = [readThreadContext, putEmailThread, readEmailThread]
+export const deleteEmailThread = defineContract({
+  ...emailThreads,
+  ...write,
+  method: 'DELETE',
+  operationId: 'deleteEmailThread',
+  query: z.strictObject(ofMailbox),
+  response: z.strictObject({ email_thread: emailThreadSummary }),
+  errors: ['not_found'],
+})
+
+/** A list that is paged by cursors alone. */
+const cursorPage = { per_page: pageQuery.per_page, cursor: z.optional(cursorText) }
+const list = { tag: 'Mail', ...read, isPaged: true, errors: [] } as const
+
+function listResponse<T extends z.ZodMiniType>(element: T) {
+  const pagination = z.strictObject({ per_page: z.int().check(z.positive()), ...nextPage })
+  return z.strictObject({ data: z.array(element), pagination })
+}
+
+const sinceTime = z
+  .pipe(
+    z.string().check(
+      // Form decoding turns an unencoded `+` into a space, which no date-time contains.
+      z.overwrite((value) => value.replace(' ', '+')),
+      z.iso.datetime({ offset: true }),
+    ),
+    z.transform((value) => Date.parse(value)),
+  )
+  .check(z.meta({ format: 'date-time' }))
+
+export const listEmailThreads = defineContract({
+  ...list,
+  path: '/mail/email-threads',
+  operationId: 'listEmailThreads',
+  query: z.strictObject({
+    ...ofMailbox,
+    deleted: z
+      ._default(z.enum(['exclude', 'include', 'only']), 'exclude')
+      .check(z.meta({ default: 'exclude' }), z.describe('Whether soft-deleted threads are listed.')),
+    updated_since: z
+      .optional(sinceTime)
+      .check(z.describe('Only threads that were written or deleted since, inclusive.')),
+    ...cursorPage,
+  }),
+  response: listResponse(emailThreadSummary),
+})
+
+export const listThreadContexts = defineContract({
+  ...list,
+  path: '/mail/threads',
+  operationId: 'listThreadContexts',
+  query: z
+    .strictObject({
+      order_id: z.optional(idText).check(z.describe('The contexts that are linked to this order.')),
+      client_id: z.optional(idText).check(z.describe('The contexts that are linked to this client.')),
+      ...cursorPage,
+    })
+    .check(
+      z.refine(({ order_id, client_id }) => order_id !== undefined || client_id !== undefined, {
+        message: 'or client_id is required',
+        path: ['order_id'],
+      }),
+      z.refine(({ order_id, client_id }) => order_id === undefined || client_id === undefined, {
+        message: 'must not be sent together with order_id: send one of them',
+        path: ['client_id'],
+      }),
+    ),
+  response: listResponse(threadContext),
+})
+
+export const endpoints = [
+  listThreadContexts,
+  readThreadContext,
+  putThreadContext,
+  deleteThreadContext,
+  listEmailThreads,
+  readEmailThread,
+  putEmailThread,
+  deleteEmailThread,
+]

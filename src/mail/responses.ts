@@ -4,17 +4,11 @@ import { isoTime, isoTimeOrNull } from '../http/contract.ts'
 import { bodyBudgetMs, DeadlineError } from '../http/deadline.ts'
 import { log, nameOf } from '../http/log.ts'
 import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../http/memory.ts'
-import {
-  IN_SEGMENTS,
-  JSON_COLUMNS,
-  READ_AT_ONCE_BYTES,
-  readSegments,
-  type Segment,
-  type ThreadContextRow,
-  type ThreadRow,
-} from './queries.ts'
+import { JSON_COLUMNS, type ThreadContextRow } from './context-queries.ts'
+import { IN_SEGMENTS, READ_AT_ONCE_BYTES, readSegments, type Segment, type ThreadRow } from './queries.ts'
 import { fromSegment, SEGMENT_BYTES } from './segments.ts'
-import { contentText, TEXT_FIELDS, type ThreadInput, TIME_FIELDS } from './thread-input.ts'
+import { CUT, type ThreadSummaryRow } from './summary-queries.ts'
+import { contentText, TEXT_FIELDS, type TextField, type ThreadInput, TIME_FIELDS } from './thread-input.ts'
 
 const TIMES = [...TIME_FIELDS, 'created_at', 'updated_at'] as const
 
@@ -27,14 +21,37 @@ const SENDING_BYTES = 2_000_000
 
 const HEADERS = { 'Content-Type': 'application/json', 'Cache-Control': 'private, no-store' }
 
-/** The thread context of the contract; stored JSON is sent as it is. */
-export function contextResponse(row: ThreadContextRow): Response {
+export function jsonResponse(text: string): Response {
+  return new Response(text, { headers: HEADERS })
+}
+
+/** A page of a list, its elements as JSON text. */
+export function listResponse(elements: readonly string[], per_page: number, next_cursor: string | null): Response {
+  const pagination = JSON.stringify({ per_page, next_cursor, has_more: next_cursor !== null })
+  return jsonResponse(`{"data":[${elements.join(',')}],"pagination":${pagination}}`)
+}
+
+/** JSON of the contract's thread context; stored JSON is sent as it is. */
+export function contextText(row: ThreadContextRow): string {
   const times = { fetched_at: isoTime(row.fetched_at), updated_at: isoTime(row.updated_at) }
   const members = Object.entries({ ...row, ...times }).map(([name, value]) => {
     const isJson = value !== null && JSON_COLUMNS.some((column) => column === name)
     return `"${name}":${isJson ? value : JSON.stringify(value)}`
   })
-  return new Response(`{${members.join(',')}}`, { headers: HEADERS })
+  return `{${members.join(',')}}`
+}
+
+/** JSON of the contract's email thread without its content. */
+export function summaryText(row: ThreadSummaryRow): string {
+  const texts = TEXT_FIELDS.map((field) => `,"${field}":${row[field] === null ? 'null' : completed(row[field])}`)
+  return `${headOf(row)}${texts.join('')}}`
+}
+
+/** JSON text of a text that may have been cut behind any of its characters, inside an escape too. */
+function completed(text: string): string {
+  if (text.endsWith('"')) return text
+  const whole = /^"(?:[^"\\]|\\u[\da-f]{4}|\\["\\/bfnrt])*/i.exec(text)?.[0] ?? '"'
+  return whole.endsWith(CUT) ? `${whole}"` : `${whole}${CUT}"`
 }
 
 /**
@@ -112,17 +129,22 @@ function batchFrom(parts: readonly Part[], index: number): Segment[] {
   return batch
 }
 
-function partsOf(row: ThreadRow, segments: readonly Segment[], input?: ThreadInput): Part[] {
+/** JSON of the fields that are in every response, without the last brace. */
+function headOf(row: Omit<ThreadSummaryRow, TextField>): string {
   const times = TIMES.map((name) => [name, isoTimeOrNull(row[name])])
   const { id, account_email, legacy_thread_id, message_count, deleted } = row
-  const head = { id, account_email, legacy_thread_id, message_count, ...Object.fromEntries(times), deleted }
+  const head = { id, account_email, legacy_thread_id, message_count, ...Object.fromEntries(times), deleted: !!deleted }
+  return JSON.stringify(head).slice(0, -1)
+}
+
+function partsOf(row: ThreadRow, segments: readonly Segment[], input?: ThreadInput): Part[] {
   const stored = (name: string) => segments.filter(({ field }) => field === name)
   const texts = TEXT_FIELDS.flatMap((field): Part[] => {
     const text = input?.texts[field] ?? row[field] ?? 'null'
     return [`,"${field}":`, ...(text === IN_SEGMENTS ? stored(field) : [text])]
   })
   const content = input ? contentText(input.content) : stored('content')
-  return [`{"email_thread":${JSON.stringify(head).slice(0, -1)}`, ...texts, ',', ...content, '}}']
+  return [`{"email_thread":${headOf(row)}`, ...texts, ',', ...content, '}}']
 }
 
 function isSegment(part: Part): part is Segment {

@@ -1,12 +1,17 @@
 import type { RequestContext } from '../context.ts'
+import { runWrite } from '../db/idempotency.ts'
 import type { Input } from '../http/contract.ts'
+import { readCursor, writeCursor } from '../http/cursor.ts'
 import { type Extras, route } from '../http/endpoint.ts'
-import { notFound } from '../http/errors.ts'
+import { invalid, notFound } from '../http/errors.ts'
 import { etagsOf } from '../http/etag.ts'
 import { releaseBytes, SMALL_BODY_BYTES } from '../http/memory.ts'
+import type { NewThreadContext } from './context-input.ts'
+import { contextDeletionOf, findThreadContext, listThreadContexts, replaceThreadContext } from './context-queries.ts'
 import * as contract from './contract.ts'
-import { findThread, findThreadContext } from './queries.ts'
-import { contextResponse, threadResponse } from './responses.ts'
+import { findThread } from './queries.ts'
+import { contextText, jsonResponse, listResponse, summaryText, threadResponse } from './responses.ts'
+import { listThreads, threadDeletionOf } from './summary-queries.ts'
 import { contentCache, parseThread } from './thread-input.ts'
 import { BATCH_BYTES, compressThread, prefetchHashes, rememberHash, touchThread, writeThread } from './write-queries.ts'
 
@@ -14,7 +19,49 @@ export const routes = [
   route(contract.readThreadContext, async ({ params }, context) => {
     const row = await findThreadContext(context, params.legacyThreadId)
     if (!row) throw notFound('Thread context')
-    return contextResponse(row)
+    return jsonResponse(contextText(row))
+  }),
+
+  route(contract.putThreadContext, async ({ params, body }, context) => {
+    refuseOtherCompanies(context.companyId, body)
+    return jsonResponse(contextText(await replaceThreadContext(context, params.legacyThreadId, body)))
+  }),
+
+  route(contract.deleteThreadContext, async ({ params }, context) => {
+    const row = await runWrite(context, contextDeletionOf(context, params.legacyThreadId))
+    if (!row) throw notFound('Thread context')
+    return jsonResponse(contextText(row))
+  }),
+
+  route(contract.listThreadContexts, async ({ query }, context, extras) => {
+    const { client_id, order_id, per_page, cursor } = query
+    const entity = order_id === undefined ? 'client' : 'order'
+    const entityId = order_id ?? client_id ?? 0
+    const scope = { ...context, query: ['listThreadContexts', entity, entityId] }
+    const [after = ''] = cursor === undefined ? [] : readCursor(scope, cursor)
+    const { rows, last } = await listThreadContexts(context, {
+      entity,
+      entityId,
+      after: String(after),
+      limit: per_page,
+    })
+    extras.nextCursor = last === null ? null : writeCursor(scope, [last])
+    return listResponse(rows.map(contextText), per_page, extras.nextCursor)
+  }),
+
+  route(contract.listEmailThreads, async ({ query }, context, extras) => {
+    const { account_email: accountEmail, deleted, updated_since: updatedSince = 0, per_page, cursor } = query
+    const scope = { ...context, query: ['listEmailThreads', accountEmail, deleted, updatedSince] }
+    const after = cursor === undefined ? null : readCursor(scope, cursor)
+    const { rows, last } = await listThreads(context, { accountEmail, deleted, updatedSince, after, limit: per_page })
+    extras.nextCursor = last && writeCursor(scope, last)
+    return listResponse(rows.map(summaryText), per_page, extras.nextCursor)
+  }),
+
+  route(contract.deleteEmailThread, async ({ params, query }, context) => {
+    const row = await runWrite(context, threadDeletionOf(context, { ...params, accountEmail: query.account_email }))
+    if (!row) throw notFound('Email thread')
+    return jsonResponse(`{"email_thread":${summaryText(row)}}`)
   }),
 
   route(contract.readEmailThread, async ({ params, query }, context, { lease }) => {
@@ -33,6 +80,22 @@ export const routes = [
     announcedBytes < SMALL_BODY_BYTES ? undefined : prefetchHashes(context, legacyThreadId),
   ),
 ]
+
+/** @throws ApiError 400 naming each element that names another company: a read would leave it out */
+function refuseOtherCompanies(companyId: number, body: NewThreadContext): void {
+  const elements = [
+    { path: 'client_data', element: body.client_data },
+    ...(body.clients_data ?? []).map((element, index) => ({ path: `clients_data.${index}`, element })),
+    ...(body.orders_data ?? []).map((element, index) => ({ path: `orders_data.${index}`, element })),
+  ]
+  const accepted = ['null', `${companyId}`, `"${companyId}"`]
+  const issues = elements.flatMap(({ path, element }) =>
+    ['company_id', 'companyId']
+      .filter((name) => !accepted.includes(JSON.stringify(element?.[name] ?? null)))
+      .map((name) => ({ path: `${path}.${name}`, message: 'must be the token’s company, or left out' })),
+  )
+  if (issues.length > 0) throw invalid(issues)
+}
 
 /** Stores a whole thread in one batch, which writes nothing but the row when the content is stored already. */
 async function putThread(

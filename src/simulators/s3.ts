@@ -11,6 +11,8 @@ interface StoredObject {
   size: number
   /** ISO 8601. */
   lastModified: string
+  /** Left out: it has no type. */
+  contentType?: string
 }
 
 interface Bucket {
@@ -26,10 +28,10 @@ interface Bucket {
 type State = Record<string, Bucket>
 
 /**
- * An S3-compatible storage that lists, as strict as the real ones: it checks signatures by itself (AWS Signature
- * Version 4, header form) from what arrived, with the key, the region and the date of their scope, and refuses what
- * does not fit with the code that S3 documents. Buckets are addressed by path, or as the first label of a host below
- * `localhost`.
+ * An S3-compatible storage that lists, and reads and deletes single objects, whose bytes are all `x`. As strict as the
+ * real ones: it checks signatures by itself (AWS Signature Version 4, in headers or in the query) from what arrived, with
+ * the key, the region and the date of their scope, and refuses what does not fit with the code that S3 documents. Buckets
+ * are addressed by path, or as the first label of a host below `localhost`.
  *
  * `PUT /BUCKET` with the fields of {@link Bucket}, unsigned, makes it, with defaults for what is left out.
  */
@@ -49,15 +51,31 @@ function handle(call: Call, state: State): SimulatedResponse {
   const refusal = checkSignature(call, bucket?.region ?? S3_REGION)
   if (refusal) return refusal
   if (!bucket) return failure(404, 'NoSuchBucket')
-  if (rest !== '' && rest !== '/') return failure(404, 'NoSuchKey')
-  const params = new Map(
-    query.split('&').map((pair) => {
-      const [name = '', value = ''] = pair.split('=')
-      return [decodeURIComponent(name), decodeURIComponent(value)]
-    }),
-  )
+  const params = paramsOf(query)
+  if (rest !== '' && rest !== '/') return handleObject(call.method, bucket, decodeURIComponent(rest.slice(1)), params)
   if (params.get('list-type') !== '2' || params.get('encoding-type') !== 'url') return failure(501, 'NotImplemented')
   return list(bucket, params)
+}
+
+function paramsOf(query: string): Map<string, string> {
+  const pairs = query.split('&').map((pair) => pair.split('=').map(decodeURIComponent))
+  return new Map(pairs.map(([name = '', value = '']) => [name, value]))
+}
+
+function handleObject(method: string, bucket: Bucket, key: string, params: Map<string, string>): SimulatedResponse {
+  const object = bucket.objects.find((candidate) => candidate.key === key)
+  if (method === 'DELETE') {
+    bucket.objects = bucket.objects.filter((other) => other !== object)
+    return { status: 204, body: '' }
+  }
+  if (!object) return failure(404, 'NoSuchKey')
+  const disposition = params.get('response-content-disposition')
+  const headers = {
+    'content-type': object.contentType ?? 'binary/octet-stream',
+    'last-modified': new Date(object.lastModified).toUTCString(),
+    ...(disposition !== undefined && { 'content-disposition': disposition }),
+  }
+  return { status: 200, headers, body: 'x'.repeat(object.size) }
 }
 
 function list(bucket: Bucket, params: Map<string, string>): SimulatedResponse {
@@ -87,31 +105,52 @@ function list(bucket: Bucket, params: Map<string, string>): SimulatedResponse {
   )
 }
 
-/** S3's error for a request whose signature is wrong, or null. */
-function checkSignature({ method, url, headers }: Call, wantedRegion: string): SimulatedResponse | null {
+/** What is signed and by whom, wherever the request carries it; undefined without a signature. */
+function readSignature({ headers, url }: Call) {
   const parts = /^AWS4-HMAC-SHA256 Credential=([^,]+), SignedHeaders=([^,]+), Signature=([0-9a-f]{64})$/.exec(
     headers.authorization ?? '',
   )
-  if (!parts) return failure(403, 'AccessDenied')
-  const [, credential = '', signedHeaders = '', signature] = parts
+  if (parts) {
+    const [, credential = '', signedHeaders = '', signature = ''] = parts
+    const isUnsigned = headers['x-amz-content-sha256'] === NO_BODY
+    const required = ['host', 'x-amz-date', 'x-amz-content-sha256']
+    const expiresMs = LONGEST_SKEW_MS
+    const time = String(headers['x-amz-date'])
+    return { credential, signedHeaders, signature, time, expiresMs, required, isUnsigned }
+  }
+  const params = paramsOf(url.split('?')[1] ?? '')
+  const [credential, signedHeaders, signature, time, expires] = SIGNED_PARAMETERS.map((name) => params.get(name))
+  if (!credential || !signedHeaders || !signature || !time || !expires) return undefined
+  const expiresMs = Number(expires) * 1_000
+  return { credential, signedHeaders, signature, time, expiresMs, required: ['host'], isUnsigned: true }
+}
+
+const SIGNED_PARAMETERS = ['Credential', 'SignedHeaders', 'Signature', 'Date', 'Expires'].map((name) => `X-Amz-${name}`)
+
+/** S3's error for a request whose signature is wrong, or null. */
+function checkSignature(call: Call, wantedRegion: string): SimulatedResponse | null {
+  const found = readSignature(call)
+  if (!found) return failure(403, 'AccessDenied')
+  const { credential, signedHeaders, signature, time, expiresMs, required, isUnsigned } = found
   const [accessKeyId, day = '', region = '', service = '', end = ''] = credential.split('/')
-  const time = String(headers['x-amz-date'])
   if (accessKeyId !== S3_KEYS.access_key_id) return failure(403, 'InvalidAccessKeyId')
   if (region !== wantedRegion || service !== 's3' || end !== 'aws4_request' || !time.startsWith(day)) {
     return failure(400, 'AuthorizationHeaderMalformed')
   }
   const sentAt = Date.parse(time.replace(/^(....)(..)(..)T(..)(..)(..)Z$/, '$1-$2-$3T$4:$5:$6Z'))
-  if (!(Math.abs(Date.now() - sentAt) <= LONGEST_SKEW_MS)) return failure(403, 'RequestTimeTooSkewed')
+  if (!(Date.now() - sentAt <= expiresMs && sentAt - Date.now() <= LONGEST_SKEW_MS)) {
+    return failure(403, 'RequestTimeTooSkewed')
+  }
   const names = signedHeaders.split(';')
-  const isWhole = ['host', 'x-amz-date', 'x-amz-content-sha256'].every((name) => names.includes(name))
-  if (!isWhole || headers['x-amz-content-sha256'] !== NO_BODY) return failure(403, 'AccessDenied')
+  if (!isUnsigned || !required.every((name) => names.includes(name))) return failure(403, 'AccessDenied')
 
-  const [path = '', query = ''] = url.split('?')
+  const [path = '', query = ''] = call.url.split('?')
+  const signed = query.split('&').filter((pair) => !pair.startsWith('X-Amz-Signature='))
   const request = [
-    method,
+    call.method,
     path,
-    query.split('&').sort().join('&'),
-    ...names.map((name) => `${name}:${headers[name]}`),
+    signed.sort().join('&'),
+    ...names.map((name) => `${name}:${call.headers[name]}`),
     '',
     signedHeaders,
     NO_BODY,

@@ -32,6 +32,8 @@ const WITHOUT_EVENT = { accounting_sync_enabled: false }
 const FILE = { fileName: 'a.png', size: 1, legacyThreadId: 't' }
 const NINETY_LETTERS = Array.from({ length: 90 }, (_, index) => 'abcdefghijklmnopqrstuvwxyz'[index % 26]).join('%20')
 
+const LINKS = { client_id: 1, client_data: { id: 1 }, orders_data: [{ id: 87 }, { id: 88 }], selected_order_id: 87 }
+
 const threadOf = (text: string) => ({ body: { account_email: MAILBOX, subject: 's', messages: [{ text }] } })
 const NOT_FOUND: More = { status: [404] }
 /** The delivery is called after the response. */
@@ -126,6 +128,29 @@ const ROWS: Record<string, Row[]> = {
     ['the oldest of 20 alone tied', 150, 0, '/mail/threads/many'],
     ['unknown', 1, 0, '/mail/threads/unknown', NOT_FOUND],
   ],
+  listThreadContexts: [
+    ['of an order with 2', 55, 0, '/mail/threads?order_id=4321'],
+    ['of a client with 1', 30, 0, '/mail/threads?client_id=4321'],
+    ['unknown', 6, 0, '/mail/threads?client_id=99999'],
+  ],
+  putThreadContext: [
+    ['new, 1 client and 2 orders', 60, 12, '/mail/threads/new', { body: LINKS }],
+    ['replaced', 60, 16, '/mail/threads/t301', { body: LINKS }],
+    ['of an unknown client', 10, 0, '/mail/threads/new2', { body: { client_id: 99999 }, status: [400] }],
+  ],
+  deleteThreadContext: [
+    ['1 client and 2 orders', 50, 8, '/mail/threads/t302'],
+    ['unknown', 5, 0, '/mail/threads/unknown', NOT_FOUND],
+  ],
+  listEmailThreads: [
+    ['first page', 60, 0, `/mail/email-threads?account_email=${MAILBOX}`],
+    ['100 a page', 210, 0, `/mail/email-threads?account_email=${MAILBOX}&per_page=100`],
+    ['without a hit', 3100, 0, `/mail/email-threads?account_email=${MAILBOX}&deleted=only`],
+  ],
+  deleteEmailThread: [
+    ['thread', 15, 8, `/mail/email-threads/t301?account_email=${MAILBOX}`],
+    ['unknown', 5, 0, `/mail/email-threads/unknown?account_email=${MAILBOX}`, NOT_FOUND],
+  ],
   putEmailThread: [
     ['new, 150 KB', 22, 15, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
     ['the same again', 3, 1, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
@@ -137,6 +162,8 @@ const ROWS: Record<string, Row[]> = {
   ],
   presignUpload: [['file', 2, 0, '/orders/4321/files/presign', { body: FILE, status: [200, 409] }]],
   listFiles: [['of an order', 2, 0, '/orders/4321/files']],
+  presignDownload: [['unknown', 2, 0, `/orders/4321/files/download?path=x`, NOT_FOUND]],
+  deleteFile: [['unknown', 2, 0, `/orders/4321/files?path=x`, NOT_FOUND]],
 }
 
 /** Every request that is measured, in the order in which they are sent. */

@@ -102,6 +102,10 @@ describe('the plan of a read', () => {
     ['a search of lines', () => '/products/search?q=cotton&include=lines'],
     ['a line', () => `/products/invoice_item?id=${itemId}`],
     ['a thread context', () => '/mail/threads/t'],
+    ['the threads of an order', () => `/mail/threads?order_id=${orderId}`],
+    ['the threads of a client', () => `/mail/threads?client_id=${clientId}`],
+    ['the email threads of a mailbox', () => '/mail/email-threads?account_email=box%40x.example'],
+    ['its deleted email threads', () => '/mail/email-threads?account_email=box%40x.example&deleted=only'],
   ]
 
   it.each(paths)('of %s walks no table and sorts nothing', async (_, path) => {

@@ -262,8 +262,8 @@ describe('the development relay', () => {
     }
   })
 
-  it('accepts PUT only', async () => {
-    const sent = new Request('https://api.test/uploads/b/k', { method: 'GET' })
+  it.each(['POST', 'DELETE', 'PATCH'])('does not accept %s', async (method) => {
+    const sent = new Request('https://api.test/uploads/b/k', { method })
     expect((await send(sent, { env })).status).toBe(404)
   })
 })

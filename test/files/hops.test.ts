@@ -1,16 +1,18 @@
+import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate, request } from '../support/app.ts'
 import { type Hop, measureHops } from '../support/hops.ts'
-import { type CompanyWithOrder, giveStorage, mintCompanyWithOrder } from './support.ts'
+import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder } from './support.ts'
 
 let company: CompanyWithOrder
 let own: CompanyWithOrder
+let bucket: string
 
 beforeAll(async () => {
   await migrate()
   company = await mintCompanyWithOrder()
   own = await mintCompanyWithOrder()
-  await giveStorage(own)
+  bucket = await giveStorage(own)
 })
 
 async function hopsOf(of: CompanyWithOrder, method: string, path: string, body?: unknown): Promise<Hop[]> {
@@ -42,5 +44,38 @@ describe('network waits', () => {
     const second = await hopsOf(own, 'GET', '')
     expect(names(second)).toEqual(['DB.batch', 'fetch'])
     expect(depth(second)).toBe(1)
+  })
+
+  describe('for one file', () => {
+    const keyOf = ({ id, orderId }: CompanyWithOrder) => `orders/${id}/${orderId}/x`
+    const queryOf = (of: CompanyWithOrder) => `?path=${encodeURIComponent(keyOf(of))}`
+
+    it('a presigned download looks for it in parallel with the check of the order', async () => {
+      await env.FILES.put(keyOf(company), 'x')
+      const hops = await hopsOf(company, 'GET', `/download${queryOf(company)}`)
+      expect(names(hops)).toEqual(['DB.batch', 'FILES.head'])
+      expect(depth(hops)).toBe(1)
+      await fillBucket(bucket, [{ key: keyOf(own), size: 1, lastModified: '2026-03-02T09:30:00.000Z' }])
+      const ofOwn = await hopsOf(own, 'GET', `/download${queryOf(own)}`)
+      expect(names(ofOwn)).toEqual(['DB.batch', 'fetch'])
+      expect(depth(ofOwn)).toBe(1)
+    })
+
+    it('a deletion does so behind the rate check, deletes it and then records that', async () => {
+      const hops = await hopsOf(company, 'DELETE', queryOf(company))
+      expect(hops.map(({ name, depth }) => `${depth} ${name}`).sort()).toEqual([
+        '2 DB.batch',
+        '2 FILES.head',
+        '3 FILES.delete',
+        '4 DB.batch',
+      ])
+      const ofOwn = await hopsOf(own, 'DELETE', queryOf(own))
+      expect(ofOwn.map(({ name, depth }) => `${depth} ${name}`).sort()).toEqual([
+        '2 DB.batch',
+        '2 fetch',
+        '3 fetch',
+        '4 DB.batch',
+      ])
+    })
   })
 })

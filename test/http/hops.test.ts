@@ -34,6 +34,7 @@ beforeAll(async () => {
     updated_at: 0,
   })
   await company.call('PUT', '/mail/email-threads/t', { account_email: MAILBOX, messages: [{ id: '1' }] })
+  await env.FILES.put(`orders/${company.id}/${orderId}/a`, 'a')
   token = await mintToken(company.id)
   await measureHops(request(token, 'GET', '/clients'))
 })
@@ -73,6 +74,14 @@ const budget: Record<string, [depth: number, path: () => string, body?: () => un
   'GET /products/search': [[1, () => '/products/search?q=tee&include=local,lines']],
   'GET /products/{source}': [[1, () => '/products/invoice_item?id=1']],
   'GET /mail/threads/{legacyThreadId}': [[1, () => '/mail/threads/t']],
+  'GET /mail/threads': [
+    [1, () => `/mail/threads?client_id=${clientId}`],
+    [1, () => `/mail/threads?order_id=${orderId}`],
+  ],
+  'GET /mail/email-threads': [[1, () => `/mail/email-threads?account_email=${MAILBOX}`]],
+  'DELETE /mail/email-threads/{legacyThreadId}': [[2, () => `/mail/email-threads/t?account_email=${MAILBOX}`]],
+  'PUT /mail/threads/{legacyThreadId}': [[2, () => '/mail/threads/t', () => ({ client_id: clientId })]],
+  'DELETE /mail/threads/{legacyThreadId}': [[2, () => '/mail/threads/t']],
   'GET /mail/email-threads/{legacyThreadId}': [[1, () => `/mail/email-threads/t?account_email=${MAILBOX}`]],
   'PUT /mail/email-threads/{legacyThreadId}': [
     [2, () => '/mail/email-threads/t', () => ({ account_email: MAILBOX, messages: [{ id: '2' }] })],
@@ -81,6 +90,9 @@ const budget: Record<string, [depth: number, path: () => string, body?: () => un
     [1, () => `/orders/${orderId}/files/presign`, () => ({ fileName: 'a', size: 1, legacyThreadId: 't' })],
   ],
   'GET /orders/{orderId}/files': [[1, () => `/orders/${orderId}/files`]],
+  'GET /orders/{orderId}/files/download': [
+    [1, () => `/orders/${orderId}/files/download?path=orders/${company.id}/${orderId}/a`],
+  ],
 }
 
 describe('serial waits for the network', () => {

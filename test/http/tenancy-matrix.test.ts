@@ -29,6 +29,11 @@ const references = { 'body.client_id': 400, 'body.status_id': 400, 'body.tax_id'
 const inBody = (fields: Record<string, number>) =>
   Object.fromEntries(Object.entries(fields).map(([name, status]) => [`body.${name}`, status]))
 
+const ownFile: Decided['own'] = ({ order, thread }, { id, marker }) => ({
+  params: { orderId: String(order) },
+  query: { path: `orders/${id}/${order}/email/${thread}/${marker}.png` },
+})
+
 const EXPECTED: Record<string, Decided> = {
   readAccount: { own: () => ({}), places: {} },
   listOrderStatuses: { own: () => ({}), places: {} },
@@ -78,6 +83,35 @@ const EXPECTED: Record<string, Decided> = {
     own: ({ thread }) => ({ params: { legacyThreadId: thread } }),
     places: { 'params.legacyThreadId': 404 },
   },
+  listThreadContexts: {
+    own: ({ client }) => ({ query: { client_id: String(client) } }),
+    places: { 'query.client_id': EMPTY, 'query.order_id': 400, 'query.per_page': 200, 'query.cursor': 400 },
+  },
+  listEmailThreads: {
+    own: ({ mailbox }) => ({ query: { account_email: mailbox } }),
+    places: { 'query.account_email': EMPTY, 'query.per_page': 200, 'query.cursor': 400 },
+  },
+  deleteEmailThread: {
+    own: ({ thread, mailbox }) => ({ params: { legacyThreadId: thread }, query: { account_email: mailbox } }),
+    places: { 'params.legacyThreadId': 404, 'query.account_email': 404 },
+  },
+  putThreadContext: {
+    own: ({ thread, client, order }) => ({
+      params: { legacyThreadId: thread },
+      body: { client_id: client, orders_data: [{ id: order }] },
+    }),
+    places: {
+      'params.legacyThreadId': 200,
+      // The requests before have given some of these thread ids to contexts of their own.
+      'body.thread_id': [200, 400],
+      ...inBody({ sender_email: 200, legacy_thread_id: 200, fetched_at: 200, updated_at: 200 }),
+      ...inBody({ client_id: 400, selected_order_id: 400 }),
+    },
+  },
+  deleteThreadContext: {
+    own: ({ thread }) => ({ params: { legacyThreadId: thread } }),
+    places: { 'params.legacyThreadId': 404 },
+  },
   putEmailThread: {
     own: ({ thread, mailbox }) => ({
       params: { legacyThreadId: thread },
@@ -102,6 +136,14 @@ const EXPECTED: Record<string, Decided> = {
   listFiles: {
     own: ({ order }) => ({ params: { orderId: String(order) }, query: {} }),
     places: { 'params.orderId': 404, 'query.legacyThreadId': 200 },
+  },
+  presignDownload: {
+    own: ownFile,
+    places: { 'params.orderId': 404, 'query.path': 404 },
+  },
+  deleteFile: {
+    own: ownFile,
+    places: { 'params.orderId': 404, 'query.path': 404 },
   },
 }
 

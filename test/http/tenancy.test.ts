@@ -9,6 +9,8 @@ import { contracts, nameOf } from '../support/endpoints.ts'
  * whatever crosses over is seen, in an response or in a row.
  */
 const THREAD = 'thread-1'
+/** Bravo is the second company of this file. */
+const BRAVOS_FILE = `orders/2/1/email/${THREAD}/BRAVO.txt`
 const MAILBOX = 'box@x.example'
 
 let alpha: TestCompany
@@ -143,6 +145,9 @@ const requests: Record<string, { path: string; body?: unknown }[]> = {
   'GET /products/{source}': [{ path: '/products/invoice_item?id=1' }],
   'GET /mail/threads/{legacyThreadId}': [{ path: `/mail/threads/${THREAD}` }],
   'GET /mail/email-threads/{legacyThreadId}': [{ path: `/mail/email-threads/${THREAD}?account_email=${MAILBOX}` }],
+  'GET /mail/threads': [{ path: '/mail/threads?order_id=1' }, { path: '/mail/threads?client_id=1' }],
+  'GET /mail/email-threads': [{ path: `/mail/email-threads?account_email=${MAILBOX}` }],
+  'GET /orders/{orderId}/files/download': [{ path: `/orders/1/files/download?path=${BRAVOS_FILE}` }],
   'GET /orders/{orderId}/files': [{ path: '/orders/1/files' }, { path: `/orders/1/files?legacyThreadId=${THREAD}` }],
   'POST /orders/{orderId}/files/presign': [
     { path: '/orders/1/files/presign', body: { fileName: 'a.txt', size: 1, legacyThreadId: THREAD } },
@@ -162,6 +167,12 @@ const requests: Record<string, { path: string; body?: unknown }[]> = {
       body: { account_email: MAILBOX, subject: 'BRAVO', messages: [{ id: 'BRAVO' }] },
     },
   ],
+  'PUT /mail/threads/{legacyThreadId}': [
+    { path: `/mail/threads/${THREAD}`, body: { client_id: 1, orders_data: [{ id: 1 }] } },
+  ],
+  'DELETE /mail/threads/{legacyThreadId}': [{ path: `/mail/threads/${THREAD}` }],
+  'DELETE /mail/email-threads/{legacyThreadId}': [{ path: `/mail/email-threads/${THREAD}?account_email=${MAILBOX}` }],
+  'DELETE /orders/{orderId}/files': [{ path: `/orders/1/files?path=${BRAVOS_FILE}` }],
   'DELETE /orders/{id}': [{ path: '/orders/1' }],
 }
 

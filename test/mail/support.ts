@@ -24,11 +24,12 @@ export interface RawResponse {
 /** Sends JSON text and returns the response's text, both unparsed. */
 export async function sendText(
   { token }: TestCompany,
-  method: 'GET' | 'PUT',
+  method: 'GET' | 'PUT' | 'DELETE',
   path: string,
   body?: string,
+  headers: Record<string, string> = {},
 ): Promise<RawResponse> {
-  const response = await exports.default.fetch(request(token, method, path, body))
+  const response = await exports.default.fetch(request(token, method, path, body, headers))
   return { status: response.status, headers: response.headers, text: await response.text() }
 }
 

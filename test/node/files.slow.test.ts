@@ -185,9 +185,9 @@ describe('uploads in development', () => {
     expect(refused.headers.get('access-control-allow-origin')).toBe('*')
   })
 
-  it('are the only thing that is relayed', async () => {
+  it('and downloads are all that is relayed', async () => {
     const { uploadUrl } = await presign({ fileName: 'x', size: 1 })
-    expect(await statusOf(fetch(uploadUrl))).toBe(404)
+    expect(await statusOf(fetch(uploadUrl))).toBe(403)
     expect(await statusOf(fetch(uploadUrl, { method: 'DELETE' }))).toBe(404)
   })
 
@@ -215,6 +215,44 @@ describe('uploads in development', () => {
     expect(second.peakMib, 'the memory that was seen').toBeGreaterThan(0)
     expect(third.peakMib - second.peakMib).toBeLessThan(75)
   }, 120_000)
+})
+
+describe('a download from the address of', () => {
+  it.each(made.vectors)('$key', async ({ fileName, legacyThreadId, contentType }) => {
+    const text = `The bytes of ${fileName}`
+    const size = Buffer.byteLength(text)
+    const { uploadUrl, key } = await presign({ fileName, legacyThreadId, contentType, size })
+    expect(await statusOf(put(uploadUrl, text, contentType))).toBe(200)
+
+    const path = `/orders/${order}/files/download?path=${encodeURIComponent(key)}`
+    const { downloadUrl, objectName } = await api<{ downloadUrl: string; objectName: string }>(path)
+    const headers = { origin: EXTENSION_ORIGIN }
+    const file = await fetch(downloadUrl, { headers })
+    expect([file.status, await file.text()]).toEqual([200, text])
+    expect(file.headers.get('content-type')).toBe(contentType)
+    expect(file.headers.get('access-control-allow-origin')).toBe('*')
+    const disposition = file.headers.get('content-disposition') ?? ''
+    const [, encoded] = /; filename\*=UTF-8''(.*)$/.exec(disposition) ?? []
+    const [, plain] = /^attachment; filename="([^"\\]*)"/.exec(disposition) ?? []
+    expect(encoded === undefined ? plain : decodeURIComponent(encoded)).toBe(objectName)
+
+    const changed = (change: (url: URL) => unknown) => {
+      const url = new URL(downloadUrl)
+      change(url)
+      return statusOf(fetch(url))
+    }
+    expect({
+      anotherKey: await changed((url) => Object.assign(url, { pathname: `${url.pathname}2` })),
+      longerValid: await changed((url) => url.searchParams.set('X-Amz-Expires', '86400')),
+      anotherName: await changed((url) => url.searchParams.set('response-content-disposition', 'inline')),
+      anotherSignature: await changed((url) => url.searchParams.set('X-Amz-Signature', '0'.repeat(64))),
+      asUpload: await statusOf(put(downloadUrl, text, contentType)),
+    }).toEqual({ anotherKey: 403, longerValid: 403, anotherName: 403, anotherSignature: 403, asUpload: 403 })
+
+    const deleted = await ask(dev, 'DELETE', `/orders/${order}/files?path=${encodeURIComponent(key)}`)
+    expect(deleted.status).toBe(200)
+    expect(await statusOf(fetch(downloadUrl))).toBe(404)
+  })
 })
 
 describe('a company’s own storage, played by the local bucket', () => {
@@ -266,5 +304,13 @@ describe('a company’s own storage, played by the local bucket', () => {
     const listed = await list(thread, { token }, 77_002)
     const keys = names.map((name) => `orders/${COMPANY}/77002/email/${thread}/${name}`)
     expect(listed.map(({ path }) => path).sort()).toEqual(keys.sort())
+    for (const key of keys) {
+      const query = `path=${encodeURIComponent(key)}`
+      const path = `/orders/77002/files/download?${query}`
+      const { downloadUrl } = await api<{ downloadUrl: string }>(path, undefined, { token })
+      expect(await (await fetch(downloadUrl)).text()).toBe('x')
+      expect((await ask({ url: dev.url, token }, 'DELETE', `/orders/77002/files?${query}`)).status).toBe(200)
+    }
+    expect(await list(thread, { token }, 77_002)).toEqual([])
   }, 60_000)
 })

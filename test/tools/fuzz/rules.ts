@@ -33,17 +33,41 @@ export const RULES_BEYOND_SCHEMAS: readonly { operations: string[]; path: RegExp
       message: /must end in a file name/,
       because: 'it counts behind the last slash, in normalised form and in bytes',
     },
+    {
+      operations: ['putThreadContext'],
+      path: /^(client_id|client_data\.id|(clients|orders)_data\.\d+\.id)$/,
+      message: /is not of this company, or is deleted/,
+      because: 'it refers to a row, which must be the company’s',
+    },
+    {
+      operations: ['putThreadContext'],
+      path: /^(|selected_order_id|thread_id|client_data\.company_?[iI]d|(clients|orders)_data\.\d+\.company_?[iI]d)$/,
+      message: /must link to something|must be the id of an element|is the thread_id of|must be the token’s company/,
+      because: 'it depends on another field or on what is stored',
+    },
+    {
+      operations: ['putThreadContext', 'listThreadContexts'],
+      path: /(^|[._])(id|client_id|order_id|selected_order_id)$/,
+      message: /must be a positive integer|at most 9007199254740991/,
+      because: 'a string of digits has no pattern that says how large the number is',
+    },
   ]
 
 /** The status of a path parameter that does not fit; 404 unless it is here. */
 export const BAD_PATH: Readonly<Record<string, number>> = {
+  deleteEmailThread: 400,
+  deleteThreadContext: 400,
   putEmailThread: 400,
+  putThreadContext: 400,
   readEmailThread: 400,
   readThreadContext: 400,
 }
 
 /** The bytes that a body may have; 1 MiB unless it is here. */
-export const BODY_LIMIT_BYTES: Readonly<Record<string, number>> = { putEmailThread: 26_214_400 }
+export const BODY_LIMIT_BYTES: Readonly<Record<string, number>> = {
+  putEmailThread: 26_214_400,
+  putThreadContext: 262_144,
+}
 
 const sample = readSampleCompany(Date.now())
 
