@@ -4,8 +4,11 @@ import type { CallOptions } from './transport.ts'
 type Schemas = components['schemas']
 
 /** The body of an operation's 200 response. */
-type Body<Name extends 'listClients' | 'listFiles' | 'readProduct' | 'searchProducts' | 'updateOrder'> =
-  operations[Name]['responses'][200]['content']['application/json']
+type Body<Name extends keyof operations> = operations[Name]['responses'] extends {
+  200: { content: { 'application/json': infer Content } }
+}
+  ? Content
+  : never
 type Query<Name extends keyof operations> = NonNullable<operations[Name]['parameters']['query']>
 export type Id = number | string
 
@@ -70,7 +73,7 @@ export type PresignedUpload = Omit<Schemas['PresignedUpload'], 'expiresIn'> & { 
 
 export type Page<Item> = { data: Item[]; pagination: Pagination }
 /** Of a list that is paged by cursors alone. */
-export type CursorPage<Item> = { data: Item[]; pagination: Omit<Pagination, 'page' | 'total'> }
+export type CursorPage<Item> = { data: Item[]; pagination: Body<'listEmailThreads'>['pagination'] }
 export type Pagination = Body<'listClients'>['pagination']
 
 export type Sort = `${'' | '-'}${'id' | 'created_at' | 'updated_at'}`
@@ -119,24 +122,15 @@ export type NewPayment = { amount: number } & Partial<Pick<Payment, 'method' | '
 export type PaymentAnswer = { payment: Payment; invoice: Invoice }
 
 /** What is left out becomes null. Ids are numbers or strings of digits. */
-export type ThreadContextBody = {
-  thread_id?: string | null
-  sender_email?: string | null
-  client_id?: Id | null
-  client_data?: object | null
-  clients_data?: readonly object[] | null
-  orders_data?: readonly { id: Id; [field: string]: unknown }[] | null
-  selected_order_id?: Id | null
-  participant_emails?: readonly string[] | null
-  participants_data?: readonly object[] | null
-}
-type CursorQuery = CallOptions & { per_page?: number; cursor?: string }
-export type ThreadContextQuery = CursorQuery & ({ order_id: Id } | { client_id: Id })
-export type EmailThreadQuery = CursorQuery & { account_email: string } & Pick<ListOptions, 'updated_since' | 'deleted'>
-export type ListedEmailThread = Omit<EmailThread, 'messages'>
+export type ThreadContextBody = Schemas['ThreadContextBody']
+/** One of `order_id` and `client_id`. */
+export type ThreadContextQuery = CallOptions & Query<'listThreadContexts'>
+export type EmailThreadQuery = CallOptions & Query<'listEmailThreads'>
+/** An email thread without its messages. */
+export type ListedEmailThread = Schemas['EmailThreadSummary']
 
 /** `downloadUrl` serves the bytes without the token, for `expiresIn` seconds. */
-export type PresignedDownload = OrderFile & { downloadUrl: string; expiresIn: number; contentType: string }
+export type PresignedDownload = Omit<Schemas['PresignedDownload'], 'expiresIn'> & { expiresIn: number }
 
 /** `ifMatch` is a version or an `etag`, as with the operation's own method. */
 export type BatchOperation = { ifMatch?: number | string } & (

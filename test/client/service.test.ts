@@ -1,7 +1,7 @@
-import { exports } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { type ClientOptions, CursorExpiredError, createClient } from '../../src/client/index.ts'
+import { CursorExpiredError } from '../../src/client/index.ts'
 import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
+import { openClient } from './service.ts'
 
 /* The client against the service itself. */
 
@@ -11,22 +11,6 @@ beforeAll(async () => {
   await migrate()
   company = await mintCompany()
 })
-
-/** `loses` decides of each response whether it is lost on the way. */
-function openClient({ token }: TestCompany, loses = () => false, options: Partial<ClientOptions> = {}) {
-  return createClient({
-    baseUrl: 'https://api.test',
-    token,
-    fetch: async (url, init) => {
-      const response = await exports.default.fetch(new Request(url, init))
-      const text = response.status === 304 ? null : await response.text()
-      if (loses()) throw new TypeError('connection reset')
-      return new Response(text, response)
-    },
-    sleep: async () => {},
-    ...options,
-  })
-}
 
 /** Loses every response but the last of a call. */
 function loseAllButEvery(count: number): () => boolean {

@@ -54,6 +54,11 @@ export function compare(): void {
   same<Omit<Schemas['PresignedUpload'], 'expiresIn'>, Omit<client.PresignedUpload, 'expiresIn'>>()
   same<Content<'/orders/{orderId}/files', 'get'>, client.FileListing>()
 
+  same<Schemas['ThreadContextBody'], client.ThreadContextBody>()
+  same<Content<'/mail/threads', 'get'>, client.CursorPage<client.ThreadContext>>()
+  same<Content<'/mail/email-threads', 'get'>, client.CursorPage<client.ListedEmailThread>>()
+  same<Omit<Schemas['PresignedDownload'], 'expiresIn'>, Omit<client.PresignedDownload, 'expiresIn'>>()
+
   same<Content<'/me', 'get'>, client.Account>()
   same<Content<'/order-statuses', 'get'>['data'], client.OrderStatus[]>()
   same<Content<'/taxes', 'get'>['data'], client.Tax[]>()
