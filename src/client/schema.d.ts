@@ -3153,7 +3153,7 @@ export interface operations {
             query?: {
                 /**
                  * @description The contexts that are linked to this order.
-                 * @example 87
+                 * @example 44
                  */
                 order_id?: number;
                 /** @description The contexts that are linked to this client. */
@@ -4183,7 +4183,7 @@ export interface operations {
             path: {
                 /**
                  * @description The order, which must not be deleted.
-                 * @example 87
+                 * @example 44
                  */
                 orderId: number;
             };
@@ -4247,7 +4247,7 @@ export interface operations {
             path: {
                 /**
                  * @description The order, which must not be deleted.
-                 * @example 87
+                 * @example 44
                  */
                 orderId: number;
             };
@@ -4268,7 +4268,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "downloadUrl": "https://storage.example/shop-files/orders/1/87/email/18c2f0a9b7d3e411/logo%20front.png?X-Amz-Expires=600&response-content-disposition=attachment%3B%20filename%3D%22logo%20front.png%22&X-Amz-SignedHeaders=host&X-Amz-Signature=…",
+                     *       "downloadUrl": "https://storage.example/shop-files/orders/1/44/email/19cce455887af494/logo%20front.png?X-Amz-Expires=600&response-content-disposition=attachment%3B%20filename%3D%22logo%20front.png%22&X-Amz-SignedHeaders=host&X-Amz-Signature=…",
                      *       "expiresIn": 600,
                      *       "contentType": "image/png",
                      *       "path": "orders/1/44/email/19cce455887af494/logo front.png",

@@ -43,11 +43,11 @@ export const documentation = {
     description:
       'The URL is valid for 600 seconds and saves the file under its own name: its response has `Content-Disposition: attachment`. 404 for a key that is not one of this order’s files. 409 with the reason `storage_not_configured` where no storage is configured, 502 when the company’s own storage fails.',
     example: {
-      params: { orderId: '87' },
+      params: { orderId: '44' },
       query: { path: exampleKey },
       response: {
         downloadUrl:
-          'https://storage.example/shop-files/orders/1/87/email/18c2f0a9b7d3e411/logo%20front.png?X-Amz-Expires=600&response-content-disposition=attachment%3B%20filename%3D%22logo%20front.png%22&X-Amz-SignedHeaders=host&X-Amz-Signature=…',
+          'https://storage.example/shop-files/orders/1/44/email/19cce455887af494/logo%20front.png?X-Amz-Expires=600&response-content-disposition=attachment%3B%20filename%3D%22logo%20front.png%22&X-Amz-SignedHeaders=host&X-Amz-Signature=…',
         expiresIn: 600,
         contentType: 'image/png',
         ...exampleFile,
@@ -58,6 +58,6 @@ export const documentation = {
     summary: 'Delete a file of an order',
     description:
       'Deletes the file for good and returns what it was; messages that name its key keep it. 404 for a key that is not one of this order’s files, a second time too. 409 and 502 as for a download.',
-    example: { params: { orderId: '87' }, query: { path: exampleKey }, response: { file: exampleFile } },
+    example: { params: { orderId: '44' }, query: { path: exampleKey }, response: { file: exampleFile } },
   },
 } satisfies Record<string, Documentation>

@@ -1,5 +1,5 @@
 import type { RequestContext } from '../context.ts'
-import { findResponse, runWrite } from '../db/idempotency.ts'
+import { findResponse, runWrite, storeResponse } from '../db/idempotency.ts'
 import { isoTime, type ResponseBody } from '../http/contract.ts'
 import { route } from '../http/endpoint.ts'
 import { notFound, unusable } from '../http/errors.ts'
@@ -48,7 +48,7 @@ export const routes = [
     if (!storage) throw unusable('storage_not_configured')
     const key = keyPrefix(context.companyId, orderId, legacyThreadId) + fileName
     const uploadUrl = await storage.presignPut(key, contentType, size)
-    return { uploadUrl, key, contentType, expiresIn: EXPIRES_SECONDS } as const
+    return storeResponse(context, { uploadUrl, key, contentType, expiresIn: EXPIRES_SECONDS } as const)
   }),
 
   route(contract.listFiles, async ({ params: { orderId }, query: { legacyThreadId } }, context) => {

@@ -78,7 +78,7 @@ export function describeApi(contracts: readonly Contract[], introduction: string
     openapi: '3.1.0',
     info: {
       title: 'CRM integration API',
-      version: '1.0.0',
+      version: '1.1.0',
       description: introduction,
       contact: { name: 'The operator of this API' },
       license: { name: 'MIT', identifier: 'MIT' },

@@ -54,7 +54,8 @@ describe('concurrent PUTs of one thread', () => {
       company.call('PUT', threadPath(id), turn % 2 ? first : second),
     )
     const reads = Array.from({ length: 10 }, () => company.call('GET', threadPath(id, MAILBOX)))
-    for (const { body } of await Promise.all([...writes, ...reads])) {
+    for (const { status, body } of await Promise.all([...writes, ...reads])) {
+      expect(status, JSON.stringify(body).slice(0, 200)).toBe(200)
       const thread = body.email_thread
       const expected = thread.participants[0].writer === 1 ? first : second
       expect(JSON.stringify(thread.messages) === JSON.stringify(expected.messages)).toBe(true)

@@ -43,7 +43,7 @@ describe('the committed description', () => {
 
   it('states its version, server and security scheme', () => {
     expect(document.openapi).toMatch(/^3\.1\./)
-    expect(asObject(document.info).version).toBe('1.0.0')
+    expect(asObject(document.info).version).toBe('1.1.0')
     expect(document.servers).toMatchObject([{ url: '/api/v1' }])
     expect(document.security).toEqual([{ bearer: [] }])
     expect(asObject(components.securitySchemes).bearer).toMatchObject({ type: 'http', scheme: 'bearer' })
