@@ -433,16 +433,19 @@ CREATE INDEX `thread_contexts_legacy` ON `thread_contexts` (`company_id`,`legacy
 CREATE TABLE `webhook_deliveries` (
 	`company_id` integer NOT NULL,
 	`endpoint_id` text NOT NULL,
+	`type` text NOT NULL,
+	`entity_id` text NOT NULL,
 	`sequence` integer NOT NULL,
 	`attempts` integer DEFAULT 0 NOT NULL,
 	`first_attempt_at` integer,
-	`next_attempt_at` integer NOT NULL,
+	`next_attempt_at` integer,
 	`last_error` text,
-	PRIMARY KEY(`company_id`, `endpoint_id`, `sequence`),
-	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action
+	PRIMARY KEY(`company_id`, `endpoint_id`, `type`, `entity_id`, `sequence`),
+	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
+	FOREIGN KEY (`company_id`,`endpoint_id`) REFERENCES `webhook_endpoints`(`company_id`,`id`) ON UPDATE no action ON DELETE no action
 ) WITHOUT ROWID;
 --> statement-breakpoint
-CREATE INDEX `webhook_deliveries_due` ON `webhook_deliveries` (`company_id`,`next_attempt_at`);--> statement-breakpoint
+CREATE INDEX `webhook_deliveries_due` ON `webhook_deliveries` (`company_id`,`endpoint_id`,`next_attempt_at`) WHERE "webhook_deliveries"."next_attempt_at" IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `webhook_endpoints` (
 	`company_id` integer NOT NULL,
 	`id` text NOT NULL,
@@ -452,6 +455,8 @@ CREATE TABLE `webhook_endpoints` (
 	`enabled` integer DEFAULT true NOT NULL,
 	`disabled_reason` text,
 	`position` integer NOT NULL,
+	`replay_position` integer,
+	`replay_end` integer,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	PRIMARY KEY(`company_id`, `id`),

@@ -7,6 +7,7 @@ import { deploymentStorage, type FileStorage } from './files/storage.ts'
 import type { Lease } from './http/memory.ts'
 import type { RequestUsage } from './rate-limit/middleware.ts'
 import type { Verdict } from './rate-limit/window.ts'
+import { startWebhooks } from './webhooks/delivery.ts'
 
 /** What a handler knows of its request. The company is the token's; there is no other. */
 export interface RequestContext extends CompanyContext {
@@ -27,6 +28,8 @@ export interface RequestContext extends CompanyContext {
   idempotency: Idempotency | null
   /** Starts the delivery of the company's accounting events, after the response. */
   deliverAccounting: () => void
+  /** Starts the delivery to the company's webhook endpoints, if it has any, after the response. */
+  announceChange: () => void
   /** Work that continues after the response. */
   waitUntil: (work: Promise<unknown>) => void
 }
@@ -76,6 +79,9 @@ export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
     ifMatch: c.req.header('if-match') ?? null,
     idempotency: null,
     deliverAccounting: () => waitUntil(startDelivery(env, token.companyId)),
+    announceChange: () => {
+      if (token.hasWebhooks) waitUntil(startWebhooks(env, token.companyId))
+    },
     waitUntil,
   })
   await next()

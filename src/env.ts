@@ -10,6 +10,11 @@ interface AccountingDelivery extends Rpc.DurableObjectBranded {
   start(companyId: number): Promise<void>
 }
 
+/** Delivers one company's changes to its webhook endpoints: see `webhooks/delivery.ts`. */
+interface WebhookDelivery extends Rpc.DurableObjectBranded {
+  start(companyId: number): Promise<void>
+}
+
 declare global {
   namespace Cloudflare {
     /** The bindings of `wrangler.toml`. `context.ts` hands them on to the slices, which do not read `env`. */
@@ -20,8 +25,9 @@ declare global {
       ASSETS: Fetcher
       RATE_LIMITER: DurableObjectNamespace<RateLimiter>
       ACCOUNTING_DELIVERY: DurableObjectNamespace<AccountingDelivery>
+      WEBHOOK_DELIVERY: DurableObjectNamespace<WebhookDelivery>
       AUTH_FAILURES: RateLimit
-      /** Secret: 32 bytes, base64. Encrypts the companies' integration credentials. */
+      /** Secret: 32 bytes, base64. Encrypts the companies' integration credentials and webhook secrets. */
       CREDENTIALS_KEY: string
       /** The deployment's own storage: account-level S3 keys to the bucket of `FILES`. Without them it has none. */
       STORAGE_ENDPOINT?: string
@@ -32,6 +38,10 @@ declare global {
       STORAGE_SECRET_ACCESS_KEY?: string
       /** `development` sends uploads through `files/relay.ts`. Set in `.dev.vars` only. */
       STORAGE_RELAY?: string
+      /** The JSON API of the DNS resolver that checks addresses of webhooks. Default: that of `webhooks/address.ts`. */
+      WEBHOOK_RESOLVER?: string
+      /** `development` delivers webhooks to loopback addresses too. Set in `.dev.vars` only. */
+      WEBHOOK_LOOPBACK?: string
     }
   }
 }

@@ -266,14 +266,14 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
   ],
   [
     'the runtime is imported by Durable Objects only',
-    imports(/^cloudflare:workers$/, allowed(/^(accounting\/delivery|rate-limit\/limiter)\.ts$/)),
+    imports(/^cloudflare:workers$/, allowed(/^(db\/company-object|rate-limit\/limiter)\.ts$/)),
     { 'clients/queries.ts': "import { env } from 'cloudflare:workers'" },
   ],
   [
     'the slices get what the bindings are for, not the bindings',
     occurrences(
       /\benv\.[A-Z]\w+/g,
-      /^(app|context|index|auth\/authenticate|rate-limit\/[\w-]+|accounting\/delivery|files\/(storage|relay))\.ts$/,
+      /^(app|context|index|auth\/authenticate|rate-limit\/[\w-]+|(accounting|webhooks)\/delivery|db\/company-object|files\/(storage|relay))\.ts$/,
     ),
     { 'clients/queries.ts': 'await env.DB.batch([])' },
   ],

@@ -4,6 +4,7 @@ import { startCrmApi } from '../src/simulators/crm-api.ts'
 import { startS3 } from '../src/simulators/s3.ts'
 import { startSupplierA } from '../src/simulators/supplier-a.ts'
 import { startSupplierB } from '../src/simulators/supplier-b.ts'
+import { startReceiver } from './webhooks/receiver.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -20,6 +21,8 @@ declare module 'vitest' {
     /** Hosts of the supplier simulators; the SOAP endpoint of supplier_a is at `/productinfo`. */
     supplierAUrl: string
     supplierBUrl: string
+    /** An endpoint of webhooks, and a resolver, before `/t/SCOPE`. */
+    receiverUrl: string
   }
 }
 
@@ -37,6 +40,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const [supplierA, supplierB] = await Promise.all([startSupplierA(), startSupplierB()])
   project.provide('supplierAUrl', supplierA.url)
   project.provide('supplierBUrl', supplierB.url)
+  const receiver = await startReceiver()
+  project.provide('receiverUrl', receiver.url)
   return async () => {
     await Promise.all([
       accounting.close(),
@@ -45,6 +50,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
       s3.close(),
       supplierA.close(),
       supplierB.close(),
+      receiver.close(),
     ])
   }
 }

@@ -1,9 +1,8 @@
-import { DurableObject } from 'cloudflare:workers'
-import { type CompanyContext, databaseFor } from '../db/client.ts'
+import type { CompanyContext } from '../db/client.ts'
+import { CompanyObject, startObject } from '../db/company-object.ts'
 import { listDueCompanies, optimizeDaily, removeExpiredRows } from '../db/sweep.ts'
 import type { Env } from '../env.ts'
-import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
-import { log, nameOf } from '../http/log.ts'
+import { log } from '../http/log.ts'
 import { type Connection, openConnection } from './connection.ts'
 import { deliverNext } from './deliver-order.ts'
 import { loadCompanyState, loadQueue } from './queries.ts'
@@ -14,47 +13,15 @@ const RUN_MS = 60_000
 /** More than the stale attempts of one event, and few enough that other orders come in between. */
 const STEPS_PER_ORDER = 8
 
-/** A failed run is repeated after 30 s, doubled for each failure in a row. */
-const FIRST_RETRY_MS = 30_000
-const MAX_RETRY_MS = 3_600_000
-
-/** How many runs in a row failed, and when the next may start. */
-type Retry = { failures: number; at: number }
-
 /**
- * Delivers one company's events to its accounting system; the object's name is the company's id. Being the only one, it
- * delivers the changes of an invoice in order and refreshes tokens once. It stores only its alarm, the company's id and
- * how its last runs failed: all else is in the company's database.
+ * Delivers one company's events to its accounting system. Being the only one, it delivers the changes of an invoice in
+ * order and refreshes tokens once.
  */
-export class AccountingDelivery extends DurableObject<Env> {
+export class AccountingDelivery extends CompanyObject {
+  protected override readonly name = 'accounting'
   private connection: Connection | null = null
 
-  /** Schedules a run as soon as possible: after the present one, and not before a failed run is to be repeated. */
-  async start(companyId: number): Promise<void> {
-    this.ctx.storage.kv.put('company', companyId)
-    await this.schedule(Math.max(Date.now(), this.ctx.storage.kv.get<Retry>('retry')?.at ?? 0))
-  }
-
-  /** Never throws: a failed run is repeated with a backoff. */
-  override async alarm(): Promise<void> {
-    const { kv } = this.ctx.storage
-    const companyId = kv.get<number>('company')
-    if (companyId === undefined) return
-    const failures = kv.get<Retry>('retry')?.failures ?? 0
-    let at: number | null
-    try {
-      at = await this.run({ companyId, db: databaseFor(this.env.DB, companyId) })
-      if (failures > 0) kv.delete('retry')
-    } catch (error) {
-      log('accounting_failed', { company_id: companyId, error: nameOf(error) })
-      at = Date.now() + Math.min(FIRST_RETRY_MS * 2 ** failures, MAX_RETRY_MS)
-      kv.put<Retry>('retry', { failures: failures + 1, at })
-    }
-    if (at !== null) await this.schedule(at)
-  }
-
-  /** @returns when to run again; null for not before {@link start} */
-  private async run(context: CompanyContext): Promise<number | null> {
+  protected override async run(context: CompanyContext): Promise<number | null> {
     const endMs = Date.now() + RUN_MS
     const { integration, connectionRow, orderIds, at } = await findDue(context, ORDERS_PER_RUN)
     if (!integration || orderIds.length === 0) return at
@@ -74,11 +41,6 @@ export class AccountingDelivery extends DurableObject<Env> {
     }
     return (await findDue(context, 1)).at
   }
-
-  private async schedule(at: number): Promise<void> {
-    const planned = await this.ctx.storage.getAlarm()
-    if (planned === null || at < planned) await this.ctx.storage.setAlarm(at)
-  }
 }
 
 /** At most `limit` orders to deliver now, and when to look again (null: not before the company is changed). */
@@ -93,14 +55,9 @@ async function findDue(context: CompanyContext, limit: number) {
   return { ...state, orderIds, at: orderIds.length > 0 ? Date.now() : nextAttemptAt }
 }
 
-/** Starts the delivery of the company's events. A call that is lost is repeated by the sweep. */
-export async function startDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, companyId: number): Promise<void> {
-  try {
-    const { ACCOUNTING_DELIVERY: objects } = env
-    await withDeadline(objects.get(objects.idFromName(String(companyId))).start(companyId), BUDGET_MS.afterwards)
-  } catch (error) {
-    log('accounting_start_failed', { company_id: companyId, error: nameOf(error) })
-  }
+/** Starts the delivery of the company's events. */
+export function startDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, companyId: number): Promise<void> {
+  return startObject(env.ACCOUNTING_DELIVERY, companyId, 'accounting')
 }
 
 /** What the cron trigger runs: starts overdue deliveries, removes expired rows and renews statistics. */

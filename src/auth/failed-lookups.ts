@@ -55,7 +55,7 @@ export function networkOf(address: string): string {
 }
 
 /** The eight groups of an IPv6 address, or null. */
-function parseIpv6(text: string): number[] | null {
+export function parseIpv6(text: string): number[] | null {
   if (!/^[0-9a-f:.]+$/.test(text)) return null
   const hostname = URL.parse(`http://[${text}]`)?.hostname
   if (!hostname) return null

@@ -19,6 +19,8 @@ export interface Token {
   /** The company's place in the full-text tables. */
   companySlot: number
   suspended: boolean
+  /** Whether the company has enabled webhook endpoints. */
+  hasWebhooks: boolean
   permissions: ReadonlySet<Permission>
   expiresAt: number | null
 }
@@ -52,6 +54,8 @@ export async function loadToken(binding: D1Database, hash: string, now: number):
       companyId: apiTokens.company_id,
       companySlot: companies.slot,
       suspended: companies.suspended,
+      hasWebhooks: sql<boolean>`EXISTS (SELECT 1 FROM webhook_endpoints
+        WHERE company_id = ${companies.id} AND enabled = 1)`.mapWith(Boolean),
       permissions: apiTokens.permissions,
       expiresAt: apiTokens.expires_at,
       lastUsedAt: apiTokens.last_used_at,

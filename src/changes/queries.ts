@@ -1,8 +1,8 @@
 import { sql } from 'drizzle-orm'
 import { type CompanyContext, orm, type Placeholders, prepareBatch } from '../db/client.ts'
 import { changes, companies } from '../db/schema.ts'
-import { isoTime } from '../http/contract.ts'
 import type { Change, ChangeType } from './contract.ts'
+import { presentChange } from './present.ts'
 
 /** Rows that one page looks at: with a filter it may find none among them. */
 const WINDOW = 5_000
@@ -67,25 +67,6 @@ export async function findChanges(
   const isFull = rows.length > limit
   const readTo = isFull ? (shown.at(-1)?.sequence ?? after) : Math.min(Math.max(after, oldest - 1) + WINDOW, last)
   return { data: shown.map(presentChange), readTo: Math.max(readTo, after), hasMore: readTo < last, oldest }
-}
-
-type Row = Pick<typeof changes.$inferSelect, 'type' | 'entity_id' | 'operation' | 'version' | 'at'> & {
-  account_email: string | null
-  legacy_thread_id: string | null
-}
-
-/** A change as the feed and webhooks have it. */
-export function presentChange({ type, entity_id, operation, version, at, ...thread }: Row): Change {
-  const fields = { operation, version, time: isoTime(at) }
-  if (type !== 'email_threads') return { type, id: Number(entity_id), ...fields }
-  const { account_email, legacy_thread_id } = thread
-  return {
-    type,
-    id: entity_id,
-    account_email: account_email ?? '',
-    legacy_thread_id: legacy_thread_id ?? '',
-    ...fields,
-  }
 }
 
 /** The sequence of the company's newest change. */

@@ -13,9 +13,8 @@ import {
   runActions,
   TEXT,
 } from './command.ts'
-import { type CommandDatabase, openDatabase, PLACE, type Place, readPlace } from './database.ts'
+import { type CommandDatabase, openDatabase, PLACE, readPlace, startDeliveries } from './database.ts'
 import { accountingId } from './seed-integrations.ts'
-import { readDevRecord } from './start-dev.ts'
 
 /** An event that is being sent is listed as `pending`. */
 const STATES = ['pending', 'parked', 'dead'] as const
@@ -101,13 +100,15 @@ async function retry(args: string[]): Promise<void> {
   if (id === null) {
     const count = await retryEvents(database, sql`state = 'dead' AND company_id = ${companyId ?? sql`company_id`}`)
     if (count === 0) return print('No dead events.')
-    return print(`${count} dead ${count === 1 ? 'event is' : 'events are'} sent again ${await deliver(place)}`)
+    return print(`${count} dead ${count === 1 ? 'event is' : 'events are'} sent again ${await startDeliveries(place)}`)
   }
   const [event] = await database.orm.select().from(accountingOutbox).where(eq(accountingOutbox.id, id))
   if (!event) throw new CommandError(`There is no event ${id}.`)
   if (event.state === 'done') throw new CommandError(`Event ${id} is done: delivered, or covered by a later one.`)
   await retryEvents(database, sql`id = ${id} AND state <> 'done'`)
-  print(`Event ${id} (order ${event.order_id} of company ${event.company_id}) is sent again ${await deliver(place)}`)
+  print(
+    `Event ${id} (order ${event.order_id} of company ${event.company_id}) is sent again ${await startDeliveries(place)}`,
+  )
 }
 
 /** Links a client to a customer of the accounting system and sends the client's parked and dead events again. */
@@ -132,7 +133,7 @@ async function linkCustomer(args: string[]): Promise<void> {
   const count = await retryEvents(database, isGivenUp)
   const linked = `Client ${clientId} (${toLine(row.name)}) of company ${companyId} is linked to customer ${customer}.`
   if (count === 0) return print(linked)
-  print(`${linked} ${count} ${count === 1 ? 'event is' : 'events are'} sent again ${await deliver(place)}`)
+  print(`${linked} ${count} ${count === 1 ? 'event is' : 'events are'} sent again ${await startDeliveries(place)}`)
 }
 
 /**
@@ -153,16 +154,6 @@ async function retryEvents({ orm, write }: CommandDatabase, condition: SQL): Pro
     orm.update(accountingOutbox).set(due).where(condition),
   ])
   return count
-}
-
-/** Starts the delivery by a `dev` on the same data. A deployed service delivers on its cron trigger. */
-async function deliver(place: Place): Promise<string> {
-  if (place === 'remote') return 'within 5 minutes.'
-  const dev = readDevRecord(place.state)
-  if (!dev) return "when 'npm run dev' runs on this data."
-  const response = await fetch(`${dev.url}/cdn-cgi/local/scheduled`).catch(() => null)
-  await response?.body?.cancel()
-  return response?.ok ? 'at once.' : 'with the next change of an order.'
 }
 
 /**

@@ -112,6 +112,20 @@ export async function connectToDev(dev: DevRecord | null): Promise<Transport | n
   return probe.catch(() => null)
 }
 
+/**
+ * Starts what waits for delivery, by a `dev` on the same data. A deployed service delivers on its cron trigger.
+ *
+ * @returns when it is delivered, as the end of a sentence
+ */
+export async function startDeliveries(place: Place): Promise<string> {
+  if (place === 'remote') return 'within 5 minutes.'
+  const dev = readDevRecord(place.state)
+  if (!dev) return "when 'npm run dev' runs on this data."
+  const response = await fetch(`${dev.url}/cdn-cgi/local/scheduled`).catch(() => null)
+  await response?.body?.cancel()
+  return response?.ok ? 'at once.' : 'with the next change.'
+}
+
 /** The id of the database in `wrangler.toml`, which names its local files. */
 function readDatabaseId(): string {
   const [, id] = /^database_id\s*=\s*"([^"]+)"/m.exec(readFileSync(`${PROJECT_ROOT}wrangler.toml`, 'utf8')) ?? []

@@ -439,7 +439,28 @@ export interface paths {
         trace?: never;
     };
 }
-export type webhooks = Record<string, never>;
+export interface webhooks {
+    event: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Receive a change
+         * @description Sent to each webhook endpoint of the company, for the event types that it has chosen: see Webhooks above. It is sent without a token: its signature shows who sends it.
+         */
+        post: operations["receiveEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
 export interface components {
     schemas: {
         /** @description The company and the token of the request, and its limits. */
@@ -682,6 +703,17 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
             deleted: boolean;
+        };
+        /** @description The body of a message: a change of the feed. */
+        Event: {
+            /** @enum {string} */
+            type: "client.created" | "client.updated" | "client.deleted" | "order.created" | "order.updated" | "order.deleted" | "email_thread.created" | "email_thread.updated" | "email_thread.deleted";
+            /**
+             * Format: date-time
+             * @description When the change was made.
+             */
+            timestamp: string;
+            data: components["schemas"]["Change"];
         };
         /** @description The default invoice of an order. Amounts are computed from its lines. */
         Invoice: {
@@ -4289,6 +4321,65 @@ export interface operations {
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             502: components["responses"]["UpstreamFailed"];
+        };
+    };
+    receiveEvent: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description Identifies the message: the same for every attempt and replay.
+                 * @example msg_5f0c9d3e7a1b2c4d6e_1042
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was made, in seconds since the epoch.
+                 * @example 1772443801
+                 */
+                "webhook-timestamp": string;
+                /**
+                 * @description `v1,` and the base64 of the HMAC-SHA256 of `ID.TIMESTAMP.BODY`; two signatures, separated by a space, for 24 hours after a rotation of the secret.
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The change. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "type": "client.created",
+                 *       "timestamp": "2026-03-02T09:30:00.000Z",
+                 *       "data": {
+                 *         "type": "clients",
+                 *         "id": 1,
+                 *         "operation": "create",
+                 *         "version": 1,
+                 *         "time": "2026-03-02T09:30:00.000Z"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Event"];
+            };
+        };
+        responses: {
+            /** @description No longer wanted: the endpoint is disabled. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Received. Anything else is repeated, but for 410. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
         };
     };
 }

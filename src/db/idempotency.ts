@@ -82,7 +82,9 @@ export async function runWrite<T>(context: RequestContext, write: Write<T>): Pro
   const rows = results as readonly unknown[][]
   if (write.event !== undefined && rows[write.event]?.length) context.deliverAccounting()
   const [last] = (rows.at(write.result ?? -1) ?? []) as { result: string | null }[]
-  return write.read(last?.result ?? null)
+  const value = write.read(last?.result ?? null)
+  context.announceChange()
+  return value
 }
 
 /** What a failed batch means for the caller; null where it is no refusal. */

@@ -635,37 +635,49 @@ export const webhookEndpoints = sqliteTable(
   'webhook_endpoints',
   {
     company_id: companyId(),
-    /** `we_` and random letters. */
+    /** `we_` and 18 hexadecimal digits. */
     id: text().notNull(),
     url: text().notNull(),
-    /** Encrypted with AES-GCM, see `auth/credentials.ts`. */
+    /** The signing secrets, encrypted with AES-GCM: see `webhooks/message.ts`. */
     secret: text().notNull(),
     /** JSON array of event types such as `client.created`. */
     event_types: text({ mode: 'json' }).$type<string[]>().notNull(),
     enabled: bool().notNull().default(true),
+    /** Why the service disabled it. */
     disabled_reason: text(),
     /** Changes up to this `sequence` are delivered, or are in `webhook_deliveries`. */
     position: integer().notNull(),
+    /** A replay: the changes after the one and up to the other are delivered again, before new ones. */
+    replay_position: integer(),
+    replay_end: integer(),
     ...times(),
   },
   (t) => [primaryKey({ columns: [t.company_id, t.id] })],
 )
 
-/** Changes that wait for a retry, behind an earlier one of the same object, or for a replay. */
+/** Changes whose delivery failed, and later ones of the same object, which wait behind them. */
 export const webhookDeliveries = sqliteTable(
   'webhook_deliveries',
   {
     company_id: companyId(),
     endpoint_id: text().notNull(),
+    /** The object, and the change, as in `changes`. */
+    type: text().notNull(),
+    entity_id: text().notNull(),
     sequence: integer().notNull(),
+    /** Failed ones. */
     attempts: integer().notNull().default(0),
     first_attempt_at: integer(),
-    next_attempt_at: integer().notNull(),
+    /** Null of a change that waits behind another. */
+    next_attempt_at: integer(),
     last_error: text(),
   },
   (t) => [
-    primaryKey({ columns: [t.company_id, t.endpoint_id, t.sequence] }),
-    index('webhook_deliveries_due').on(t.company_id, t.next_attempt_at),
+    primaryKey({ columns: [t.company_id, t.endpoint_id, t.type, t.entity_id, t.sequence] }),
+    belongsTo([t.company_id, t.endpoint_id], [webhookEndpoints.company_id, webhookEndpoints.id]),
+    index('webhook_deliveries_due')
+      .on(t.company_id, t.endpoint_id, t.next_attempt_at)
+      .where(sql`${t.next_attempt_at} IS NOT NULL`),
   ],
 )
 

@@ -1,6 +1,15 @@
 import { sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
-import { accountingOutbox, auditLog, changes, emailThreadUploads, idempotencyKeys, integrations } from './schema.ts'
+import {
+  accountingOutbox,
+  auditLog,
+  changes,
+  companies,
+  emailThreadUploads,
+  idempotencyKeys,
+  integrations,
+  webhookEndpoints,
+} from './schema.ts'
 
 // What the cron trigger does: the only code that reads a whole database, across companies.
 
@@ -34,6 +43,22 @@ export async function listDueCompanies(binding: D1Database, nowMs: number): Prom
         AND EXISTS (SELECT 1 FROM companies AS c WHERE c.id = ${integrations.company_id} AND c.suspended = 0)
         AND NOT EXISTS (SELECT 1 FROM accounting_connections AS c WHERE c.company_id = ${integrations.company_id}
           AND (c.stopped_for = ${integrations.updated_at} OR c.paused_until > ${nowMs}))`,
+    )
+  return rows.map((row) => row.companyId)
+}
+
+/** Companies with changes that are to be delivered to a webhook endpoint now. */
+export async function listWebhookCompanies(binding: D1Database, nowMs: number): Promise<number[]> {
+  const { company_id, id } = webhookEndpoints
+  const rows = await drizzle(binding)
+    .selectDistinct({ companyId: company_id })
+    .from(webhookEndpoints)
+    .innerJoin(companies, sql`${companies.id} = ${company_id} AND ${companies.suspended} = 0`)
+    .where(
+      sql`${webhookEndpoints.enabled} = 1 AND (
+        ${companies.last_change} > ${webhookEndpoints.position} OR ${webhookEndpoints.replay_end} IS NOT NULL
+        OR EXISTS (SELECT 1 FROM webhook_deliveries AS d WHERE d.company_id = ${company_id} AND d.endpoint_id = ${id}
+          AND d.next_attempt_at IS NOT NULL AND d.next_attempt_at <= ${nowMs}))`,
     )
   return rows.map((row) => row.companyId)
 }

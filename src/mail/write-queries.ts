@@ -64,7 +64,9 @@ export async function touchThread(context: RequestContext, key: ThreadKey, input
   const known = knownHashes.get(`${context.companyId}/${key.legacyThreadId}`)?.get(key.accountEmail)
   if (known !== input.content.hash || TEXT_FIELDS.some((field) => isLarge(input.texts[field]))) return undefined
   const [[row]] = await context.db.writeIdempotent([touch(valuesOf(context, key, input))])
-  if (row) rememberHash(row)
+  if (!row) return undefined
+  rememberHash(row)
+  context.announceChange()
   return row
 }
 
@@ -186,7 +188,10 @@ type CompressedThread = Awaited<ReturnType<typeof compressThread>>
  * @returns the row, and the segments of the texts that were not sent
  * @throws ApiError 413 when the company's mail would exceed its quota; nothing is changed then
  */
-export async function writeThread({ db, companyId }: RequestContext, { values, segments }: CompressedThread) {
+export async function writeThread(
+  { db, companyId, announceChange }: RequestContext,
+  { values, segments }: CompressedThread,
+) {
   const isUploaded = segments.some(({ data }) => data === null)
   // An upload is moved once: a repeated batch would not find it.
   const write = isUploaded ? db.write : db.writeIdempotent
@@ -208,6 +213,7 @@ export async function writeThread({ db, companyId }: RequestContext, { values, s
   })
   if (!row) throw new Error('An upsert returned no row.')
   rememberHash(row)
+  announceChange()
   return { row, otherSegments }
 }
 

@@ -22,6 +22,7 @@ import {
 } from './headers.ts'
 import { asObject, isObject, type Json, type JsonObject } from './json.ts'
 import { SchemaWriter } from './schema.ts'
+import { describeWebhooks } from './webhooks.ts'
 
 /** Errors of every operation besides its own. 405 belongs to methods that are not described. */
 const COMMON_ERRORS = ['invalid_request', 'unauthenticated', 'forbidden', 'rate_limited', 'internal_error'] as const
@@ -87,6 +88,7 @@ export function describeApi(contracts: readonly Contract[], introduction: string
     security: [{ bearer: [] }],
     tags: Object.entries(tags).flatMap(([name, description]) => (usedTags.has(name) ? { name, description } : [])),
     paths,
+    webhooks: describeWebhooks(schemas),
     components: {
       securitySchemes: {
         bearer: {

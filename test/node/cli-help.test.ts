@@ -11,6 +11,7 @@ describe('--help', () => {
       ['--company ID', '--name NAME', '--permissions a,b', '--expires DATE', '--remote'],
     ],
     ['accounting', ['-h'], ['retry ID', '--dead', '--state', '--remote']],
+    ['webhooks', ['replay', '--help'], ['--company ID', '--url URL', '--events a,b', '--from TIME', '--remote']],
     ['demo', ['--help', '--thread', 'x'], ['--url URL', '--token TOKEN', '--thread']],
   ] as const)('of %s explains every option and does nothing else', async (command, args, options) => {
     const { code, stdout, stderr } = await startCommand(command, [...args]).ended

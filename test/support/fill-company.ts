@@ -47,7 +47,7 @@ const TABLES: Record<string, string> = {
   idempotency_keys: "token_id, key, fingerprint, result, created_at) SELECT ?1, 1, i, 'x', '[]', ?1",
   webhook_endpoints:
     "id, url, secret, event_types, enabled, position, created_at, updated_at) SELECT ?1, i, 'https://x.example', 'x', '[]', 0, 0, 0, 0",
-  webhook_deliveries: 'endpoint_id, sequence, next_attempt_at) SELECT ?1, i, i, 0',
+  webhook_deliveries: "endpoint_id, type, entity_id, sequence, next_attempt_at) SELECT ?1, i, 'clients', i, i, 0",
   api_tokens: "token_hash, name, permissions, created_at) SELECT ?1, ?1 || '-' || i, 'x', '[]', 0",
 }
 

@@ -1,0 +1,138 @@
+import * as z from 'zod/mini'
+import { parseIpv6 } from '../auth/failed-lookups.ts'
+import { LruCache } from '../http/cache.ts'
+import { callOutside, OutboundError } from '../http/outbound.ts'
+
+/** The JSON API of a resolver, DNS over HTTPS. */
+const DEFAULT_RESOLVER = 'https://cloudflare-dns.com/dns-query'
+const RESOLVER_TIMEOUT_MS = 5_000
+const MAX_ANSWER_BYTES = 65_536
+const MAX_URL_LENGTH = 2_048
+/** How old the result of a look-up may be: deliveries of one batch share it. */
+const FRESH_MS = 5_000
+
+export interface AddressPolicy {
+  /** The address of the resolver; undefined for {@link DEFAULT_RESOLVER}. */
+  resolver: string | undefined
+  /** Whether `http` and `https` on a loopback address are accepted, in development. */
+  allowsLoopback: boolean
+}
+
+/** The resolver did not respond: nothing is known of the address. */
+export class ResolverError extends Error {
+  override readonly name = 'ResolverError'
+}
+
+/** IPv4 networks that are not public (IANA's special-purpose registry), and the metadata address of a cloud. */
+const RESERVED_IPV4 = [
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '168.63.129.16/32',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.88.99.0/24',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '224.0.0.0/3',
+].map((network) => {
+  const [address = '', length] = network.split('/')
+  const size = 2 ** (32 - Number(length))
+  const first = ipv4Number(address)
+  return { first, end: first + size }
+})
+
+/**
+ * Whether an address is a public one: IPv4 in decimal notation, or IPv6. Of IPv6 only global unicast (2000::/3) without
+ * its special networks: forms that embed an IPv4 address (mapped, NAT64, Teredo, 6to4) are none.
+ */
+export function isPublicAddress(address: string): boolean {
+  if (/^\d{1,3}(\.\d{1,3}){3}$/.test(address)) {
+    const number = ipv4Number(address)
+    return RESERVED_IPV4.every(({ first, end }) => number < first || number >= end)
+  }
+  const [first = 0, second = 0] = parseIpv6(address.toLowerCase()) ?? []
+  const isGlobal = first >= 0x2000 && first < 0x4000
+  const isProtocol = first === 0x2001 && (second < 0x200 || second === 0xdb8)
+  const isDocumentation = first === 0x3fff && second < 0x1000
+  return isGlobal && !isProtocol && !isDocumentation && first !== 0x2002
+}
+
+function ipv4Number(address: string): number {
+  return address.split('.').reduce((number, part) => number * 256 + Number(part), 0)
+}
+
+const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
+const IPV4 = /^[\d.]+$/
+
+/**
+ * Checks the address of an endpoint, and where its host resolves to now.
+ *
+ * @returns what is wrong with it, to follow its name in a sentence; null where nothing is
+ * @throws ResolverError when the resolver does not respond
+ */
+export async function findProblem(
+  address: string,
+  { resolver, allowsLoopback }: AddressPolicy,
+): Promise<string | null> {
+  const url = URL.parse(address)
+  if (!url || address.length > MAX_URL_LENGTH) return `must be a URL of at most ${MAX_URL_LENGTH} characters`
+  if (url.username !== '' || url.password !== '') return 'must not contain a user name or password'
+  if (url.hash !== '') return 'must not contain a fragment'
+  // Normalized: numbers and other notations of an IPv4 address have become decimal.
+  const { hostname } = url
+  if (allowsLoopback && LOOPBACK.test(hostname) && /^https?:$/.test(url.protocol)) return null
+  if (url.protocol !== 'https:') return 'must be an https address'
+  if (url.port !== '' && Number(url.port) < 1_024) return 'must have the port 443, or one above 1023'
+  const literal = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
+  const isLiteral = literal !== hostname || IPV4.test(hostname)
+  const addresses = isLiteral ? [literal] : await resolve(hostname, resolver ?? DEFAULT_RESOLVER)
+  if (addresses.length === 0) return `has the host ${hostname}, which does not resolve to an address`
+  return addresses.every(isPublicAddress) ? null : 'must resolve to public addresses only'
+}
+
+/** By resolver and host. */
+const resolved = new LruCache<string, string[]>({ maxWeight: 1_000, ttlMs: FRESH_MS })
+
+async function resolve(host: string, resolver: string): Promise<string[]> {
+  const key = `${resolver} ${host}`
+  const known = resolved.get(key)
+  if (known) return known
+  const answers = await Promise.all([queryResolver(resolver, host, 'A'), queryResolver(resolver, host, 'AAAA')])
+  const addresses = answers.flat()
+  resolved.set(key, addresses)
+  return addresses
+}
+
+/** Record type 1 is A, 28 is AAAA; others, such as CNAME, lead to them. No answer: there is no such name. */
+const answer = z.object({
+  Answer: z.optional(z.array(z.object({ type: z.number(), data: z.string() }))),
+})
+
+async function queryResolver(resolver: string, name: string, type: 'A' | 'AAAA'): Promise<string[]> {
+  const url = new URL(resolver)
+  url.searchParams.set('name', name)
+  url.searchParams.set('type', type)
+  const headers = { accept: 'application/dns-json' }
+  try {
+    const { Answer = [] } = await callOutside(
+      { url: url.href, method: 'GET', headers },
+      RESOLVER_TIMEOUT_MS,
+      async (response) => {
+        if (response.status === 400) return {}
+        if (response.status !== 200) throw new ResolverError(`The resolver responded with HTTP ${response.status}.`)
+        return answer.parse(JSON.parse(await response.readText(MAX_ANSWER_BYTES)))
+      },
+    )
+    return Answer.filter((record) => record.type === 1 || record.type === 28).map((record) => record.data)
+  } catch (error) {
+    if (error instanceof ResolverError) throw error
+    const failure = error instanceof OutboundError ? error.failure : 'malformed'
+    throw new ResolverError(`The resolver did not respond: ${failure}.`)
+  }
+}

@@ -1,0 +1,208 @@
+import { decryptCredentials } from '../auth/credentials.ts'
+import type { CompanyContext } from '../db/client.ts'
+import { isoTime } from '../http/contract.ts'
+import { log, nameOf } from '../http/log.ts'
+import { callOutside, OutboundError, type OutboundFailure } from '../http/outbound.ts'
+import { type AddressPolicy, findProblem } from './address.ts'
+import * as message from './message.ts'
+import { type EndpointRow, type Item, loadRound, type Outcome, ROUND_CHANGES, saveRound } from './queries.ts'
+
+/** How long an endpoint may take to respond; the convention suggests 15 to 30 s. */
+const TIMEOUT_MS = 15_000
+/** Deliveries to one endpoint at once. A Worker may wait for six responses. */
+const CONCURRENCY = 4
+/** An endpoint at which so many objects fail is down: no more are tried before a retry succeeds. */
+export const MAX_FAILING = 10
+/** After what is no failure of the endpoint: the resolver does not respond. */
+const POSTPONE_MS = 30_000
+
+/** The delivery to one endpoint. */
+export interface Delivery extends CompanyContext {
+  endpointId: string
+  /** The deployment's `CREDENTIALS_KEY`. */
+  credentialsKey: string
+  addresses: AddressPolicy
+}
+
+/** Of one attempt. `gone`: the endpoint wants no more messages. `postponed`: it was not attempted. */
+type Result = { status: 'delivered' } | { status: 'postponed' } | { status: 'failed' | 'gone'; error: string }
+
+/**
+ * Delivers what is due to an endpoint until `endMs`, each object's changes in order. What is delivered is stored after
+ * each round of changes: those of a round whose end is lost are delivered again, as the same messages.
+ *
+ * @returns when to go on; null for not before another change
+ */
+export async function deliverChanges(delivery: Delivery, endMs: number): Promise<number | null> {
+  for (;;) {
+    const at = await deliverRound(delivery, endMs)
+    if (at === null || at > Date.now() || Date.now() >= endMs) return at
+  }
+}
+
+async function deliverRound(delivery: Delivery, endMs: number): Promise<number | null> {
+  const loaded = await loadRound(delivery, delivery.endpointId, Date.now())
+  if (!loaded) return null
+  const { endpoint, failing, due, feed } = loaded
+  const round = new Round(delivery, endpoint, failing)
+  const stoppedAt = await round.deliver([...due, ...feed], endMs)
+  const isRead = stoppedAt === null && feed.length < ROUND_CHANGES
+  const last = stoppedAt === null ? feed.at(-1)?.sequence : stoppedAt.isStored ? undefined : stoppedAt.sequence - 1
+  const { outcome } = round
+  if (endpoint.replay_end === null) outcome.place = { position: last ?? endpoint.position }
+  else if (isRead) outcome.place = { replay_position: null, replay_end: null }
+  else outcome.place = { replay_position: last ?? endpoint.replay_position }
+
+  const queue = await saveRound(delivery, endpoint, outcome, Date.now())
+  if (outcome.disabledReason !== null) {
+    log('webhook_disabled', { company_id: delivery.companyId, endpoint_id: endpoint.id })
+    // Unless it was changed meanwhile, the next round finds it disabled.
+    return Date.now()
+  }
+  if (round.isPostponed) return Date.now() + POSTPONE_MS
+  const hasMore = !isRead || endpoint.replay_end !== null
+  return hasMore && queue.failing < MAX_FAILING ? Date.now() : queue.nextAt
+}
+
+/** A key of the object of a change. */
+const objectOf = ({ type, entity_id }: Item) => `${type}/${entity_id}`
+
+/** The deliveries of one round, and what they change. */
+class Round {
+  readonly outcome: Outcome = { done: [], kept: [], released: [], place: {}, disabledReason: null }
+  isPostponed = false
+  private readonly delivery: Delivery
+  private readonly endpoint: EndpointRow
+  /** How many objects fail. */
+  private failing: number
+  /** Objects with an undelivered change, and those with a change that is being sent. */
+  private readonly blocked = new Set<string>()
+  private readonly flights = new Map<string, Promise<void>>()
+
+  constructor(delivery: Delivery, endpoint: EndpointRow, failing: number) {
+    this.delivery = delivery
+    this.endpoint = endpoint
+    this.failing = failing
+  }
+
+  /** @returns the first change that was not considered; null where all were */
+  async deliver(items: Item[], endMs: number): Promise<Item | null> {
+    const secrets = await this.openSecrets()
+    let stoppedAt: Item | null = null
+    for (const item of items) {
+      const object = objectOf(item)
+      await this.flights.get(object)
+      if (this.flights.size >= CONCURRENCY) await Promise.race(this.flights.values())
+      if (!secrets || this.mustStop(item, endMs)) {
+        stoppedAt = item
+        break
+      }
+      const { operation } = item
+      if (operation === null || !this.endpoint.event_types.includes(message.eventTypeOf({ ...item, operation }))) {
+        if (item.isStored) this.outcome.done.push(item)
+      } else if (item.isBehind || this.blocked.has(object)) {
+        if (!item.isStored) this.keep(item, null)
+      } else {
+        const flight = this.send(secrets, { ...item, operation })
+        this.flights.set(
+          object,
+          flight.finally(() => this.flights.delete(object)),
+        )
+      }
+    }
+    await Promise.all(this.flights.values())
+    this.outcome.released = this.outcome.done.filter((item) => !this.blocked.has(objectOf(item)))
+    return stoppedAt
+  }
+
+  private mustStop(item: Item, endMs: number): boolean {
+    const isDown = !item.isStored && this.failing >= MAX_FAILING
+    return isDown || this.isPostponed || this.outcome.disabledReason !== null || Date.now() >= endMs
+  }
+
+  /** Makes one attempt and takes its result. Never throws. */
+  private async send(secrets: message.Secrets, item: Item & message.FeedChange): Promise<void> {
+    const result = await attempt(this.delivery, this.endpoint, secrets, item).catch((error: unknown): Result => {
+      const { companyId: company_id, endpointId: endpoint_id } = this.delivery
+      log('webhooks_failed', { company_id, endpoint_id, error: nameOf(error) })
+      return { status: 'postponed' }
+    })
+    if (result.status === 'delivered') {
+      if (item.isStored) this.outcome.done.push(item)
+      if (item.attempts > 0) this.failing -= 1
+      return
+    }
+    this.blocked.add(objectOf(item))
+    const nowMs = Date.now()
+    if (result.status === 'postponed') {
+      this.isPostponed = true
+      return this.keep(item, nowMs + POSTPONE_MS)
+    }
+    if (item.attempts === 0) this.failing += 1
+    const attempts = item.attempts + 1
+    const first_attempt_at = item.first_attempt_at ?? nowMs
+    const { error } = result
+    const nextAt = result.status === 'gone' ? null : message.nextAttemptAt(attempts, nowMs, Math.random())
+    this.keep({ ...item, attempts, first_attempt_at }, nextAt ?? nowMs, error)
+    if (result.status === 'gone') this.outcome.disabledReason = `The endpoint responded with ${error}.`
+    else if (nextAt === null) {
+      const change = `${message.eventTypeOf(item)} of ${item.entity_id}`
+      this.outcome.disabledReason = `The delivery of ${change} failed ${attempts} times since ${isoTime(first_attempt_at)}: ${error}.`
+    }
+  }
+
+  private keep(item: Item, next_attempt_at: number | null, last_error: string | null = null): void {
+    const { type, entity_id, sequence, attempts, first_attempt_at } = item
+    this.outcome.kept.push({ type, entity_id, sequence, attempts, first_attempt_at, next_attempt_at, last_error })
+  }
+
+  /** Null disables the endpoint. */
+  private async openSecrets(): Promise<message.Secrets | null> {
+    const { id, secret } = this.endpoint
+    const { companyId, credentialsKey } = this.delivery
+    try {
+      return message.readSecrets(
+        await decryptCredentials(credentialsKey, companyId, message.credentialsKind(id), secret),
+      )
+    } catch {
+      this.outcome.disabledReason = 'The signing secret cannot be decrypted: rotate it and enable the endpoint.'
+      return null
+    }
+  }
+}
+
+const REASONS: Record<OutboundFailure, string> = {
+  timeout: `no response within ${TIMEOUT_MS / 1_000} s`,
+  network: 'no connection',
+  cut: 'the response ended early',
+  charset: 'the response cannot be read',
+  too_large: 'the response is too large',
+}
+
+/** Sends a change once. @throws ResolverError */
+async function attempt(
+  { addresses }: Delivery,
+  { id: endpointId, url }: EndpointRow,
+  secrets: message.Secrets,
+  change: message.FeedChange,
+): Promise<Result> {
+  const problem = await findProblem(url, addresses)
+  if (problem !== null) return { status: 'failed', error: `the address ${problem}` }
+  const body = message.bodyOf(change)
+  const headers = message.signedHeaders(secrets, message.messageId(endpointId, change), body, Date.now())
+  try {
+    // The body of the response is not read, and no redirect followed.
+    const status = await callOutside(
+      { url, method: 'POST', headers, body },
+      TIMEOUT_MS,
+      async (response) => response.status,
+    )
+    if (status >= 200 && status < 300) return { status: 'delivered' }
+    if (status === 410) return { status: 'gone', error: 'HTTP 410 (Gone)' }
+    const isRedirect = status >= 300 && status < 400
+    return { status: 'failed', error: isRedirect ? `HTTP ${status}, redirects are not followed` : `HTTP ${status}` }
+  } catch (error) {
+    if (error instanceof OutboundError) return { status: 'failed', error: REASONS[error.failure] }
+    throw error
+  }
+}

@@ -1,0 +1,40 @@
+import type { CompanyContext } from '../db/client.ts'
+import { CompanyObject, startObject } from '../db/company-object.ts'
+import { listWebhookCompanies } from '../db/sweep.ts'
+import type { Env } from '../env.ts'
+import { deliverChanges } from './deliver-changes.ts'
+import { listEnabledEndpoints } from './queries.ts'
+
+/** One run starts no delivery after so long; a run of its own continues. */
+const RUN_MS = 60_000
+
+/** Delivers one company's changes to its endpoints. Being the only one, it delivers those of an object in order. */
+export class WebhookDelivery extends CompanyObject {
+  protected override readonly name = 'webhooks'
+
+  /** The endpoints do not wait for each other. */
+  protected override async run(context: CompanyContext): Promise<number | null> {
+    const endMs = Date.now() + RUN_MS
+    const { CREDENTIALS_KEY: credentialsKey, WEBHOOK_RESOLVER: resolver, WEBHOOK_LOOPBACK } = this.env
+    const addresses = { resolver, allowsLoopback: WEBHOOK_LOOPBACK === 'development' }
+    const endpointIds = await listEnabledEndpoints(context)
+    const runs = await Promise.allSettled(
+      endpointIds.map((endpointId) => deliverChanges({ ...context, endpointId, credentialsKey, addresses }, endMs)),
+    )
+    const failed = runs.find((run) => run.status === 'rejected')
+    if (failed) throw failed.reason
+    const times = runs.flatMap((run) => (run.status === 'fulfilled' && run.value !== null ? [run.value] : []))
+    return times.length === 0 ? null : Math.min(...times)
+  }
+}
+
+/** Starts the delivery of the company's changes. */
+export function startWebhooks(env: Pick<Env, 'WEBHOOK_DELIVERY'>, companyId: number): Promise<void> {
+  return startObject(env.WEBHOOK_DELIVERY, companyId, 'webhooks')
+}
+
+/** Starts the companies with changes to deliver: what was written by commands, or whose start was lost. */
+export async function sweepWebhooks(env: Pick<Env, 'DB' | 'WEBHOOK_DELIVERY'>, nowMs: number): Promise<void> {
+  const companyIds = await listWebhookCompanies(env.DB, nowMs)
+  await Promise.all(companyIds.map((companyId) => startWebhooks(env, companyId)))
+}
