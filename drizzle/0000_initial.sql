@@ -357,6 +357,8 @@ CREATE TABLE `orders` (
 	`deleted` integer DEFAULT false NOT NULL,
 	`external_id` text,
 	`version` integer DEFAULT 1 NOT NULL,
+	`title_key` text DEFAULT '' NOT NULL,
+	`number_key` text DEFAULT '' NOT NULL,
 	PRIMARY KEY(`company_id`, `id`),
 	FOREIGN KEY (`company_id`) REFERENCES `companies`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`company_id`,`client_id`) REFERENCES `clients`(`company_id`,`id`) ON UPDATE no action ON DELETE no action,

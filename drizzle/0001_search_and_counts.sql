@@ -15,6 +15,12 @@ CREATE VIRTUAL TABLE catalog_items_fts USING fts5(text, spaced, content='', cont
 --> statement-breakpoint
 CREATE VIRTUAL TABLE invoice_items_fts USING fts5(text, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
 --> statement-breakpoint
+-- An order is found by its title and invoice number, or by its client's name: a changed name is written once, not once
+-- for each order. Deleted orders and clients stay in.
+CREATE VIRTUAL TABLE orders_fts USING fts5(text, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
+--> statement-breakpoint
+CREATE VIRTUAL TABLE client_names_fts USING fts5(text, spaced, content='', contentless_delete=1, tokenize='trigram case_sensitive 1');
+--> statement-breakpoint
 CREATE TRIGGER clients_insert AFTER INSERT ON clients BEGIN
   UPDATE companies SET client_count = client_count + 1 - new.deleted, last_client_id = max(last_client_id, new.id),
       last_change = last_change + 1
@@ -32,6 +38,11 @@ CREATE TRIGGER clients_insert AFTER INSERT ON clients BEGIN
       FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
     FROM (SELECT slot, new.search_text || char(31) || new.phone_digits AS text, printf('x%013d ', new.id >> 12) AS block
       FROM companies WHERE id = new.company_id AND new.deleted = 0 LIMIT 1);
+  INSERT INTO client_names_fts (rowid, text, spaced)
+    SELECT slot << 53 | new.id, new.company_name_key, (
+      SELECT char(30) || group_concat(substr(new.company_name_key, key + 1, 1), char(30)) || char(30)
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(new.company_name_key))), '00', '0,'), ',') || ']'))
+    FROM companies WHERE id = new.company_id;
 END;
 --> statement-breakpoint
 CREATE TRIGGER clients_delete_flag AFTER UPDATE OF deleted ON clients WHEN old.deleted <> new.deleted BEGIN
@@ -54,6 +65,15 @@ WHEN old.search_text <> new.search_text OR old.phone_digits <> new.phone_digits 
       FROM companies WHERE id = new.company_id AND new.deleted = 0 LIMIT 1);
 END;
 --> statement-breakpoint
+CREATE TRIGGER clients_name AFTER UPDATE OF company_name_key ON clients WHEN old.company_name_key <> new.company_name_key BEGIN
+  DELETE FROM client_names_fts WHERE rowid = (SELECT slot << 53 | old.id FROM companies WHERE id = old.company_id);
+  INSERT INTO client_names_fts (rowid, text, spaced)
+    SELECT slot << 53 | new.id, new.company_name_key, (
+      SELECT char(30) || group_concat(substr(new.company_name_key, key + 1, 1), char(30)) || char(30)
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(new.company_name_key))), '00', '0,'), ',') || ']'))
+    FROM companies WHERE id = new.company_id;
+END;
+--> statement-breakpoint
 CREATE TRIGGER orders_insert AFTER INSERT ON orders BEGIN
   UPDATE companies SET order_count = order_count + 1 - new.deleted, last_order_id = max(last_order_id, new.id),
       last_change = last_change + 1
@@ -66,6 +86,21 @@ CREATE TRIGGER orders_insert AFTER INSERT ON orders BEGIN
     FROM (SELECT 0 AS client, new.created_date AS day UNION ALL SELECT 0, '' UNION ALL SELECT new.client_id, '')
     WHERE new.deleted = 0
     ON CONFLICT DO UPDATE SET count = count + 1;
+  INSERT INTO orders_fts (rowid, text, spaced)
+    SELECT slot << 53 | new.id, text, (
+      SELECT char(30) || group_concat(substr(text, key + 1, 1), char(30)) || char(30)
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
+    FROM (SELECT slot, new.title_key || char(31) || new.number_key AS text FROM companies WHERE id = new.company_id LIMIT 1);
+END;
+--> statement-breakpoint
+CREATE TRIGGER orders_search AFTER UPDATE OF title_key, number_key ON orders
+WHEN old.title_key <> new.title_key OR old.number_key <> new.number_key BEGIN
+  DELETE FROM orders_fts WHERE rowid = (SELECT slot << 53 | old.id FROM companies WHERE id = old.company_id);
+  INSERT INTO orders_fts (rowid, text, spaced)
+    SELECT slot << 53 | new.id, text, (
+      SELECT char(30) || group_concat(substr(text, key + 1, 1), char(30)) || char(30)
+      FROM json_each('[' || rtrim(replace(hex(zeroblob(length(text))), '00', '0,'), ',') || ']'))
+    FROM (SELECT slot, new.title_key || char(31) || new.number_key AS text FROM companies WHERE id = new.company_id LIMIT 1);
 END;
 --> statement-breakpoint
 CREATE TRIGGER orders_recount AFTER UPDATE OF deleted, client_id, order_status_id, created_date ON orders

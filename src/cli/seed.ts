@@ -90,11 +90,13 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
   const orders = file.orders.map((order) => {
     const created_at = order.created_at ?? (order.created_date === undefined ? now : Date.parse(order.created_date))
     const created_date = order.created_date ?? isoDate(created_at)
-    return { ...order, company_id, created_date, created_at, updated_at: order.updated_at ?? created_at }
+    const updated_at = order.updated_at ?? created_at
+    const number = order.invoice && (order.invoice.number ?? String(++lastNumber))
+    const keys = { title_key: fold(order.title), number_key: fold(number ?? '') }
+    return { ...order, ...keys, number, company_id, created_date, created_at, updated_at }
   })
-  const invoices = orders.flatMap(({ id: project_id, invoice, created_at, updated_at }) => {
-    if (!invoice) return []
-    const number = invoice.number ?? String(++lastNumber)
+  const invoices = orders.flatMap(({ id: project_id, invoice, number, created_at, updated_at }) => {
+    if (!invoice || !number) return []
     const discount_hundredths = toHundredths(invoice.discount_amount)
     const tax_id = invoice.tax_id || null
     return { ...invoice, company_id, project_id, number, tax_id, discount_hundredths, created_at, updated_at }

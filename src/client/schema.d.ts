@@ -35,7 +35,7 @@ export interface paths {
         };
         /**
          * List and search clients
-         * @description Newest first (`id` descending). Soft-deleted clients are hidden. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.
+         * @description Newest first (`id` descending) unless `sort` says otherwise. Soft-deleted clients are hidden unless `deleted` says otherwise; filters can be combined. Send `next_cursor` as `cursor`, or follow `Link`, to read on: cursors meet every client that stays in the list exactly once, whatever changes meanwhile, which page numbers cannot. In an order by `updated_at`, a client keeps the place that it had at the first page, and one created since is not met. Behind a cursor, `total` is that of the first page, and a list can be walked for 30 days. To follow changes, use `GET /changes`. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.
          *
          *     Permission: `clients:read`.
          */
@@ -91,7 +91,7 @@ export interface paths {
         };
         /**
          * List orders
-         * @description Newest `created_date` first, then the highest id. Deleted orders are hidden. `from` and `to` are both inclusive.
+         * @description Newest `created_date` first, then the highest id, unless `sort` says otherwise. Deleted orders are hidden unless `deleted` says otherwise. `from` and `to` are both inclusive; filters can be combined. `q` finds a substring, ignoring case in any script, in the title, the invoice number or the company name of the client. `expand` adds to each order the amounts of its invoice (`totals`) and its `client`. Cursors work as in `listClients`.
          *
          *     Permission: `orders:read`.
          */
@@ -762,6 +762,35 @@ export interface components {
         };
         /** @description Any JSON value. */
         JsonValue: unknown;
+        /** @description An order in a list. */
+        ListedOrder: {
+            id: number;
+            title: string;
+            client_id: number;
+            description: string | null;
+            /** @description As it was sent. */
+            start_date: string | null;
+            /** @description A date. */
+            deadline: string | null;
+            order_status_id: number | null;
+            /** @description Shown to the customer on the invoice. */
+            client_notes: string | null;
+            /** Format: date */
+            created_date: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            deleted: boolean;
+            /** @description Your own id of the order, unique in the company. */
+            external_id: string | null;
+            /** @description Raised by 1 with every change. */
+            version: number;
+            /** @description With `expand=totals`; null without an invoice. */
+            totals?: components["schemas"]["OrderTotals"] | null;
+            /** @description With `expand=client`. */
+            client?: components["schemas"]["Client"];
+        };
         /** @description A name and an address. */
         Mailbox: {
             name?: string;
@@ -940,6 +969,17 @@ export interface components {
             workflow_key: string | null;
             position: number;
             is_default: boolean;
+        };
+        /** @description The amounts of an order’s invoice. */
+        OrderTotals: {
+            /** @description The sum of the line totals. */
+            subtotal: number;
+            discount_total: number;
+            tax_total: number;
+            /** @description `subtotal` − `discount_total` + `tax_total`. */
+            total: number;
+            amount_paid: number;
+            balance_due: number;
         };
         /** @description A payment on an invoice. */
         Payment: {
@@ -1710,7 +1750,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description The page, from 1.
+                 * @description The page, from 1. Cannot be sent with `cursor`.
                  * @example 1
                  */
                 page?: number;
@@ -1719,6 +1759,16 @@ export interface operations {
                  * @example 25
                  */
                 per_page?: number;
+                /** @description The `next_cursor` of a response to the same query: the page after it. */
+                cursor?: string;
+                /** @description Only what was changed at this time or later. Inclusive. */
+                updated_since?: string;
+                /** @description Whether deleted ones are listed. */
+                deleted?: "exclude" | "include" | "only";
+                /** @description Only the one with this id of yours. */
+                external_id?: string;
+                /** @description The order; `-` for descending. Ties are ordered by `id`. */
+                sort?: "id" | "-id" | "created_at" | "-created_at" | "updated_at" | "-updated_at";
                 /**
                  * @description Search text. Blank: no filter.
                  * @example old mill brewing
@@ -1744,6 +1794,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    Link: components["headers"]["Link"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2055,24 +2106,38 @@ export interface operations {
     listOrders: {
         parameters: {
             query?: {
-                /** @description The page, from 1. */
+                /** @description The page, from 1. Cannot be sent with `cursor`. */
                 page?: number;
                 /**
                  * @description How many elements a page has.
                  * @example 1
                  */
                 per_page?: number;
+                /** @description The `next_cursor` of a response to the same query: the page after it. */
+                cursor?: string;
+                /** @description Only what was changed at this time or later. Inclusive. */
+                updated_since?: string;
+                /** @description Whether deleted ones are listed. */
+                deleted?: "exclude" | "include" | "only";
+                /** @description Only the one with this id of yours. */
+                external_id?: string;
+                /** @description The order; `-` for descending. Ties are ordered by `id`. Left out: newest `created_date` first, then the highest `id`. */
+                sort?: "id" | "-id" | "created_at" | "-created_at" | "updated_at" | "-updated_at";
+                /** @description Search text. Blank: no filter. */
+                q?: string;
                 /**
                  * @description Only orders of this client.
                  * @example 17
                  */
                 client_id?: number;
-                /** @description Only orders with this order status id. */
-                status?: number;
+                /** @description Only orders with one of these order status ids: a comma list, or the parameter repeated. */
+                status?: string;
                 /** @description Only orders created on this date or later. */
                 from?: string;
                 /** @description Only orders created on this date or earlier. */
                 to?: string;
+                /** @description Comma list of what to add to each order: `totals`, `client`. */
+                expand?: string;
             };
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
@@ -2093,6 +2158,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
+                    Link: components["headers"]["Link"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2126,7 +2192,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        data: components["schemas"]["Project"][];
+                        data: components["schemas"]["ListedOrder"][];
                         pagination: {
                             page: number;
                             per_page: number;

@@ -8,12 +8,12 @@ import {
   namesAField,
   oneLine,
   pageOf,
-  pageQuery,
   queryEmail,
   text,
   trimmed,
   version,
 } from '../http/contract.ts'
+import { listOf, listQuery, SORTS } from '../http/list-query.ts'
 
 export const email = z
   .pipe(z.string().check(z.trim()), z.email().check(z.maxLength(255)))
@@ -83,8 +83,12 @@ export const listClients = defineContract({
   ...shared,
   ...read,
   operationId: 'listClients',
-  query: z.strictObject({
-    ...pageQuery,
+  isPaged: true,
+  query: listOf({
+    ...listQuery,
+    sort: z
+      ._default(z.enum(SORTS), '-id')
+      .check(z.meta({ default: '-id' }), z.describe('The order; `-` for descending. Ties are ordered by `id`.')),
     q: z.optional(text(0, 200)).check(z.describe('Search text. Blank: no filter.')),
   }),
   response: pageOf(client),

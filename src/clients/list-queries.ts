@@ -6,8 +6,10 @@ import { OFFSET_MAX, pageOfSpan, spanOfPage, totalOfCounted } from '../db/paging
 import { clientBlocks, clientSearchCounts, clients, companies } from '../db/schema.ts'
 import { blockOfGram, clientSearch, gramBlock, gramPrefix, idOf, inSlot } from '../db/search.ts'
 import { LruCache } from '../http/cache.ts'
-import { offsetOf } from '../http/contract.ts'
+import type { FoundPage, PageStart } from '../http/paging.ts'
 import type { ClientList } from './contract.ts'
+import { listByKey } from './key-queries.ts'
+import type { ClientRow } from './queries.ts'
 
 /** A search gathers up to so many hits; one with more, remembered by company and text, counts them by block. */
 const GATHERED = 1_000
@@ -18,14 +20,24 @@ const BLOCK_SIZE = 4_096
 const BLOCKS_CACHED = 5_000
 const SEARCHES_CACHED = 200
 
-/** One page, newest first, and the exact total. */
-export async function listClients(context: RequestContext, { q = '', ...query }: ClientList) {
-  const { db, companyId } = context
-  const page = { companyId, limit: query.per_page, offset: offsetOf(query) }
-  const text = q.trim()
+/** One page, and the exact total. The newest clients are found by counts, however far the page; others by their keys. */
+export async function listClients(
+  context: RequestContext,
+  query: ClientList,
+  { limit, offset, after }: PageStart,
+): Promise<FoundPage<ClientRow>> {
+  const { q = '', sort, deleted, updated_since, external_id } = query
+  const isNewest = sort === '-id' && deleted === 'exclude' && updated_since === undefined && external_id === undefined
+  if (after || !isNewest) return listByKey(context, query, { limit, offset, after })
+  const { rows, total } = await listNewest(context, q.trim(), { companyId: context.companyId, limit, offset })
+  const last = rows.at(-1)
+  return { rows, total, next: last && offset + rows.length < total ? [last.id, last.id] : null }
+}
+
+async function listNewest(context: RequestContext, text: string, page: Record<keyof Page, number>) {
   if (text !== '') return searchClients(context, text, page)
   if (page.offset > OFFSET_MAX) return readPage(context, deepPage(page), text)
-  const [rows, [count]] = await db.read(firstPage(page))
+  const [rows, [count]] = await context.db.read(firstPage(page))
   return { rows, total: count?.total ?? 0 }
 }
 

@@ -1,15 +1,17 @@
 import { runWrite } from '../db/idempotency.ts'
-import { type Input, pagination, parseId, withIsoTimes } from '../http/contract.ts'
+import { type Input, parseId, withIsoTimes } from '../http/contract.ts'
 import { type Extras, route } from '../http/endpoint.ts'
 import { notFound } from '../http/errors.ts'
+import { openPage } from '../http/paging.ts'
 import * as contract from './contract.ts'
 import { listClients } from './list-queries.ts'
 import { type ClientKey, type ClientRow, changeOf, creationOf, findClient } from './queries.ts'
 
 export const routes = [
-  route(contract.listClients, async ({ query }, context) => {
-    const { rows, total } = await listClients(context, query)
-    return { data: rows.map(withIsoTimes), pagination: pagination(query, total) }
+  route(contract.listClients, async ({ query }, context, extras) => {
+    const { start, pagination } = openPage(contract.listClients, query, context)
+    const page = await listClients(context, query, start)
+    return { data: page.rows.map(withIsoTimes), pagination: pagination(page, extras) }
   }),
   route(contract.createClient, async ({ body }, context, extras) =>
     one(await runWrite(context, creationOf(context, body)), extras),

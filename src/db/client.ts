@@ -23,7 +23,7 @@ export type Placeholders<Name extends string, Optional extends string = never> =
 type ValuesOf<P> = { [Name in keyof P]: Value | (undefined extends P[Name] ? undefined : never) }
 
 /** A prepared query with its values. */
-interface Filled<Result> {
+export interface Filled<Result> {
   prepared: Prepared
   values: Record<string, Value | undefined>
   /** Exists in the type only. */

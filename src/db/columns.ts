@@ -33,7 +33,7 @@ export const clientColumns = columnsBut(
 )
 
 /** Those of the parts of an order. */
-export const projectColumns = columnsBut(orders, 'company_id')
+export const projectColumns = columnsBut(orders, 'company_id', 'title_key', 'number_key')
 export const invoiceColumns = columnsBut(invoices, 'company_id', 'created_at', 'updated_at')
 export const itemColumns = columnsBut(invoiceItems, 'company_id', 'search_text')
 export const paymentColumns = columnsBut(payments, 'company_id')

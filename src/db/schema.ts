@@ -204,6 +204,9 @@ export const orders = sqliteTable(
     external_id: text(),
     /** Raised by every change of the order, its invoice, lines and payments. */
     version: version(),
+    /** The folded title, and the folded number of its invoice, for searches. */
+    title_key: text().notNull().default(''),
+    number_key: text().notNull().default(''),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),

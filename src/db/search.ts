@@ -43,9 +43,16 @@ function isIndexable(folded: string): boolean {
   return Array.from(folded).length >= TRIGRAM_LENGTH
 }
 
+/** An FTS5 expression for `text` and `spaced` that requires the whole of `folded` as a substring. */
+export function substringMatch(folded: string): string {
+  return isIndexable(folded) ? `text : ${phrase(folded)}` : firstTrigram(folded)
+}
+
 /** A search of clients, as the indexes take it. */
 export interface ClientSearch {
   folded: string
+  /** The digits that a phone number's must contain, where it may be one. */
+  digits?: string
   /** An expression for `clients_fts`; null for a shorter text, which is looked up in `clients_grams`. */
   match: string | null
 }
@@ -56,11 +63,12 @@ export interface ClientSearch {
  */
 export function clientSearch(q: string): ClientSearch {
   const folded = fold(q)
-  if (!isIndexable(folded)) return { folded, match: null }
+  if (!isIndexable(folded)) return { folded, digits: folded, match: null }
   const mayBePhone = /^[\d\s()+\-./]+$/.test(folded)
   const digits = mayBePhone ? digitsOf(folded) : ''
   const inText = `text : ${phrase(folded)}`
-  return { folded, match: isIndexable(digits) ? `(${inText}) OR (digits : ${phrase(digits)})` : inText }
+  if (!isIndexable(digits)) return { folded, match: inText }
+  return { folded, digits, match: `(${inText}) OR (digits : ${phrase(digits)})` }
 }
 
 /** The prefix of a token of `clients_grams`, before its block of ids (see {@link gramBlock}). */

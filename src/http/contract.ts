@@ -186,10 +186,30 @@ const PAGE_MAX = 1_000_000
 
 /** The query of every paged list. */
 export const pageQuery = {
-  page: z._default(wholeNumber(1, PAGE_MAX), 1).check(z.meta({ default: 1 }), z.describe('The page, from 1.')),
+  page: z
+    .optional(wholeNumber(1, PAGE_MAX))
+    .check(z.meta({ default: 1 }), z.describe('The page, from 1. Cannot be sent with `cursor`.')),
   per_page: z
     ._default(wholeNumber(1, PER_PAGE_MAX), PER_PAGE_DEFAULT)
     .check(z.meta({ default: PER_PAGE_DEFAULT }), z.describe('How many elements a page has.')),
+}
+
+/** Up to `max` ids in a query, in ascending order: a comma list, the parameter repeated, or both. */
+export function idList(max: number) {
+  const element = ID_PATTERN.source.slice(1, -1)
+  const parts = z.transform((sent) => [sent].flat().flatMap((part) => String(part).split(',')))
+  const texts = z.array(z.string()).check(
+    z.refine((texts) => texts.every((text) => ID_PATTERN.test(text.trim())), {
+      error: 'must be a positive integer, or a comma list of them',
+      abort: true,
+    }),
+    z.refine((texts) => texts.length <= max, `must have at most ${max} ids`),
+  )
+  const toIds = z.transform((texts: string[]) => [...new Set(texts.map(Number))].sort((a, b) => a - b))
+  return z.pipe(z.pipe(z.pipe(z.unknown(), parts), texts), toIds).check(
+    z.refine((ids) => ids.every(Number.isSafeInteger), 'must be at most 9007199254740991'),
+    z.meta({ type: 'string', pattern: `^\\s*${element}\\s*(?:,\\s*${element}\\s*)*$` }),
+  )
 }
 
 /** A `cursor` in a query. */
@@ -208,11 +228,6 @@ export const nextPage = {
   has_more: z.boolean().check(z.describe('Whether a page follows.')),
 }
 
-export interface Page {
-  page: number
-  per_page: number
-}
-
 /** The response of every paged list. */
 export function pageOf<T extends z.ZodMiniType>(element: T) {
   return z.strictObject({
@@ -224,15 +239,6 @@ export function pageOf<T extends z.ZodMiniType>(element: T) {
       ...nextPage,
     }),
   })
-}
-
-/** The `pagination` of a page that was found by its number. */
-export function pagination({ page, per_page }: Page, total: number) {
-  return { page, per_page, total, next_cursor: null, has_more: page * per_page < total }
-}
-
-export function offsetOf({ page, per_page }: Page): number {
-  return (page - 1) * per_page
 }
 
 /** Milliseconds since the epoch as UTC with milliseconds and `Z`. */

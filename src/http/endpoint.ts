@@ -27,6 +27,8 @@ export interface Extras {
   lease: Lease
   /** Ends when the endpoint's `prefetch` has ended, where it began one. */
   prefetched: Promise<void> | undefined
+  /** The request's address. */
+  url: string
   /** The limiter's verdict, for a handler that does not run beside it. */
   limit: Promise<{ allowed: boolean }>
   /** Headers of the response: a handler adds its own. */
@@ -69,6 +71,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
         lease: c.get('lease'),
         prefetched: c.get('prefetched'),
         limit: c.get('limit'),
+        url: c.req.url,
         headers: { ...JSON_HEADERS },
       }
       const result = await withDeadline(handle(validated<C>(c), context, extras), BUDGET_MS.handler)

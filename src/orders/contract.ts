@@ -2,21 +2,23 @@ import * as z from 'zod/mini'
 import { client } from '../clients/contract.ts'
 import {
   amount,
+  commaList,
   component,
   date,
   dateTime,
   defineContract,
   externalId,
   id,
+  idList,
   idText,
   namesAField,
   oneLine,
   pageOf,
-  pageQuery,
   text,
   trimmed,
   version,
 } from '../http/contract.ts'
+import { listOf, listQuery, SORTS } from '../http/list-query.ts'
 
 const project = component('Project', 'An order, also called project.', {
   id,
@@ -205,17 +207,45 @@ const change = {
   response: z.strictObject({ project, invoice: z.nullable(invoice) }),
 } as const
 
+/** What a list may add to its orders. */
+export const EXPANSIONS = ['totals', 'client'] as const
+
+export type Expansion = (typeof EXPANSIONS)[number]
+
+const { subtotal, discount_total, tax_total, total, amount_paid, balance_due } = invoice.shape
+const totals = { subtotal, discount_total, tax_total, total, amount_paid, balance_due }
+
+const listedOrder = component('ListedOrder', 'An order in a list.', {
+  ...project.shape,
+  totals: z
+    .optional(z.nullable(component('OrderTotals', 'The amounts of an order’s invoice.', totals)))
+    .check(z.describe('With `expand=totals`; null without an invoice.')),
+  client: z.optional(client).check(z.describe('With `expand=client`.')),
+})
+
 export const listOrders = defineContract({
   ...read,
   operationId: 'listOrders',
-  query: z.strictObject({
-    ...pageQuery,
+  isPaged: true,
+  query: listOf({
+    ...listQuery,
+    sort: z
+      .optional(z.enum(SORTS))
+      .check(
+        z.describe(
+          'The order; `-` for descending. Ties are ordered by `id`. Left out: newest `created_date` first, then the highest `id`.',
+        ),
+      ),
+    q: z.optional(text(0, 200)).check(z.describe('Search text. Blank: no filter.')),
     client_id: z.optional(idText).check(z.describe('Only orders of this client.')),
-    status: z.optional(idText).check(z.describe('Only orders with this order status id.')),
+    status: z
+      .optional(idList(100))
+      .check(z.describe('Only orders with one of these order status ids: a comma list, or the parameter repeated.')),
     from: z.optional(date).check(z.describe('Only orders created on this date or later.')),
     to: z.optional(date).check(z.describe('Only orders created on this date or earlier.')),
+    expand: z.optional(commaList(EXPANSIONS, 'Comma list of what to add to each order: `totals`, `client`.')),
   }),
-  response: pageOf(project),
+  response: pageOf(listedOrder),
 })
 
 export type OrderList = z.output<typeof listOrders.query>

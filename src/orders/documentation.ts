@@ -177,7 +177,7 @@ export const documentation = {
   listOrders: {
     summary: 'List orders',
     description:
-      'Newest `created_date` first, then the highest id. Deleted orders are hidden. `from` and `to` are both inclusive.',
+      'Newest `created_date` first, then the highest id, unless `sort` says otherwise. Deleted orders are hidden unless `deleted` says otherwise. `from` and `to` are both inclusive; filters can be combined. `q` finds a substring, ignoring case in any script, in the title, the invoice number or the company name of the client. `expand` adds to each order the amounts of its invoice (`totals`) and its `client`. Cursors work as in `listClients`.',
     example: {
       query: { client_id: '17', per_page: 1 },
       response: {

@@ -1,7 +1,8 @@
 import type { itemColumns, RowOf } from '../db/columns.ts'
 import type { AccountingRow } from '../db/outbox.ts'
 import { isoTimeOrNull, type ResponseBody, withIsoTimes } from '../http/contract.ts'
-import type { readOrder } from './contract.ts'
+import type { Expansion, listOrders, readOrder } from './contract.ts'
+import type { ListedRow, TotalsRow } from './expand-queries.ts'
 import { type ChangedRow, LISTS, type ListName, type OrderRow } from './queries.ts'
 import { computeTotals, fromCents, type Line, lineTotal } from './totals.ts'
 
@@ -10,10 +11,13 @@ type Order = ResponseBody<typeof readOrder>
 function presentInvoice({ invoice, tax }: Pick<OrderRow, 'invoice' | 'tax'>, lines: Line[], paymentsCents: number[]) {
   if (!invoice) return null
   const { discount_hundredths, ...columns } = invoice
-  const totals = computeTotals(lines, { ...invoice, taxRate: tax?.rate ?? null }, paymentsCents)
+  const totals = presentTotals({ invoice, taxRate: tax?.rate ?? null, lines, paymentsCents })
+  return { ...columns, discount_amount: fromCents(discount_hundredths), ...totals }
+}
+
+function presentTotals({ invoice, taxRate, lines, paymentsCents }: TotalsRow) {
+  const totals = computeTotals(lines, { ...invoice, taxRate }, paymentsCents)
   return {
-    ...columns,
-    discount_amount: fromCents(discount_hundredths),
     subtotal: fromCents(totals.subtotal),
     discount_total: fromCents(totals.discount),
     tax_total: fromCents(totals.tax),
@@ -55,6 +59,18 @@ export function presentOrder(rows: OrderRow[]): Order | undefined {
 /** The elements of a list, ordered by id. */
 function elementsOf<T extends { id: number }>(rows: OrderRow[], name: ListName, decode: (json: string) => T): T[] {
   return rows.flatMap(({ list, element }) => (list === name ? [decode(element)] : [])).sort((a, b) => a.id - b.id)
+}
+
+/** An order of a list, with what was asked for. */
+export function presentListed(
+  { totals, client, ...project }: ListedRow,
+  expand: readonly Expansion[] = [],
+): ResponseBody<typeof listOrders>['data'][number] {
+  return {
+    ...withIsoTimes(project),
+    ...(expand.includes('totals') && { totals: totals && presentTotals(totals) }),
+    ...(client && { client: withIsoTimes(client) }),
+  }
 }
 
 /** The response of update and delete. */

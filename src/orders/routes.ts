@@ -1,17 +1,18 @@
 import { runWrite } from '../db/idempotency.ts'
-import { pagination, withIsoTimes } from '../http/contract.ts'
 import { type Extras, route } from '../http/endpoint.ts'
 import { notFound } from '../http/errors.ts'
+import { openPage } from '../http/paging.ts'
 import * as contract from './contract.ts'
 import { listOrders } from './list-queries.ts'
-import { presentChange, presentOrder } from './present.ts'
+import { presentChange, presentListed, presentOrder } from './present.ts'
 import { type ChangedRow, findOrder, findStatuses, findTaxes, type OrderRow } from './queries.ts'
 import { changeOf, creationOf, deletionOf } from './write-queries.ts'
 
 export const routes = [
-  route(contract.listOrders, async ({ query }, context) => {
-    const { rows, total } = await listOrders(context, query)
-    return { data: rows.map(withIsoTimes), pagination: pagination(query, total) }
+  route(contract.listOrders, async ({ query }, context, extras) => {
+    const { start, pagination } = openPage(contract.listOrders, query, context)
+    const page = await listOrders(context, query, start)
+    return { data: page.rows.map((row) => presentListed(row, query.expand)), pagination: pagination(page, extras) }
   }),
   route(contract.createOrder, async ({ body }, context, extras) =>
     whole([await runWrite(context, creationOf(context, body))], extras),

@@ -6,6 +6,7 @@ import { assignments, insertRow } from '../db/columns.ts'
 import { type KeyName, requireVersion, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
 import { accountingEvent } from '../db/outbox.ts'
 import { companies, invoices, orderStatuses, orders } from '../db/schema.ts'
+import { fold } from '../db/search.ts'
 import { isoDate } from '../http/contract.ts'
 import { invalid } from '../http/errors.ts'
 import { versionsOf } from '../http/etag.ts'
@@ -32,7 +33,9 @@ const creation = prepareBatch((p: Placeholders<Actor | 'created_date', Column | 
   const counters = sql`${companies.id} = ${companyId} AND ${isValid}`
   const fromCounters = sql`FROM ${companies} WHERE ${counters}`
   const numbered = { last_invoice_number: sql`${companies.last_invoice_number} + 1` }
-  const values = { ...p, company_id: companyId, created_at: p.now, updated_at: p.now }
+  const number = sql`CAST(last_invoice_number AS TEXT)`
+  const number_key = sql`CAST(last_invoice_number + 1 AS TEXT)`
+  const values = { ...p, number_key, company_id: companyId, created_at: p.now, updated_at: p.now }
   const defaultStatus = sql`(SELECT id FROM ${orderStatuses}
     WHERE company_id = ${companyId} AND is_default = 1 AND deleted = 0 ORDER BY position, id LIMIT 1)`
   const ofClient = (column: SQL) =>
@@ -49,7 +52,7 @@ const creation = prepareBatch((p: Placeholders<Actor | 'created_date', Column | 
         ...values,
         id: sql`last_invoice_id + 1`,
         project_id: sql`last_order_id`,
-        number: sql`CAST(last_invoice_number AS TEXT)`,
+        number,
       },
       fromCounters,
     ),
@@ -170,6 +173,7 @@ const NEXT_VERSION = sql`version + 1`
 function columnValues({ status_id, discount_amount, accounting_sync_enabled, ...fields }: OrderFields) {
   return {
     ...fields,
+    title_key: fields.title === undefined ? undefined : fold(fields.title),
     order_status_id: status_id,
     due_date: fields.deadline,
     tax_id: fields.tax_id === 0 ? null : fields.tax_id,

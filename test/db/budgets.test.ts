@@ -24,9 +24,12 @@ beforeAll(async () => {
 async function measure(company: TestCompany | undefined, { operation, path, body, status = [200] }: Budget) {
   const token = await mintToken(company?.id ?? 0)
   await send(request(token, 'GET', '/clients?per_page=1'), { env: meter.env })
+  const [before, page] = path.split('cursor=after:')
+  const from = page && (await send(request(token, 'GET', `${before}page=${page}`), { env: meter.env }))
+  const sent = from ? `${before}cursor=${from.body.pagination.next_cursor}` : path
   meter.take()
   const method = contracts.find(({ operationId }) => operationId === operation)?.method ?? ''
-  const response = await send(request(token, method, path, body), { env: meter.env })
+  const response = await send(request(token, method, sent, body), { env: meter.env })
   expect(response.status, JSON.stringify(response.body)).toBeOneOf([...status])
   return meter.take()
 }

@@ -6,6 +6,7 @@ export interface Budget extends Cost {
   operation: string
   /** The request, for the table. */
   name: string
+  /** With `cursor=after:N`, the cursor of page N is sent. */
   path: string
   body?: unknown
   /** 200 by default. */
@@ -63,15 +64,23 @@ const ROWS: Record<string, Row[]> = {
     ['search for digits', 25, 0, '/clients?q=5551004321'],
     ['search for two characters', 190, 1, '/clients?q=ha'],
     ['search for one character without a hit', 30, 0, '/clients?q=z'],
+    ['behind a cursor', 60, 0, '/clients?cursor=after:100'],
+    ['search, every client a hit, behind a cursor', 135, 0, '/clients?q=harbor&cursor=after:100'],
+    ['by created_at, deleted ones too', 90, 0, '/clients?sort=created_at&deleted=include'],
+    ['by updated_at behind a cursor', 120, 0, '/clients?sort=updated_at&cursor=after:100'],
+    ['changed since a time, 10 of them', 90, 0, '/clients?updated_since=2020-01-01T00:00:00Z'],
+    ['changed since a time, all of them', 8200, 0, '/clients?updated_since=1970-01-01T00:00:00Z'],
+    ['the same behind a cursor', 3200, 0, '/clients?updated_since=1970-01-01T00:00:00Z&cursor=after:100'],
+    ['by external_id', 10, 0, '/clients?external_id=x'],
   ],
   readClient: [
     ['by id', 2, 0, '/clients/4321'],
     ['by email', 3, 0, '/clients/c4321%40x.example'],
     ['unknown', 1, 0, '/clients/99999', NOT_FOUND],
   ],
-  createClient: [['all fields', 40, 14, '/clients', { body: { company_name: 'New', ...FIELDS } }]],
+  createClient: [['all fields', 45, 15, '/clients', { body: { company_name: 'New', ...FIELDS } }]],
   updateClient: [
-    ['a field that is searched', 75, 13, '/clients/101', { body: { company_name: 'Renamed' } }],
+    ['a field that is searched', 82, 15, '/clients/101', { body: { company_name: 'Renamed' } }],
     ['a field that is not searched', 12, 8, '/clients/102', { body: { website: 'x.example' } }],
     ['by email, deleted', 22, 15, '/clients/c103%40x.example', { body: { deleted: true } }],
     ['the same again', 12, 8, '/clients/102', { body: { website: 'y.example' } }],
@@ -89,6 +98,15 @@ const ROWS: Record<string, Row[]> = {
     ['of a status', 30, 0, '/orders?status=2'],
     ['of a status in 300 days', 400, 0, '/orders?status=2&from=2020-01-01&to=2020-10-26'],
     ['in 300 days of 7 statuses', 1300, 0, '/orders?from=2020-01-01&to=2020-10-26'],
+    ['behind a cursor', 60, 0, '/orders?cursor=after:100'],
+    ['by updated_at behind a cursor', 120, 0, '/orders?sort=-updated_at&cursor=after:100'],
+    ['of 3 statuses', 370, 0, '/orders?status=1,2,3'],
+    ['of 3 statuses behind a cursor', 360, 0, '/orders?status=1,2,3&cursor=after:10'],
+    ['search, one hit', 20, 0, '/orders?q=order%204321'],
+    ['search, every order a hit, behind a cursor', 3200, 0, '/orders?q=order&cursor=after:100'],
+    ['search, every order a hit', 20000, 0, '/orders?q=order', { objectCalls: 2 }],
+    ['search for a client with 1 order', 20, 0, '/orders?q=club%204321'],
+    ['with totals and clients', 215, 0, '/orders?expand=totals,client'],
   ],
   readOrder: [
     ['1 line, payment and artwork', 24, 0, '/orders/4321'],
@@ -96,14 +114,14 @@ const ROWS: Record<string, Row[]> = {
     ['unknown', 1, 0, '/orders/99999', NOT_FOUND],
   ],
   createOrder: [
-    ['with an event', 76, 28, '/orders', { ...WITH_EVENT, body: { title: 'New', ...ALL_OF_ORDER } }],
-    ['with the default status', 52, 24, '/orders', { body: { title: 'New', client_id: 1, ...WITHOUT_EVENT } }],
+    ['with an event', 79, 29, '/orders', { ...WITH_EVENT, body: { title: 'New', ...ALL_OF_ORDER } }],
+    ['with the default status', 55, 25, '/orders', { body: { title: 'New', client_id: 1, ...WITHOUT_EVENT } }],
     ['of an unknown client', 37, 0, '/orders', { body: { title: 'New', client_id: 99999 }, status: [400] }],
   ],
   updateOrder: [
-    ['title', 23, 8, '/orders/201', { body: { title: 'Changed', ...WITHOUT_EVENT } }],
+    ['title', 39, 10, '/orders/201', { body: { title: 'Changed', ...WITHOUT_EVENT } }],
     ['all fields, with an event', 60, 24, '/orders/202', { ...WITH_EVENT, body: ALL_OF_ORDER }],
-    ['10 lines, 5 payments, 500 events', 43, 12, '/orders/1', { ...WITH_EVENT, body: { title: 'Changed' } }],
+    ['10 lines, 5 payments, 500 events', 59, 14, '/orders/1', { ...WITH_EVENT, body: { title: 'Changed' } }],
     ['unknown', 12, 0, '/orders/99999', { ...NOT_FOUND, body: { title: 'Changed' } }],
   ],
   deleteOrder: [

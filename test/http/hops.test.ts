@@ -51,6 +51,7 @@ const budget: Record<string, [depth: number, path: () => string, body?: () => un
     [1, () => '/clients'],
     [1, () => '/clients?q=a%20tee'],
     [1, () => '/clients?q=a'],
+    [1, () => '/clients?q=a&sort=-updated_at&deleted=include&updated_since=2026-01-01T00:00:00Z'],
   ],
   'GET /clients/{id}': [
     [1, () => `/clients/${clientId}`],
@@ -64,6 +65,7 @@ const budget: Record<string, [depth: number, path: () => string, body?: () => un
   'GET /orders': [
     [1, () => '/orders'],
     [1, () => `/orders?client_id=${clientId}&from=2026-01-01`],
+    [1, () => '/orders?q=a&sort=updated_at&deleted=include&expand=totals,client'],
   ],
   'GET /orders/{id}': [[1, () => `/orders/${orderId}`]],
   'POST /orders': [[2, () => '/orders', () => ({ title: 'a', client_id: clientId })]],

@@ -34,12 +34,20 @@ const ownFile: Decided['own'] = ({ order, thread }, { id, marker }) => ({
   query: { path: `orders/${id}/${order}/email/${thread}/${marker}.png` },
 })
 
+const LIST: Record<string, number | typeof EMPTY> = {
+  'query.page': EMPTY,
+  'query.per_page': 200,
+  'query.cursor': 400,
+  'query.q': 200,
+  'query.external_id': EMPTY,
+}
+
 const EXPECTED: Record<string, Decided> = {
   readAccount: { own: () => ({}), places: {} },
   listOrderStatuses: { own: () => ({}), places: {} },
   listTaxes: { own: () => ({}), places: {} },
   listChanges: { own: () => ({ query: {} }), places: { 'query.cursor': 400, 'query.per_page': 200 } },
-  listClients: { own: () => ({ query: {} }), places: { 'query.page': EMPTY, 'query.per_page': 200, 'query.q': 200 } },
+  listClients: { own: () => ({ query: {} }), places: LIST },
   createClient: {
     own: () => ({ body: { company_name: 'Own' } }),
     places: inBody({ ...clientFields, email: 200 }),
@@ -54,7 +62,7 @@ const EXPECTED: Record<string, Decided> = {
   },
   listOrders: {
     own: () => ({ query: {} }),
-    places: { 'query.page': EMPTY, 'query.per_page': 200, 'query.client_id': EMPTY, 'query.status': EMPTY },
+    places: { ...LIST, 'query.client_id': EMPTY, 'query.status': EMPTY },
   },
   createOrder: {
     own: ({ client }) => ({ body: { title: 'Own', client_id: client, discount_amount_type: 'fixed' } }),

@@ -123,6 +123,8 @@ const requests: Record<string, { path: string; body?: unknown }[]> = {
     { path: '/clients?q=te' },
     { path: '/clients?q=5550100' },
     { path: '/clients?q=alpha' },
+    { path: '/clients?sort=updated_at&deleted=include&updated_since=1970-01-01T00:00:00Z' },
+    { path: '/clients?q=a&sort=-created_at&deleted=include' },
   ],
   'GET /clients/{id}': [
     { path: '/clients/1' },
@@ -135,6 +137,9 @@ const requests: Record<string, { path: string; body?: unknown }[]> = {
     { path: '/orders?client_id=1' },
     { path: '/orders?status=1' },
     { path: '/orders?from=2026-01-01' },
+    { path: '/orders?q=a&sort=id&deleted=include&expand=totals,client' },
+    { path: '/orders?status=1,2&expand=totals,client' },
+    { path: '/orders?sort=-updated_at&updated_since=1970-01-01T00:00:00Z' },
   ],
   'GET /orders/{id}': [{ path: '/orders/1' }],
   'GET /products/search': [

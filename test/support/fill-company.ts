@@ -25,8 +25,8 @@ const TABLES: Record<string, string> = {
   clients: `id, company_name, company_name_key, first_name, first_name_key, email, email_key, phone, phone_key, phone_digits, created_at, updated_at)
     SELECT ?1, i, 'Harbor Club ' || i, 'HARBOR CLUB ' || i, 'Ines', 'INES', 'c' || i || '@x.example', 'C' || i || '@X.EXAMPLE',
       '(555) ' || (1000000 + i), '(555) ' || (1000000 + i), '555' || (1000000 + i), 0, 0`,
-  orders: `id, title, client_id, order_status_id, created_date, created_at, updated_at)
-    SELECT ?1, i, 'Order ' || i, iif(i <= ${ORDERS_OF_CLIENT_1}, 1, i), i % 7 + 1, date('2020-01-01', '+' || (i % 1500) || ' days'), 0, 0`,
+  orders: `id, title, title_key, number_key, client_id, order_status_id, created_date, created_at, updated_at)
+    SELECT ?1, i, 'Order ' || i, 'ORDER ' || i, 1000 + i, iif(i <= ${ORDERS_OF_CLIENT_1}, 1, i), i % 7 + 1, date('2020-01-01', '+' || (i % 1500) || ' days'), 0, 0`,
   invoices: 'id, project_id, number, tax_id, created_at, updated_at) SELECT ?1, i, i, 1000 + i, 1, 0, 0',
   invoice_items: `id, invoice_id, title, quantity, unit_price_cents, search_text)
     SELECT ?1, i, iif(i <= ${ITEMS}, 1, i), 'Cotton hoodie XL ' || i, 12, 950, 'COTTON HOODIE XL ' || i`,

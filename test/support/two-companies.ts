@@ -66,7 +66,7 @@ export async function fillCompany(marker: string, ids: Ids): Promise<FilledCompa
     insert('clients', { ...client, id: ids.deletedClient, deleted: 1 }),
     insert('order_statuses', { id: ids.status, title: text, color: marker, workflow_key: marker }),
     insert('taxes', { id: ids.tax, name: text, rate: 5 }),
-    insert('orders', { ...order, id: ids.order, title: text, description: text }),
+    insert('orders', { ...order, id: ids.order, title: text, title_key: text.toUpperCase(), description: text }),
     insert('orders', { ...order, id: ids.doomedOrder, title: text, description: text }),
     insert('invoices', { id: ids.invoice, project_id: ids.order, number: `${marker}-1`, tax_id: ids.tax, ...times }),
     insert('invoice_items', {

@@ -110,6 +110,8 @@ function orderRow(id: number, clientId: number): Row {
     company_id: 1,
     id,
     title: `Order ${id}`,
+    title_key: `ORDER ${id}`,
+    number_key: String(1_000 + id),
     client_id: clientId,
     description: 'Two-colour front print, one-colour back print',
     order_status_id: (id % 2) + 1,

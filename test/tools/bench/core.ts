@@ -95,7 +95,7 @@ async function measureRound(sides: Side[], measured: Measured[][], script: strin
       const loads: [Loaded, Load][] = []
       for (const { size, tokens: all, apiUrl, floorUrl } of served) {
         const tokens = all.slice(index * TOKENS, (index + 1) * TOKENS)
-        const work = worksOf(size, tokens)[index]
+        const work = worksOf(size, tokens, await cursorsOf(apiUrl, tokens[0] ?? '', size))[index]
         if (!work) throw new Error('There is no such work.')
         await Promise.all(
           tokens.map((token) => fetch(`${apiUrl}/api/v1/clients/1`, { headers: bearer(token) }).then(drain)),
@@ -136,7 +136,29 @@ function drain(response: Response): Promise<string> {
   return response.text()
 }
 
-function worksOf(size: number, tokens: readonly string[]): Work[] {
+/** Lists that are measured behind a cursor: of their first page, or of one in their middle. */
+const WALKS: [name: string, path: (size: number) => string][] = [
+  ['clients, cursor', () => '/clients?page=1'],
+  ['clients, cursor, middle', (size) => `/clients?page=${Math.floor(size / 50)}`],
+  ['clients, updated_at', () => '/clients?sort=updated_at&page=20'],
+  ['search, cursor', () => '/clients?q=son&page=1'],
+  ['orders, cursor, middle', (size) => `/orders?page=${Math.floor(size / 25)}`],
+]
+
+/** The paths behind the cursors of {@link WALKS}. */
+function cursorsOf(url: string, token: string, size: number): Promise<string[]> {
+  return Promise.all(
+    WALKS.map(async ([, path]) => {
+      const response = await fetch(`${url}/api/v1${path(size)}`, { headers: bearer(token) })
+      const { pagination }: { pagination: { next_cursor: string } } = JSON.parse(await response.text())
+      return `${path(size).replace(/page=\d+/, '')}&cursor=${pagination.next_cursor}`
+        .replace('?&', '?')
+        .replace('&&', '&')
+    }),
+  )
+}
+
+function worksOf(size: number, tokens: readonly string[], walks: readonly string[] = []): Work[] {
   let turn = 0
   const clientId = () => 1 + ((turn * 7_919) % size)
   const get = (path: () => string) => () => ({ method: 'GET', path: `/api/v1${path()}`, headers: bearer(token()) })
@@ -181,6 +203,12 @@ function worksOf(size: number, tokens: readonly string[]): Work[] {
       api: get(() => `/orders/${clientId()}`),
       floor: bare(() => `/order/${clientId()}`),
     },
+    ...WALKS.map(([name], index) => ({
+      name,
+      target: READ_TARGET,
+      api: get(() => walks[index] ?? ''),
+      floor: bare(() => '/clients'),
+    })),
     {
       name: 'create client',
       target: WRITE_TARGET,

@@ -5,33 +5,56 @@ import { select } from './read-state.ts'
 const charactersOf = (text: string) =>
   `json_each('[' || rtrim(replace(hex(zeroblob(length(${text}))), '00', '0,'), ',') || ']')`
 
-const SPACED = `(SELECT char(30) || group_concat(substr(search_text, key + 1, 1), char(30)) || char(30)
-  FROM ${charactersOf('search_text')})`
+const spaced = (text: string) =>
+  `(SELECT char(30) || group_concat(substr(${text}, key + 1, 1), char(30)) || char(30) FROM ${charactersOf(text)})`
+
+const ORDER_TEXT = '(title_key || char(31) || number_key)'
 
 const GRAM_TEXT = '(search_text || char(31) || phone_digits)'
 const gram = (length: number) =>
   `slot || 'x' || hex(substr(${GRAM_TEXT}, key + 1, ${length})) || printf('x%013d ', t.id >> 12)`
 
 /** Where the text of each full-text table comes from. */
-const SOURCES = {
+const SOURCES: Record<string, { columns: string; source: string; table: string; hasDeleted?: true }> = {
   clients_fts: { columns: 'text, digits', source: 'search_text, phone_digits', table: 'clients' },
   clients_grams: {
     columns: 'grams',
     source: `(SELECT group_concat(${gram(1)} || ${gram(2)}, '') FROM ${charactersOf(GRAM_TEXT)})`,
     table: 'clients',
   },
-  catalog_items_fts: { columns: 'text, spaced', source: `search_text, ${SPACED}`, table: 'catalog_items' },
-  invoice_items_fts: { columns: 'text, spaced', source: `search_text, ${SPACED}`, table: 'invoice_items' },
+  catalog_items_fts: {
+    columns: 'text, spaced',
+    source: `search_text, ${spaced('search_text')}`,
+    table: 'catalog_items',
+  },
+  invoice_items_fts: {
+    columns: 'text, spaced',
+    source: `search_text, ${spaced('search_text')}`,
+    table: 'invoice_items',
+  },
+  orders_fts: {
+    columns: 'text, spaced',
+    source: `${ORDER_TEXT}, ${spaced(ORDER_TEXT)}`,
+    table: 'orders',
+    hasDeleted: true,
+  },
+  client_names_fts: {
+    columns: 'text, spaced',
+    source: `company_name_key, ${spaced('company_name_key')}`,
+    table: 'clients',
+    hasDeleted: true,
+  },
 }
 
 /** Builds each full-text table anew from its rows and compares what the two hold, trigram by trigram. */
 export function compareIndexes(db: DatabaseSync): string[] {
-  return Object.entries(SOURCES).flatMap(([name, { columns, source, table }]) => {
+  return Object.entries(SOURCES).flatMap(([name, { columns, source, table, hasDeleted }]) => {
     const [made] = select<{ sql: string }>(db, `SELECT sql FROM sqlite_schema WHERE name = '${name}'`)
     if (!made) return [`there is no ${name}`]
     db.exec(`${made.sql.replace(name, `temp.fresh_${name}`)};
       INSERT INTO temp.fresh_${name} (rowid, ${columns})
-        SELECT slot << 53 | t.id, ${source} FROM ${table} AS t JOIN companies ON companies.id = company_id WHERE deleted = 0;
+        SELECT slot << 53 | t.id, ${source} FROM ${table} AS t JOIN companies ON companies.id = company_id
+        WHERE ${hasDeleted ? 'true' : 'deleted = 0'};
       CREATE VIRTUAL TABLE temp.old_${name} USING fts5vocab(main, ${name}, instance);
       CREATE VIRTUAL TABLE temp.new_${name} USING fts5vocab(temp, fresh_${name}, instance)`)
     const only = (one: string, other: string) =>

@@ -1,0 +1,40 @@
+import * as z from 'zod/mini'
+import { cursorText, externalId, pageQuery } from './contract.ts'
+
+/** A date-time in a query as milliseconds. Form decoding turns an unencoded `+` into a space. */
+const timeText = z
+  .pipe(
+    z.string().check(
+      z.overwrite((value) => value.replace(' ', '+')),
+      z.refine((value) => z.safeParse(z.iso.datetime({ offset: true }), value).success, {
+        error: 'must be a date-time with an offset, such as 2026-01-31T12:00:00Z',
+        abort: true,
+      }),
+    ),
+    z.transform((value) => Date.parse(value)),
+  )
+  .check(z.meta({ type: 'string', format: 'date-time' }))
+
+/** What the lists of clients and orders have in common. A list adds its `sort`. */
+export const listQuery = {
+  ...pageQuery,
+  cursor: z.optional(cursorText),
+  updated_since: z.optional(timeText).check(z.describe('Only what was changed at this time or later. Inclusive.')),
+  deleted: z
+    ._default(z.enum(['exclude', 'include', 'only']), 'exclude')
+    .check(z.meta({ default: 'exclude' }), z.describe('Whether deleted ones are listed.')),
+  external_id: z.optional(externalId).check(z.describe('Only the one with this id of yours.')),
+}
+
+/** The values of `sort`. */
+export const SORTS = ['id', '-id', 'created_at', '-created_at', 'updated_at', '-updated_at'] as const
+
+/** A list's query. @throws for `page` beside `cursor`, as an issue of `page` */
+export function listOf<T extends typeof listQuery & z.core.$ZodShape>(fields: T) {
+  return z.strictObject(fields).check(
+    z.refine((query) => !('cursor' in query && 'page' in query && query.cursor && query.page), {
+      path: ['page'],
+      error: 'cannot be sent with cursor',
+    }),
+  )
+}

@@ -1,0 +1,64 @@
+import { expect } from 'vitest'
+import type { TestCompany } from './app.ts'
+
+/** An element of a list, as far as tests compare it. */
+export interface Listed {
+  id: number
+}
+
+/** A path with its query; undefined values are left out. */
+export function pathOf(list: string, query: Record<string, string | number | undefined>): string {
+  const sent = Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [[name, `${value}`]]))
+  return `${list}?${new URLSearchParams(sent)}`
+}
+
+/**
+ * Every element of a list, page by page through the cursors; `between` runs before each page but the first. Checks that
+ * the pages agree with each other.
+ */
+export async function walk<T extends Listed>(
+  company: TestCompany,
+  list: string,
+  query: Record<string, string | number | undefined>,
+  between: () => Promise<unknown> = async () => undefined,
+): Promise<{ elements: T[]; total: number }> {
+  const elements: T[] = []
+  let total: number | undefined
+  let cursor: string | undefined
+  for (let page = 1; ; page++) {
+    const { status, body, headers } = await company.call('GET', pathOf(list, { ...query, cursor }))
+    expect(status, JSON.stringify(body)).toBe(200)
+    elements.push(...body.data)
+    total ??= body.pagination.total
+    expect(body.pagination).toEqual({
+      page,
+      per_page: Number(query.per_page ?? 25),
+      total,
+      next_cursor: body.pagination.has_more ? expect.any(String) : null,
+      has_more: body.pagination.has_more,
+    })
+    const next = pathOf(`https://api.test/api/v1${list}`, {
+      ...query,
+      page: undefined,
+      cursor: body.pagination.next_cursor,
+    })
+    const link = headers.get('link')
+    cursor = body.pagination.next_cursor ?? undefined
+    if (cursor === undefined) {
+      expect(link).toBeNull()
+      return { elements, total: total ?? 0 }
+    }
+    expect(new URL(/^<(.*)>; rel="next"$/.exec(link ?? '')?.[1] ?? '').href).toBe(new URL(next).href)
+    expect(body.data).toHaveLength(Number(query.per_page ?? 25))
+    await between()
+  }
+}
+
+/** Compares by several values, one after the other. */
+export function byKeys<T>(keys: (row: T) => (string | number)[], direction: 1 | -1) {
+  return (a: T, b: T) => {
+    const [left, right] = [keys(a), keys(b)]
+    const index = left.findIndex((value, at) => value !== right[at])
+    return index === -1 ? 0 : direction * ((left[index] ?? 0) < (right[index] ?? 0) ? -1 : 1)
+  }
+}
