@@ -2,7 +2,7 @@ import { ApiError } from './errors.ts'
 import type { CallOptions, RequestOptions } from './transport.ts'
 import type { CursorPage, Page } from './types.ts'
 
-type ListQuery = CallOptions & { page?: number | undefined; per_page?: number; cursor?: string | undefined }
+type ListQuery = CallOptions & { page?: number | undefined; per_page?: number | undefined; cursor?: string | undefined }
 type Read = <Body>(segments: string[], options: RequestOptions) => Promise<Body>
 
 const MAX_PER_PAGE = 100

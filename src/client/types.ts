@@ -9,7 +9,9 @@ type Body<Name extends keyof operations> = operations[Name]['responses'] extends
 }
   ? Content
   : never
-type Query<Name extends keyof operations> = NonNullable<operations[Name]['parameters']['query']>
+type Query<Name extends keyof operations> = OrUndefined<NonNullable<operations[Name]['parameters']['query']>>
+/** With `exactOptionalPropertyTypes` too, an optional parameter may be undefined. */
+type OrUndefined<T> = { [Key in keyof T]: Pick<T, Key> extends Required<Pick<T, Key>> ? T[Key] : T[Key] | undefined }
 export type Id = number | string
 
 /** JSON whose shape the API does not define. */
@@ -76,34 +78,17 @@ export type Page<Item> = { data: Item[]; pagination: Pagination }
 export type CursorPage<Item> = { data: Item[]; pagination: Body<'listEmailThreads'>['pagination'] }
 export type Pagination = Body<'listClients'>['pagination']
 
-export type Sort = `${'' | '-'}${'id' | 'created_at' | 'updated_at'}`
-type ListOptions = CallOptions & {
-  /** The `next_cursor` of an earlier page; excludes `page`. */
-  cursor?: string | undefined
-  /** Descending with `-`. */
-  sort?: Sort
-  /** A date-time, inclusive. */
-  updated_since?: string
-  /** Deleted ones are excluded by default. */
-  deleted?: 'exclude' | 'include' | 'only'
-  external_id?: string
-}
-export type ClientListQuery = ListOptions & Query<'listClients'>
+export type ClientListQuery = CallOptions & Query<'listClients'>
 /** `status` has ids of order statuses, `from` and `to` are inclusive dates, `YYYY-MM-DD`. */
-export type OrderListQuery = ListOptions &
-  Omit<Query<'listOrders'>, 'client_id' | 'status'> & {
+export type OrderListQuery = CallOptions &
+  Omit<Query<'listOrders'>, 'client_id' | 'status' | 'expand'> & {
     client_id?: Id
     status?: Id | readonly Id[]
-    /** Title, number or the client's company name. */
-    q?: string
     expand?: readonly ('totals' | 'client')[]
   }
 /** `totals` and `client` are there as far as they were expanded. */
-export type ListedOrder = Project & { totals?: Totals | null; client?: Client | null }
-export type Totals = Pick<
-  Invoice,
-  'subtotal' | 'discount_total' | 'tax_total' | 'total' | 'amount_paid' | 'balance_due'
->
+export type ListedOrder = Schemas['ListedOrder']
+export type Totals = Schemas['OrderTotals']
 
 /** A response that is not repeated while its `etag` stays the same. */
 export type Tagged<T> =

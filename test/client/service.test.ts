@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { CursorExpiredError } from '../../src/client/index.ts'
 import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
-import { openClient } from './service.ts'
+import { loseAllButEvery, openClient } from './service.ts'
 
 /* The client against the service itself. */
 
@@ -11,12 +11,6 @@ beforeAll(async () => {
   await migrate()
   company = await mintCompany()
 })
-
-/** Loses every response but the last of a call. */
-function loseAllButEvery(count: number): () => boolean {
-  let sent = 0
-  return () => ++sent % count !== 0
-}
 
 const countRows = async (table: string, { id }: TestCompany) =>
   (await sql<{ count: number }>(`SELECT count(*) AS count FROM ${table} WHERE company_id = ?`, id))[0]?.count

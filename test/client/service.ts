@@ -36,3 +36,9 @@ export function openClient({ token }: TestCompany, loses = () => false, options:
     ...options,
   })
 }
+
+/** Loses every response but the last of a call. */
+export function loseAllButEvery(count: number): () => boolean {
+  let sent = 0
+  return () => ++sent % count !== 0
+}

@@ -38,7 +38,7 @@ export function compare(): void {
   same<Schemas['OrderChanges'], client.OrderChanges>()
   same<Schemas['Order'], client.FullOrder>()
   same<Schemas['Artwork'], client.Artwork>()
-  same<Content<'/orders', 'get'>, client.Page<client.Project>>()
+  same<Content<'/orders', 'get'>, client.Page<client.ListedOrder>>()
   same<Content<'/orders/{id}', 'patch'>, client.OrderAnswer>()
   same<Content<'/orders/{id}', 'delete'>, client.OrderAnswer>()
 
