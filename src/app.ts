@@ -2,6 +2,7 @@ import type { MiddlewareHandler, NotFoundHandler } from 'hono'
 import { Hono } from 'hono/tiny'
 import { routes as account } from './account/routes.ts'
 import { authenticate } from './auth/authenticate.ts'
+import { routes as batch } from './batch/routes.ts'
 import { routes as changes } from './changes/routes.ts'
 import { routes as clients } from './clients/routes.ts'
 import { type AppEnv, openContext } from './context.ts'
@@ -166,6 +167,6 @@ function describe(thrown: unknown): string {
   return [thrown.name, isHarmless ? message : '', ...frames.slice(0, 6)].filter(Boolean).join(' | ')
 }
 
-export const routes = [...account, ...clients, ...orders, ...changes, ...products, ...mail, ...files]
+export const routes = [...account, ...clients, ...orders, ...changes, ...products, ...mail, ...files, ...batch]
 
 export const app = createApp(contracts, routes)

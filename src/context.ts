@@ -6,7 +6,6 @@ import type { Env } from './env.ts'
 import { deploymentStorage, type FileStorage } from './files/storage.ts'
 import type { Lease } from './http/memory.ts'
 import type { RequestUsage } from './rate-limit/middleware.ts'
-import type { Verdict } from './rate-limit/window.ts'
 import { startWebhooks } from './webhooks/delivery.ts'
 
 /** What a handler knows of its request. The company is the token's; there is no other. */
@@ -44,8 +43,6 @@ export interface AppEnv {
     token?: Token
     context: RequestContext
     usage: RequestUsage
-    /** The limiter's verdict on this request. */
-    limit: Promise<Verdict>
     /** The memory for large bodies that the request uses. */
     lease: Lease
     /** What the endpoint's `prefetch` reads. */

@@ -151,7 +151,9 @@ function findIncompleteSlices(files: SourceFile[]): string[] {
       const endpoints: string[] = /export const endpoints = \[([^\]]*)\]/.exec(text)?.[1]?.match(/\w+/g) ?? []
       return names.flatMap((name) => [
         ...(endpoints.includes(name) ? [] : [`${path}: ${name} is not in endpoints`]),
-        ...(beside('routes.ts').includes(`contract.${name}`) ? [] : [`${path}: ${name} has no route`]),
+        ...(['routes.ts', 'operations.ts'].some((file) => beside(file).includes(`contract.${name}`))
+          ? []
+          : [`${path}: ${name} has no route`]),
         ...(beside('documentation.ts').includes(`${name}: {`) ? [] : [`${path}: ${name} has no documentation`]),
       ])
     })

@@ -1,15 +1,15 @@
 import { readFile } from 'node:fs/promises'
 import * as z from 'zod/mini'
 import { email } from '../clients/contract.ts'
-import { id as anyId, date, externalId, isoTime, oneLine, text, trimmed } from '../http/contract.ts'
-import { discountAmountType } from '../orders/contract.ts'
+import { id as anyId, date, externalId, oneLine, text, trimmed } from '../http/contract.ts'
+import { AMOUNT_MAX, decimals, discountAmountType } from '../orders/contract.ts'
+import { paidAt } from '../orders/invoice-contract.ts'
 import { CommandError } from './command.ts'
 import { describeSyntaxError, locateValues } from './json-text.ts'
 import { accountingId, field, integrationsFile } from './seed-integrations.ts'
 
 /** Leaves room for the ids that the API assigns, which are above the highest one of a seed. */
 const ID_MAX = 2 ** 48
-const MONEY_MAX = 999_999_999.99
 const JSON_MAX_BYTES = 500_000
 /** SQLite reads no deeper JSON. */
 const JSON_MAX_DEPTH = 500
@@ -23,12 +23,6 @@ function listOf<T extends z.ZodMiniType>(schema: T) {
   return z._default(z.array(schema), [])
 }
 
-function decimals(places: number, min: number, max: number) {
-  const scale = 10 ** places
-  const isRounded = (value: number) => Math.abs(value * scale - Math.round(value * scale)) < 1e-4
-  return z.number().check(z.minimum(min), z.maximum(max), z.refine(isRounded, `must have at most ${places} decimals`))
-}
-
 const idMaximum = z.maximum(ID_MAX, `must be at most ${ID_MAX}`)
 const id = anyId.check(idMaximum, z.meta({ maximum: ID_MAX }))
 const flag = z._default(z.boolean(), false)
@@ -38,11 +32,10 @@ const reason = orNull(trimmed(1000))
 const prose = orNull(text(0, 10_000))
 const day = orNull(date)
 const position = z.optional(z.int().check(z.minimum(0), z.maximum(1_000_000)))
-const money = decimals(2, -MONEY_MAX, MONEY_MAX)
+const money = decimals(2, -AMOUNT_MAX, AMOUNT_MAX)
 
 /** Milliseconds since the epoch. */
 const instant = z.pipe(z.iso.datetime({ offset: true }), z.transform(Date.parse))
-const paidAt = z.union([date, z.pipe(instant, z.transform(isoTime))], 'must be a date or a date-time with an offset')
 
 const deleted = field('Hidden from lists, as if it had been deleted through the API.', flag)
 const ownId = field('Your own id of it, unique in the company.', orNull(externalId))
@@ -137,7 +130,7 @@ const invoice = z
     tax_exempt_reason: field('Why there is no tax.', reason),
     discount_amount: field(
       'In percent (at most 100) or in the currency, by `discount_amount_type`.',
-      z._default(decimals(2, 0, MONEY_MAX), 0),
+      z._default(decimals(2, 0, AMOUNT_MAX), 0),
     ),
     discount_amount_type: field('The unit of the discount.', z._default(discountAmountType, 'percentage')),
     discount_type: field(
@@ -193,7 +186,7 @@ const catalogItem = z.strictObject({
   id: field('The id of the item.', id),
   title: field('The name of the item, in which products are searched.', title),
   description: field('Further text.', prose),
-  price: field('With at most 2 decimals.', orNull(decimals(2, 0, MONEY_MAX))),
+  price: field('With at most 2 decimals.', orNull(decimals(2, 0, AMOUNT_MAX))),
   deleted,
 })
 

@@ -15,7 +15,7 @@ export interface paths {
          * Read the company, the token and its limits
          * @description What the token of the request stands for. A first request that needs nothing but a valid token.
          *
-         *     Permission: `null`.
+         *     Any token.
          */
         get: operations["readAccount"];
         put?: never;
@@ -80,6 +80,34 @@ export interface paths {
          *     Permission: `clients:write`.
          */
         patch: operations["updateClient"];
+        trace?: never;
+    };
+    "/clients/by-external-id/{external_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a client by your own id
+         * @description The client whose `external_id` this is, exactly as it was sent. A soft-deleted client is still found.
+         *
+         *     Permission: `clients:read`.
+         */
+        get: operations["readClientByExternalId"];
+        /**
+         * Create or replace a client by your own id
+         * @description Creates the client with this `external_id`, or replaces every field of the one that has it: a field that is left out gets its default (null or false), so a soft-deleted client is restored. Sent twice, it leaves one client. `If-None-Match: *` only creates, `If-Match` only replaces the version that it names; else 412.
+         *
+         *     Permission: `clients:write`.
+         */
+        put: operations["putClient"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/orders": {
@@ -188,6 +216,72 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/orders/{id}/invoice-items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Replace the lines of an order’s invoice
+         * @description The lines become exactly those of `items`, in their order. A line with the `id` of one of this invoice replaces that one and keeps the id, with defaults for what is left out; one without an `id` is new; those that are not in the list are deleted. The totals follow. When the company’s accounting sync is enabled, the change is delivered to the accounting system after the response. 409 where the order has no invoice. The body may have up to 400000 bytes.
+         *
+         *     Permission: `orders:write`.
+         */
+        put: operations["putInvoiceItems"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/orders/{id}/payments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Record a payment
+         * @description Adds a payment to the order’s invoice: `amount_paid` and `balance_due` follow. A payment may be more than the balance. 409 where the order has no invoice.
+         *
+         *     Permission: `orders:write`.
+         */
+        post: operations["createPayment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/orders/{id}/payments/{payment_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a payment
+         * @description Removes the payment for good. The response has it as it was, and the invoice without it.
+         *
+         *     Permission: `orders:write`.
+         */
+        delete: operations["deletePayment"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/changes": {
         parameters: {
             query?: never;
@@ -199,7 +293,7 @@ export interface paths {
          * Follow every change
          * @description Every create, update and delete of the company’s clients, orders and email threads in the order in which they were committed, whoever made them. Changes are kept for 31 days. To copy a company and follow it: take a cursor with `start=latest`, read the lists with their own cursors, then ask for the changes after that cursor again and again, and read each object that they name. Without `cursor` the feed begins with the oldest change that is kept. With `wait` the response comes with the next change, or empty after so many seconds. 410 when changes after the cursor are no longer kept: copy the lists again. A sync of an email thread that changes nothing but `last_synced_at` is no change. Needs the permission to read each of the `types`.
          *
-         *     Permission: `null`.
+         *     Any token.
          */
         get: operations["listChanges"];
         put?: never;
@@ -438,6 +532,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create and update many clients and orders
+         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where the database refuses one of them (such as a taken `external_id`, or another version than its `if_match` names): `transaction` tells which were committed together. An operation cannot refer to what another one of the batch creates. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is.
+         *
+         *     Any token.
+         */
+        post: operations["runBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface webhooks {
     event: {
@@ -521,6 +637,30 @@ export interface components {
             mail_attachment_id?: string;
         } & {
             [key: string]: unknown;
+        };
+        /** @description Changes of clients and orders. */
+        Batch: {
+            operations: components["schemas"]["BatchOperation"][];
+        };
+        /** @description One change: what its own request would be. */
+        BatchOperation: {
+            /** @enum {string} */
+            method: "POST" | "PATCH" | "PUT";
+            /** @description `/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update, `/clients/by-external-id/{external_id}` to create or replace. */
+            path: string;
+            /** @description The body of the request. */
+            body: unknown;
+            /** @description The `If-Match` of the request. */
+            if_match?: string;
+        };
+        /** @description What became of one operation. */
+        BatchResult: {
+            /** @description The status that its own request would have had. */
+            status: number;
+            /** @description The body of that response; an error’s where the status is not 200. */
+            body: unknown;
+            /** @description Operations with the same number were committed together; null where nothing was changed. */
+            transaction: number | null;
         };
         /** @description An item of the company’s own catalogue. */
         CatalogItem: {
@@ -606,10 +746,10 @@ export interface components {
             accounting_sync_enabled?: boolean;
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
-            /** @description Your own id of the client, unique in the company. */
-            external_id?: string | null;
             /** @description `true` hides the client from the list, `false` brings it back. */
             deleted?: boolean;
+            /** @description Your own id of the client, unique in the company. */
+            external_id?: string | null;
         };
         /** @description A mail thread with all its messages. */
         EmailThread: {
@@ -832,10 +972,10 @@ export interface components {
             accounting_sync_enabled?: boolean;
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
-            /** @description Your own id of the client, unique in the company. */
-            external_id?: string | null;
             /** @description `true` hides the client from the list, `false` brings it back. */
             deleted?: boolean;
+            /** @description Your own id of the client, unique in the company. */
+            external_id?: string | null;
         };
         /** @description A file to upload. */
         NewFile: {
@@ -847,6 +987,34 @@ export interface components {
             size: number;
             /** @description The mailbox’s legacy thread id. */
             legacyThreadId: string;
+        };
+        /** @description A line of an invoice, as it is to be. */
+        NewInvoiceItem: {
+            /** @description Of a line of this invoice, which keeps it. Without it the line is a new one. */
+            id?: number;
+            title: string;
+            description?: string | null;
+            /**
+             * @description At most 4 decimals.
+             * @default 1
+             */
+            quantity: number;
+            /**
+             * @description At most 2 decimals; negative for a credit.
+             * @default 0
+             */
+            unit_price: number;
+            /** @default true */
+            taxable: boolean;
+            supplier?: string | null;
+            style?: string | null;
+            color?: string | null;
+            size?: string | null;
+            sku?: string | null;
+        };
+        /** @description All lines of an invoice, in their order. */
+        NewInvoiceItems: {
+            items: components["schemas"]["NewInvoiceItem"][];
         };
         /** @description The fields of an order to create. */
         NewOrder: {
@@ -882,6 +1050,15 @@ export interface components {
             external_id?: string | null;
             /** @description Overrides, for this request, the company’s setting of accounting sync. */
             accounting_sync_enabled?: boolean;
+        };
+        /** @description A payment on the invoice of an order. */
+        NewPayment: {
+            /** @description At most 2 decimals. */
+            amount: number;
+            method?: string | null;
+            /** @description A date, or a date-time with an offset, which is stored in UTC. */
+            paid_at?: (string) | null;
+            note?: string | null;
         };
         /** @description An order with everything that belongs to it. */
         Order: {
@@ -1244,6 +1421,22 @@ export interface components {
             /** @description Ignored, so that what was read may be sent back. */
             updated_at?: unknown;
         };
+        /** @description All fields of a client: one that is left out gets its default. */
+        WholeClient: {
+            company_name: string;
+            first_name?: string | null;
+            last_name?: string | null;
+            /** Format: email */
+            email?: string | null;
+            /** @description Stored as sent. */
+            website?: string | null;
+            phone?: string | null;
+            accounting_sync_enabled?: boolean;
+            tax_exempt?: boolean;
+            tax_exempt_reason?: string | null;
+            /** @description `true` hides the client from the list, `false` brings it back. */
+            deleted?: boolean;
+        };
         /** @description Every error has this form, whatever its status. */
         ErrorResponse: {
             /** @description What went wrong. */
@@ -1284,10 +1477,12 @@ export interface components {
              *     - `idempotency_key_reused`: The `Idempotency-Key` was sent with another request before: send a new key with each new request
              *     - `idempotency_key_in_use`: A request with this `Idempotency-Key` is still running: retry after the time in Retry-After
              *     - `version_mismatch`: The resource has another version than `If-Match` names: read it again and repeat the change
+             *     - `already_exists`: There is such a resource already: send the request without `If-None-Match` to replace it
+             *     - `invoice_missing`: The order has no invoice
              *     - `cursor_expired`: The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor
              * @enum {string}
              */
-            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "credentials_unreadable" | "supplier_unavailable" | "supplier_rejected_credentials" | "external_id_taken" | "idempotency_key_reused" | "idempotency_key_in_use" | "version_mismatch" | "cursor_expired";
+            reason: "integration_missing" | "integration_disabled" | "storage_not_configured" | "credentials_unreadable" | "supplier_unavailable" | "supplier_rejected_credentials" | "external_id_taken" | "idempotency_key_reused" | "idempotency_key_in_use" | "version_mismatch" | "already_exists" | "invoice_missing" | "cursor_expired";
             /** @description The error code of the company’s own storage, such as `NoSuchBucket`, where it sent one. */
             storage_code?: string;
         };
@@ -2095,6 +2290,172 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    readClientByExternalId: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of a response you have stored, several of them, or `*`. 304 without a body while unchanged. */
+                "If-None-Match"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description Your own id of the client, percent-encoded.
+                 * @example shop-7
+                 */
+                external_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "client": {
+                     *         "id": 62,
+                     *         "company_name": "Granite Street Climbing",
+                     *         "first_name": "Ines",
+                     *         "last_name": null,
+                     *         "email": "ines@granite-street.example",
+                     *         "website": null,
+                     *         "phone": null,
+                     *         "accounting_sync_enabled": false,
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
+                     *         "deleted": false,
+                     *         "external_id": "shop-7",
+                     *         "version": 1,
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        client: components["schemas"]["Client"];
+                    };
+                };
+            };
+            /** @description Not modified since the `ETag` in `If-None-Match`. No body. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    putClient: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                "If-Match"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description Your own id of the client, percent-encoded.
+                 * @example shop-7
+                 */
+                external_id: string;
+            };
+            cookie?: never;
+        };
+        /** @description All fields of a client: one that is left out gets its default. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "company_name": "Granite Street Climbing",
+                 *       "first_name": "Ines",
+                 *       "email": "ines@granite-street.example"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WholeClient"];
+            };
+        };
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "client": {
+                     *         "id": 62,
+                     *         "company_name": "Granite Street Climbing",
+                     *         "first_name": "Ines",
+                     *         "last_name": null,
+                     *         "email": "ines@granite-street.example",
+                     *         "website": null,
+                     *         "phone": null,
+                     *         "accounting_sync_enabled": false,
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
+                     *         "deleted": false,
+                     *         "external_id": "shop-7",
+                     *         "version": 1,
+                     *         "created_at": "2026-11-20T20:40:00.000Z",
+                     *         "updated_at": "2026-11-20T20:40:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        client: components["schemas"]["Client"];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["BodyTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -2938,6 +3299,373 @@ export interface operations {
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+        };
+    };
+    putInvoiceItems: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                "If-Match"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The id of the order (project).
+                 * @example 44
+                 */
+                id: number;
+            };
+            cookie?: never;
+        };
+        /** @description All lines of an invoice, in their order. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "items": [
+                 *         {
+                 *           "id": 440,
+                 *           "title": "Trucker cap, gold",
+                 *           "description": "112 Gold XL",
+                 *           "quantity": 18,
+                 *           "unit_price": 16.25,
+                 *           "taxable": true,
+                 *           "supplier": "supplier_b",
+                 *           "style": "112",
+                 *           "color": "Gold",
+                 *           "size": "XL",
+                 *           "sku": "112-GOL-XL"
+                 *         },
+                 *         {
+                 *           "id": 441,
+                 *           "title": "Canvas tote, light blue",
+                 *           "description": "Q125300 Light Blue 3XL",
+                 *           "quantity": 18,
+                 *           "unit_price": 8.55,
+                 *           "taxable": true,
+                 *           "supplier": "supplier_b",
+                 *           "style": "Q125300",
+                 *           "color": "Light Blue",
+                 *           "size": "3XL",
+                 *           "sku": "Q125300-LIG-3XL"
+                 *         },
+                 *         {
+                 *           "id": 442,
+                 *           "title": "Performance polo, navy",
+                 *           "description": "ST550 Navy S",
+                 *           "quantity": 48,
+                 *           "unit_price": 22.2,
+                 *           "taxable": true,
+                 *           "supplier": "supplier_a",
+                 *           "style": "ST550",
+                 *           "color": "Navy",
+                 *           "size": "S",
+                 *           "sku": "ST550-NAV-S"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewInvoiceItems"];
+            };
+        };
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "invoice": {
+                     *         "id": 44,
+                     *         "project_id": 44,
+                     *         "number": "1044",
+                     *         "due_date": "2026-07-01",
+                     *         "tax_id": 2,
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
+                     *         "discount_amount": 10,
+                     *         "discount_amount_type": "percentage",
+                     *         "discount_type": "before_tax",
+                     *         "subtotal": 1512,
+                     *         "discount_total": 151.2,
+                     *         "tax_total": 112.27,
+                     *         "total": 1473.07,
+                     *         "amount_paid": 756,
+                     *         "balance_due": 717.07,
+                     *         "deleted": false
+                     *       },
+                     *       "invoice_items": [
+                     *         {
+                     *           "id": 440,
+                     *           "invoice_id": 44,
+                     *           "title": "Trucker cap, gold",
+                     *           "description": "112 Gold XL",
+                     *           "quantity": 18,
+                     *           "unit_price": 16.25,
+                     *           "total": 292.5,
+                     *           "taxable": true,
+                     *           "supplier": "supplier_b",
+                     *           "style": "112",
+                     *           "color": "Gold",
+                     *           "size": "XL",
+                     *           "sku": "112-GOL-XL",
+                     *           "position": 1,
+                     *           "deleted": false
+                     *         },
+                     *         {
+                     *           "id": 441,
+                     *           "invoice_id": 44,
+                     *           "title": "Canvas tote, light blue",
+                     *           "description": "Q125300 Light Blue 3XL",
+                     *           "quantity": 18,
+                     *           "unit_price": 8.55,
+                     *           "total": 153.9,
+                     *           "taxable": true,
+                     *           "supplier": "supplier_b",
+                     *           "style": "Q125300",
+                     *           "color": "Light Blue",
+                     *           "size": "3XL",
+                     *           "sku": "Q125300-LIG-3XL",
+                     *           "position": 2,
+                     *           "deleted": false
+                     *         },
+                     *         {
+                     *           "id": 442,
+                     *           "invoice_id": 44,
+                     *           "title": "Performance polo, navy",
+                     *           "description": "ST550 Navy S",
+                     *           "quantity": 48,
+                     *           "unit_price": 22.2,
+                     *           "total": 1065.6,
+                     *           "taxable": true,
+                     *           "supplier": "supplier_a",
+                     *           "style": "ST550",
+                     *           "color": "Navy",
+                     *           "size": "S",
+                     *           "sku": "ST550-NAV-S",
+                     *           "position": 3,
+                     *           "deleted": false
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        invoice: components["schemas"]["Invoice"];
+                        invoice_items: components["schemas"]["InvoiceItem"][];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createPayment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                "If-Match"?: string;
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The id of the order (project).
+                 * @example 44
+                 */
+                id: number;
+            };
+            cookie?: never;
+        };
+        /** @description A payment on the invoice of an order. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "amount": 100,
+                 *       "method": "card",
+                 *       "paid_at": "2026-06-20T12:00:00.000Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewPayment"];
+            };
+        };
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "payment": {
+                     *         "id": 802,
+                     *         "invoice_id": 44,
+                     *         "amount": 100,
+                     *         "method": "card",
+                     *         "paid_at": "2026-06-20T12:00:00.000Z",
+                     *         "note": null
+                     *       },
+                     *       "invoice": {
+                     *         "id": 44,
+                     *         "project_id": 44,
+                     *         "number": "1044",
+                     *         "due_date": "2026-07-01",
+                     *         "tax_id": 2,
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
+                     *         "discount_amount": 10,
+                     *         "discount_amount_type": "percentage",
+                     *         "discount_type": "before_tax",
+                     *         "subtotal": 1512,
+                     *         "discount_total": 151.2,
+                     *         "tax_total": 112.27,
+                     *         "total": 1473.07,
+                     *         "amount_paid": 856,
+                     *         "balance_due": 617.07,
+                     *         "deleted": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        payment: components["schemas"]["Payment"];
+                        invoice: components["schemas"]["Invoice"];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deletePayment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                "If-Match"?: string;
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path: {
+                /**
+                 * @description The id of the order (project).
+                 * @example 44
+                 */
+                id: number;
+                /**
+                 * @description The id of the payment.
+                 * @example 802
+                 */
+                payment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    ETag: components["headers"]["ETag"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "payment": {
+                     *         "id": 802,
+                     *         "invoice_id": 44,
+                     *         "amount": 100,
+                     *         "method": "card",
+                     *         "paid_at": "2026-06-20T12:00:00.000Z",
+                     *         "note": null
+                     *       },
+                     *       "invoice": {
+                     *         "id": 44,
+                     *         "project_id": 44,
+                     *         "number": "1044",
+                     *         "due_date": "2026-07-01",
+                     *         "tax_id": 2,
+                     *         "tax_exempt": false,
+                     *         "tax_exempt_reason": null,
+                     *         "discount_amount": 10,
+                     *         "discount_amount_type": "percentage",
+                     *         "discount_type": "before_tax",
+                     *         "subtotal": 1512,
+                     *         "discount_total": 151.2,
+                     *         "tax_total": 112.27,
+                     *         "total": 1473.07,
+                     *         "amount_paid": 756,
+                     *         "balance_due": 717.07,
+                     *         "deleted": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        payment: components["schemas"]["Payment"];
+                        invoice: components["schemas"]["Invoice"];
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
         };
@@ -4387,6 +5115,122 @@ export interface operations {
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             502: components["responses"]["UpstreamFailed"];
+        };
+    };
+    runBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
+                "Idempotency-Key"?: string;
+                /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                "X-Bookmark"?: components["parameters"]["Bookmark"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Changes of clients and orders. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "operations": [
+                 *         {
+                 *           "method": "POST",
+                 *           "path": "/clients",
+                 *           "body": {
+                 *             "company_name": "Granite Street Climbing"
+                 *           }
+                 *         },
+                 *         {
+                 *           "method": "PATCH",
+                 *           "path": "/clients/17",
+                 *           "body": {
+                 *             "phone": null
+                 *           },
+                 *           "if_match": "\"7\""
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["Batch"];
+            };
+        };
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Bookmark": components["headers"]["X-Bookmark"];
+                    "Server-Timing": components["headers"]["Server-Timing"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "results": [
+                     *         {
+                     *           "status": 200,
+                     *           "body": {
+                     *             "client": {
+                     *               "id": 63,
+                     *               "company_name": "Granite Street Climbing",
+                     *               "first_name": null,
+                     *               "last_name": null,
+                     *               "email": null,
+                     *               "website": null,
+                     *               "phone": null,
+                     *               "accounting_sync_enabled": false,
+                     *               "tax_exempt": false,
+                     *               "tax_exempt_reason": null,
+                     *               "deleted": false,
+                     *               "external_id": null,
+                     *               "version": 1,
+                     *               "created_at": "2026-11-20T20:40:00.000Z",
+                     *               "updated_at": "2026-11-20T20:40:00.000Z"
+                     *             }
+                     *           },
+                     *           "transaction": 1
+                     *         },
+                     *         {
+                     *           "status": 412,
+                     *           "body": {
+                     *             "error": {
+                     *               "code": "invalid_request",
+                     *               "message": "The resource has another version than `If-Match` names: read it again and repeat the change",
+                     *               "details": {
+                     *                 "reason": "version_mismatch"
+                     *               }
+                     *             }
+                     *           },
+                     *           "transaction": null
+                     *         }
+                     *       ],
+                     *       "transactions": 1
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description One for each operation, in their order. */
+                        results: components["schemas"]["BatchResult"][];
+                        /** @description In how many transactions they were committed. */
+                        transactions: number;
+                    };
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
         };
     };
     receiveEvent: {

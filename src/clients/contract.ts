@@ -46,14 +46,24 @@ const writable = {
   accounting_sync_enabled: z.optional(z.boolean()),
   tax_exempt: z.optional(z.boolean()),
   tax_exempt_reason: z.nullish(trimmed(1000)),
-  external_id: z.nullish(externalId).check(z.describe('Your own id of the client, unique in the company.')),
   deleted: z.optional(z.boolean()).check(z.describe('`true` hides the client from the list, `false` brings it back.')),
 }
 
-const newClient = component('NewClient', 'The fields of a new client.', { company_name: trimmed(255), ...writable })
+const external_id = z.nullish(externalId).check(z.describe('Your own id of the client, unique in the company.'))
+
+const newClient = component('NewClient', 'The fields of a new client.', {
+  company_name: trimmed(255),
+  ...writable,
+  external_id,
+})
+
+const wholeClient = component('WholeClient', 'All fields of a client: one that is left out gets its default.', {
+  company_name: trimmed(255),
+  ...writable,
+})
 
 const clientChanges = z
-  .strictObject({ company_name: z.optional(trimmed(255)), ...writable })
+  .strictObject({ company_name: z.optional(trimmed(255)), ...writable, external_id })
   .check(
     namesAField,
     z.meta({ id: 'ClientChanges', description: 'The fields of a client to change.', minProperties: 1 }),
@@ -61,6 +71,7 @@ const clientChanges = z
 
 export type NewClient = z.output<typeof newClient>
 export type ClientFields = z.output<typeof clientChanges>
+export type WholeClient = z.output<typeof wholeClient>
 
 const response = z.strictObject({ client })
 const shared = { tag: 'Clients', path: '/clients', errors: [] } as const
@@ -119,4 +130,30 @@ export const updateClient = defineContract({
   hasVersion: true,
 })
 
-export const endpoints = [listClients, createClient, readClient, updateClient]
+const byExternalId = {
+  ...shared,
+  path: '/clients/by-external-id/{external_id}',
+  params: z.strictObject({ external_id: externalId.check(z.describe('Your own id of the client, percent-encoded.')) }),
+  invalidParams: 'invalid_request',
+  response,
+} as const
+
+export const readClientByExternalId = defineContract({
+  ...byExternalId,
+  ...read,
+  operationId: 'readClientByExternalId',
+  errors: ['not_found'],
+  hasEtag: true,
+})
+
+export const putClient = defineContract({
+  ...byExternalId,
+  ...write,
+  method: 'PUT',
+  operationId: 'putClient',
+  body: wholeClient,
+  errors: ['precondition_failed'],
+  hasVersion: true,
+})
+
+export const endpoints = [listClients, createClient, readClient, updateClient, putClient, readClientByExternalId]

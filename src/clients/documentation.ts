@@ -20,7 +20,7 @@ export const exampleClient = {
 }
 
 const newClient = { company_name: 'Granite Street Climbing', first_name: 'Ines', email: 'ines@granite-street.example' }
-const createdClient = {
+export const createdClient = {
   ...exampleClient,
   ...newClient,
   id: 61,
@@ -31,6 +31,8 @@ const createdClient = {
   created_at: '2026-11-20T20:40:00.000Z',
   updated_at: '2026-11-20T20:40:00.000Z',
 }
+
+const putClient = { ...createdClient, id: 62, external_id: 'shop-7' }
 
 /** The published description of these endpoints, by operation. */
 export const documentation = {
@@ -68,6 +70,22 @@ export const documentation = {
       params: { id: '61' },
       body: { phone: '(555) 010-0142' },
       response: { client: { ...createdClient, phone: '(555) 010-0142', version: 2 } },
+    },
+  },
+  readClientByExternalId: {
+    summary: 'Read a client by your own id',
+    description:
+      'The client whose `external_id` this is, exactly as it was sent. A soft-deleted client is still found.',
+    example: { params: { external_id: 'shop-7' }, response: { client: putClient } },
+  },
+  putClient: {
+    summary: 'Create or replace a client by your own id',
+    description:
+      'Creates the client with this `external_id`, or replaces every field of the one that has it: a field that is left out gets its default (null or false), so a soft-deleted client is restored. Sent twice, it leaves one client. `If-None-Match: *` only creates, `If-Match` only replaces the version that it names; else 412.',
+    example: {
+      params: { external_id: 'shop-7' },
+      body: newClient,
+      response: { client: putClient },
     },
   },
 } satisfies Record<string, Documentation>

@@ -1,20 +1,20 @@
-import { type SQL, sql } from 'drizzle-orm'
+import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import { type Actor, auditEntry } from '../db/audit.ts'
 import { type CompanyContext, orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
 import { assignments, clientColumns, insertRow, jsonRow, type RowOf } from '../db/columns.ts'
-import { type KeyName, requireVersion, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
+import { failWhen, type KeyName, requireVersion, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
 import { clients, companies } from '../db/schema.ts'
 import { digitsOf, fold } from '../db/search.ts'
-import { versionsOf } from '../http/etag.ts'
-import type { ClientFields, NewClient } from './contract.ts'
+import { etagsOf, versionsOf } from '../http/etag.ts'
+import type { ClientFields, NewClient, WholeClient } from './contract.ts'
 
 export type ClientRow = RowOf<typeof clientColumns>
 
-/** Identifies a client by id, or by its email in any case. */
-export type ClientKey = { id: number } | { email: string }
+/** Identifies a client by id, by its email in any case, or by the caller's own id. */
+export type ClientKey = { id: number } | { email: string } | { externalId: string }
 
-type Key = Placeholders<'companyId', 'clientId' | 'emailKey'>
+type Key = Placeholders<'companyId', 'clientId' | 'emailKey' | 'externalId'>
 
 const clientByKey = prepare((p: Key) => orm.select(clientColumns).from(clients).where(isClient(p)))
 
@@ -45,13 +45,12 @@ const creation = prepareBatch((p: Change) => {
 /** The creation of a client. */
 export function creationOf(context: RequestContext, fields: NewClient): Write<ClientRow> {
   const statements = creation({ ...writerOf(context), ...columnValues(fields) })
-  return {
-    statements,
-    read: (result) => {
-      if (result === null) throw new Error('An insert returned no row.')
-      return client.decode(result)
-    },
-  }
+  return { statements, read: decodeCreated }
+}
+
+function decodeCreated(result: string | null): ClientRow {
+  if (result === null) throw new Error('An insert returned no row.')
+  return client.decode(result)
 }
 
 const change = prepareBatch((p: Change & Key) => {
@@ -88,12 +87,70 @@ export function changeOf(context: RequestContext, key: ClientKey, fields: Client
   }
 }
 
+/** A placeholder of its own name for the key: a change may set the same column. */
+const DEFAULTS = {
+  first_name: null,
+  last_name: null,
+  email: null,
+  website: null,
+  phone: null,
+  accounting_sync_enabled: false,
+  tax_exempt: false,
+  tax_exempt_reason: null,
+  deleted: false,
+} satisfies Required<Omit<WholeClient, 'company_name'>>
+
+const replacement = prepareBatch((p: Change & Record<'externalId', Placeholder>) => {
+  const created = { id: sql`last_client_id + 1`, external_id: p.externalId, created_at: p.now, updated_at: p.now }
+  const ofCompany = sql`FROM ${companies} WHERE ${companies.id} = ${p.companyId}`
+  const replaced = assignments(clients, { ...p, updated_at: p.now, version: sql`version + 1` })
+  return [
+    insertRow(clients, { ...p, company_id: p.companyId, ...created }, ofCompany).onConflictDoUpdate({
+      target: [clients.company_id, clients.external_id],
+      targetWhere: sql`external_id IS NOT NULL`,
+      set: replaced,
+    }),
+    auditEntry(p, 'client.write', sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`),
+    resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${isClient(p)}`),
+  ]
+})
+
+type ExternalKey = Placeholders<'companyId' | 'externalId', 'versions'>
+
+const matchGuard = prepare((p: ExternalKey) => {
+  const isOther = p.versions ? sql`version NOT IN (SELECT value FROM json_each(${p.versions}))` : sql`0`
+  return failWhen(sql`version IS NULL OR ${isOther}`, sql`${clients}`, isClient(p))
+})
+
+const absenceGuard = prepare((p: ExternalKey) =>
+  failWhen(sql`version IS NOT NULL`, sql`${clients}`, isClient(p), 'already_exists'),
+)
+
+/** The creation of the client with this external id, or the replacement of all of its fields. */
+export function replacementOf(context: RequestContext, externalId: string, fields: WholeClient): Write<ClientRow> {
+  const { companyId, ifMatch, ifNoneMatch } = context
+  const key = { companyId, externalId }
+  const guards = [
+    ...(ifMatch === null ? [] : [matchGuard({ ...key, versions: versionsOf(ifMatch) ?? undefined })]),
+    ...(etagsOf(ifNoneMatch) === '*' ? [absenceGuard(key)] : []),
+  ]
+  const [upsert, ...others] = replacement({
+    ...writerOf(context),
+    ...columnValues({ ...DEFAULTS, ...fields }),
+    externalId,
+  })
+  const [first = upsert, ...statements] = [...guards, upsert, ...others]
+  return { statements: [first, ...statements], isIdempotent: guards.length === 0, read: decodeCreated }
+}
+
 function keyValues(key: ClientKey) {
-  return 'id' in key ? { clientId: key.id } : { emailKey: fold(key.email) }
+  if ('id' in key) return { clientId: key.id }
+  return 'email' in key ? { emailKey: fold(key.email) } : { externalId: key.externalId }
 }
 
 /** Of several clients with one email: one that is not deleted, then the lowest id. */
-function isClient({ companyId, clientId, emailKey }: Key): SQL {
+function isClient({ companyId, clientId, emailKey, externalId }: Key): SQL {
+  if (externalId) return sql`${clients.company_id} = ${companyId} AND ${clients.external_id} = ${externalId}`
   const id =
     clientId ??
     sql`(SELECT id FROM clients WHERE company_id = ${companyId} AND email_key = ${emailKey} ORDER BY deleted, id LIMIT 1)`

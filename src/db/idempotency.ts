@@ -1,8 +1,16 @@
 import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
-import { type ApiError, conflict, unusable } from '../http/errors.ts'
+import { ApiError, conflict, type Reason, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
-import { databaseMessage, type Idempotency, orm, type Placeholders, prepare, type Statements } from './client.ts'
+import {
+  databaseMessage,
+  type Idempotency,
+  orm,
+  type Placeholders,
+  prepare,
+  prepareBatch,
+  type Statements,
+} from './client.ts'
 import { insertRow } from './columns.ts'
 import { idempotencyKeys } from './schema.ts'
 import { IDEMPOTENCY_TTL_MS } from './sweep.ts'
@@ -44,21 +52,26 @@ export function resultStatement(p: Placeholders<'companyId' | 'tokenId' | 'now',
   ).returning({ result: idempotencyKeys.result })
 }
 
-/** The error by which {@link requireVersion} fails its batch: only triggers have RAISE. */
-const VERSION_MISMATCH = 'version_mismatch'
+/** The reasons for which a batch fails itself: only triggers have RAISE. */
+const FAILURES = ['version_mismatch', 'already_exists'] as const satisfies Reason[]
 
 /**
- * A statement that fails its batch when the row exists in another version.
+ * A statement that fails its batch.
  *
- * @param versions JSON array of the acceptable ones
+ * @param when a condition on the row's `version`, which is null where there is no row
  */
-export function requireVersion(table: SQL, isRow: SQL, versions: SQL) {
+export function failWhen(when: SQL, table: SQL, isRow: SQL, reason: (typeof FAILURES)[number] = 'version_mismatch') {
   // The path depends on the row, or SQLite would evaluate it without one.
-  const failure = sql`json_extract('{}', ${sql.raw(`'${VERSION_MISMATCH}'`)} || version)`
+  const failure = sql`json_extract('{}', ${sql.raw(`'${reason}'`)} || coalesce(version, ''))`
   return orm
-    .select({ mismatch: sql`${failure}`.as('mismatch') })
-    .from(sql`${table}`)
-    .where(sql`${isRow} AND version NOT IN (SELECT value FROM json_each(${versions}))`)
+    .select({ failure: sql`${failure}`.as('failure') })
+    .from(sql`(SELECT max(version) AS version FROM ${table} WHERE ${isRow})`)
+    .where(when)
+}
+
+/** A statement that fails its batch when the row exists in another version. @param versions JSON array */
+export function requireVersion(table: SQL, isRow: SQL, versions: SQL) {
+  return failWhen(sql`version NOT IN (SELECT value FROM json_each(${versions}))`, table, isRow)
 }
 
 /**
@@ -68,29 +81,121 @@ export function requireVersion(table: SQL, isRow: SQL, versions: SQL) {
  *   version than `If-Match` names
  */
 export async function runWrite<T>(context: RequestContext, write: Write<T>): Promise<T> {
-  const { db, idempotency } = context
-  const run = write.isIdempotent || idempotency ? db.writeIdempotent : db.write
-  const results = await run(write.statements).catch(async (error: unknown) => {
+  const [outcome] = await runWrites(context, [() => write])
+  if (!outcome) throw new Error('A write had no outcome.')
+  if ('error' in outcome) throw outcome.error
+  return outcome.value
+}
+
+/** Builds one of several writes, in the context of its position and of its transaction's time. */
+type Build<T> = (context: RequestContext) => Write<T>
+
+/** What became of a write. Those with the same `transaction`, from 1, were committed together. */
+export type Outcome<T> = { value: T; transaction: number } | { error: ApiError }
+
+type Item<T> = { position: number; build: Build<T> }
+type Done<T> = { position: number; at: number } & ({ value: T } | { error: ApiError })
+
+/**
+ * Runs writes in their order: in one batch, or in several where the database refuses one of them. Those that an earlier
+ * request with the same key carried out are not run again. An error stands for what cannot be a write.
+ *
+ * @throws ApiError 400 when the key is that of another request
+ */
+export async function runWrites<T>(
+  context: RequestContext,
+  builds: readonly (Build<T> | ApiError)[],
+): Promise<Outcome<T>[]> {
+  let last = 0
+  // Stored results of one transaction have one time: by it a repeated request groups them alike.
+  const nextTime = () => {
+    last = Math.max(last + 1, last === 0 ? context.now : Date.now())
+    return last
+  }
+  const items = builds.flatMap((build, position) => (build instanceof ApiError ? [] : [{ position, build }]))
+  const done = await runAll(context, items, nextTime, context.idempotency)
+  const times = done.flatMap((each) => ('value' in each ? [each.at] : []))
+  const transactions = [...new Set(times)].sort((a, b) => a - b)
+  const byPosition = new Map(done.map((each) => [each.position, each]))
+  return builds.map((build, position) => {
+    const each = byPosition.get(position)
+    if (build instanceof ApiError) return { error: build }
+    if (!each) throw new Error('A write had no outcome.')
+    if ('error' in each) return { error: each.error }
+    return { value: each.value, transaction: transactions.indexOf(each.at) + 1 }
+  })
+}
+
+/** @param key of a request whose stored results were not looked up yet */
+async function runAll<T>(
+  context: RequestContext,
+  items: Item<T>[],
+  nextTime: () => number,
+  key: Idempotency | null = null,
+): Promise<Done<T>[]> {
+  if (items.length === 0) return []
+  try {
+    return await runTogether(context, items, nextTime())
+  } catch (error) {
     const refusal = refusalOf(error)
     if (!refusal) throw error
-    const stored = idempotency ? await findStored(context, idempotency) : undefined
-    if (stored === 'expired') return run(write.statements)
-    if (!stored) throw refusal
-    return stored
+    const stored = key ? await findStored(context, key) : new Map<number, Stored>()
+    if (key && (stored.size > 0 || hasReason(refusal, 'idempotency_key_in_use'))) {
+      const open = items.filter(({ position }) => !stored.has(position))
+      key.isReplayed = open.length === 0
+      const repeated = items.flatMap(({ position, build }) => {
+        const { result, created_at: at } = stored.get(position) ?? {}
+        return at === undefined ? [] : [{ position, at, ...readResult(build(context), result ?? null) }]
+      })
+      return [...repeated, ...(await runAll(context, open, nextTime))]
+    }
+    const [first] = items
+    if (first && items.length === 1) return [{ position: first.position, at: 0, error: refusal }]
+    const half = Math.ceil(items.length / 2)
+    const before = await runAll(context, items.slice(0, half), nextTime)
+    return [...before, ...(await runAll(context, items.slice(half), nextTime))]
+  }
+}
+
+/** Runs writes in one batch. */
+async function runTogether<T>(context: RequestContext, items: Item<T>[], at: number): Promise<Done<T>[]> {
+  const { db, idempotency } = context
+  const writes = items.map(({ position, build }) =>
+    build({ ...context, now: at, idempotency: idempotency && { ...idempotency, position } }),
+  )
+  const canRunTwice = idempotency !== null || writes.every((write) => write.isIdempotent)
+  const run = canRunTwice ? db.writeIdempotent : db.write
+  const [first, ...others] = writes.flatMap(({ statements }) => statements)
+  if (!first) return []
+  const results = (await run<Statements>([first, ...others])) as readonly unknown[][]
+  let start = 0
+  let hasEvent = false
+  const done = writes.map((write, index) => {
+    const rows = results.slice(start, start + write.statements.length)
+    start += rows.length
+    hasEvent ||= write.event !== undefined && (rows[write.event]?.length ?? 0) > 0
+    const [row] = (rows.at(write.result ?? -1) ?? []) as { result: string | null }[]
+    return { position: items[index]?.position ?? 0, at, ...readResult(write, row?.result ?? null) }
   })
-  if ('result' in results) return write.read(results.result)
-  const rows = results as readonly unknown[][]
-  if (write.event !== undefined && rows[write.event]?.length) context.deliverAccounting()
-  const [last] = (rows.at(write.result ?? -1) ?? []) as { result: string | null }[]
-  const value = write.read(last?.result ?? null)
+  if (hasEvent) context.deliverAccounting()
   context.announceChange()
-  return value
+  return done
+}
+
+function readResult<T>(write: Write<T>, result: string | null): { value: T } | { error: ApiError } {
+  try {
+    return { value: write.read(result) }
+  } catch (error) {
+    if (error instanceof ApiError) return { error }
+    throw error
+  }
 }
 
 /** What a failed batch means for the caller; null where it is no refusal. */
 export function refusalOf(error: unknown): ApiError | null {
   const message = databaseMessage(error)
-  if (message.includes(VERSION_MISMATCH)) return unusable('version_mismatch')
+  const failure = FAILURES.find((reason) => message.includes(reason))
+  if (failure) return unusable(failure)
   if (/UNIQUE constraint failed: (clients|orders)\.company_id, \1\.external_id/.test(message)) {
     return unusable('external_id_taken')
   }
@@ -98,31 +203,27 @@ export function refusalOf(error: unknown): ApiError | null {
   return conflict('idempotency_key_in_use', 1)
 }
 
-type KeyValues = Placeholders<'companyId' | 'tokenId' | 'idempotencyKey' | 'position'>
+const hasReason = ({ details }: ApiError, reason: Reason) => details && 'reason' in details && details.reason === reason
 
-const isKey = (p: KeyValues) => sql`company_id = ${p.companyId} AND token_id = ${p.tokenId}
-  AND key = ${p.idempotencyKey} AND position = ${p.position}`
+type Stored = { result: string | null; created_at: number }
 
-const storedResult = prepare((p: KeyValues) => {
-  const { result, fingerprint, created_at } = idempotencyKeys
-  return orm.select({ result, fingerprint, created_at }).from(idempotencyKeys).where(isKey(p))
+/** Removes what has expired, and selects the rest. As a write it reads the primary, which refused the batch before. */
+const storedResults = prepareBatch((p: Placeholders<'companyId' | 'tokenId' | 'idempotencyKey' | 'expiredAt'>) => {
+  const isKey = sql`company_id = ${p.companyId} AND token_id = ${p.tokenId} AND key = ${p.idempotencyKey}`
+  const { position, result, fingerprint, created_at } = idempotencyKeys
+  return [
+    orm.delete(idempotencyKeys).where(sql`${isKey} AND created_at <= ${p.expiredAt}`),
+    orm.select({ position, result, fingerprint, created_at }).from(idempotencyKeys).where(isKey),
+  ]
 })
 
-const removeKey = prepare((p: KeyValues) => orm.delete(idempotencyKeys).where(isKey(p)))
-
-/** @throws ApiError 400 when the key is that of another request */
-async function findStored({ db, companyId, token, now }: RequestContext, idempotency: Idempotency) {
-  const { key: idempotencyKey, position, fingerprint } = idempotency
-  const key = { companyId, tokenId: token.id, idempotencyKey, position }
-  const [[stored]] = await db.read([storedResult(key)])
-  if (!stored) return undefined
-  if (stored.created_at <= now - IDEMPOTENCY_TTL_MS) {
-    await db.writeIdempotent([removeKey(key)])
-    return 'expired'
-  }
-  if (stored.fingerprint !== fingerprint) throw unusable('idempotency_key_reused')
-  idempotency.isReplayed = true
-  return { result: stored.result }
+/** The stored results of a key by position. @throws ApiError 400 when the key is that of another request */
+async function findStored(context: RequestContext, { key, fingerprint }: Idempotency): Promise<Map<number, Stored>> {
+  const { db, companyId, token, now } = context
+  const values = { companyId, tokenId: token.id, idempotencyKey: key, expiredAt: now - IDEMPOTENCY_TTL_MS }
+  const [, rows] = await db.writeIdempotent(storedResults(values))
+  if (rows.some((row) => row.fingerprint !== fingerprint)) throw unusable('idempotency_key_reused')
+  return new Map(rows.map((row) => [row.position, row]))
 }
 
 const storedOnly = prepare((p: Placeholders<'companyId' | 'tokenId' | 'now' | 'response', KeyName>) =>
@@ -142,6 +243,9 @@ export async function storeResponse<T>(context: RequestContext, response: T): Pr
 
 /** The stored response of an earlier request with the same key, for changes outside of the database. */
 export async function findResponse<T>(context: RequestContext): Promise<T | undefined> {
-  const stored = context.idempotency ? await findStored(context, context.idempotency) : undefined
-  return typeof stored === 'object' ? (JSON.parse(stored.result ?? 'null') as T) : undefined
+  const { idempotency } = context
+  const stored = idempotency ? (await findStored(context, idempotency)).get(0) : undefined
+  if (!idempotency || !stored) return undefined
+  idempotency.isReplayed = true
+  return JSON.parse(stored.result ?? 'null') as T
 }

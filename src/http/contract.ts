@@ -33,6 +33,8 @@ export interface Contract {
   isPaged?: true
   /** A change of what has a version: the response carries it as `ETag`, and `If-Match` may give 412. */
   hasVersion?: true
+  /** How many requests it counts as: 1 by default. */
+  countRequests?(body: unknown): number
   errors: readonly ErrorKind[]
 }
 

@@ -4,6 +4,7 @@ import type { Context, Hono, MiddlewareHandler } from 'hono'
 import * as z from 'zod/mini'
 import type { Permission } from '../auth/permissions.ts'
 import type { AppEnv, RequestContext } from '../context.ts'
+import { runWrite, type Write } from '../db/idempotency.ts'
 import { waitForLimit } from '../rate-limit/middleware.ts'
 import { BODY_LIMIT_BYTES, readJsonBytes } from './body.ts'
 import { LruCache } from './cache.ts'
@@ -61,16 +62,18 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
     const steps: MiddlewareHandler<AppEnv>[] = [permit(contract), leaseMemory]
     if (contract.params) steps.push(validate('param', contract.params, contract.invalidParams ?? 'not_found'))
     if (prefetch) steps.push(beginPrefetch(prefetch))
-    if (contract.method !== 'GET') steps.push(contract.isReadOnly ? waitWithKey : waitForLimit)
+    const { countRequests } = contract
+    if (contract.method !== 'GET' && !countRequests) steps.push(contract.isReadOnly ? waitWithKey : waitForLimit)
     steps.push(validate('query', contract.query ?? NO_QUERY))
     if (contract.body) steps.push(refuseCoding, readBody(contract, contract.body))
+    if (countRequests) steps.push((c, next) => waitForLimit(c, next, countRequests(validated<C>(c).body)))
     if (takesKey(contract)) steps.push(runOnce)
     app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
       const context = c.get('context')
       const extras: Extras = {
         lease: c.get('lease'),
         prefetched: c.get('prefetched'),
-        limit: c.get('limit'),
+        limit: Promise.resolve(c.get('usage').permit()),
         url: c.req.url,
         headers: { ...JSON_HEADERS },
       }
@@ -84,12 +87,48 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
           : contract.hasEtag && version !== undefined
             ? taggedResponse(result, version, { headers, ifNoneMatch: context.ifNoneMatch })
             : Response.json(result, { headers })
-      if (context.idempotency?.isReplayed) response.headers.set('Idempotency-Replayed', 'true')
       if (extras.nextCursor) response.headers.set('Link', linkNext(c.req.url, extras.nextCursor))
       if (contract.hasEtag) weakenEtag(response.headers, c.req.header('accept-encoding'))
       return response
     })
   }
+}
+
+/** The response to a change, and the version that its resource has now. */
+interface Reply<C extends Contract> {
+  body: ResponseBody<C>
+  version: number
+}
+
+/** A change that is one write of the database. */
+export interface Operation<C extends Contract = Contract> {
+  contract: C
+  /** @throws ApiError for a path that can name nothing */
+  write(input: Input<C>, context: RequestContext): Write<Reply<C>>
+}
+
+/** @param reply makes the response of what the write returns. @throws ApiError when that is nothing */
+export function operation<C extends Contract, T>(
+  contract: C,
+  build: (input: Input<C>, context: RequestContext) => Write<T>,
+  reply: (result: T) => Reply<C>,
+): Operation<C> {
+  return {
+    contract,
+    write: (input, context) => {
+      const write = build(input, context)
+      return { ...write, read: (result) => reply(write.read(result)) }
+    },
+  }
+}
+
+/** The route of an operation's own endpoint. */
+export function routeOf({ contract, write }: Operation): Route {
+  return route(contract, async (input, context, extras) => {
+    const { body, version } = await runWrite(context, write(input, context))
+    extras.version = version
+    return body
+  })
 }
 
 /** The `Link` (RFC 8288) to the page after the requested one. */
@@ -103,8 +142,8 @@ function linkNext(requestUrl: string, cursor: string): string {
 /** Visible ASCII. */
 const KEY = /^[\x21-\x7e]{1,255}$/
 
-/** The keys of requests that run in this isolate, with their tokens. */
-const running = new LruCache<string, true>({ maxWeight: 10_000 })
+/** The keys of requests that run in this isolate, with their tokens. A canceled request leaves its key: it expires. */
+const running = new LruCache<string, true>({ maxWeight: 10_000, ttlMs: BUDGET_MS.database })
 
 /** Prepares the request's `Idempotency-Key` for its write. @throws ApiError 400 for an invalid key, 409 for a running one */
 const runOnce: MiddlewareHandler<AppEnv> = async (c, next) => {
@@ -119,9 +158,12 @@ const runOnce: MiddlewareHandler<AppEnv> = async (c, next) => {
   const name = `${context.token.id}/${key}`
   if (running.get(name)) throw conflict('idempotency_key_in_use', 1)
   running.set(name, true)
-  context.idempotency = { key, fingerprint, position: 0, isReplayed: false }
+  const idempotency = { key, fingerprint, position: 0, isReplayed: false }
+  context.idempotency = idempotency
   try {
     await next()
+    // Also of an error, which Hono has made a response by now.
+    if (idempotency.isReplayed) c.res.headers.set('Idempotency-Replayed', 'true')
   } finally {
     running.delete(name)
   }
@@ -156,7 +198,7 @@ const leaseMemory: MiddlewareHandler<AppEnv> = async (c, next) => {
   try {
     await next()
   } finally {
-    const isSent = lease.isStreaming && c.req.method !== 'HEAD' && (await c.get('limit'))?.allowed !== false
+    const isSent = lease.isStreaming && c.req.method !== 'HEAD' && (await c.get('usage').permit()).allowed
     if (!isSent) {
       lease.release()
       // Nobody else ends a response that is thrown away.
@@ -227,7 +269,7 @@ export function validate(
  * Zod reports unknown keys as one issue on their parent; the caller wants each by its own name. Paths and queries are
  * flat: what is wrong inside of a parameter is reported on it, once.
  */
-function invalidInput(target: 'param' | 'query' | 'body', found: readonly z.core.$ZodIssue[]): ApiError {
+export function invalidInput(target: 'param' | 'query' | 'body', found: readonly z.core.$ZodIssue[]): ApiError {
   const issues = new Map<string, Issue>()
   let count = 0
   for (const issue of found) {

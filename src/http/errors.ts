@@ -63,6 +63,11 @@ export const REASONS = {
     kind: 'precondition_failed',
     message: 'The resource has another version than `If-Match` names: read it again and repeat the change',
   },
+  already_exists: {
+    kind: 'precondition_failed',
+    message: 'There is such a resource already: send the request without `If-None-Match` to replace it',
+  },
+  invoice_missing: { kind: 'conflict', message: 'The order has no invoice' },
   cursor_expired: {
     kind: 'gone',
     message: 'The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor',
@@ -154,11 +159,15 @@ export function conflict(reason: Reason, seconds: number): ApiError {
   return new ApiError(kind, { message, details: { reason }, headers: { 'Retry-After': String(seconds) } })
 }
 
+export function errorBody({ kind, message, details }: ApiError) {
+  return { error: { code: ERRORS[kind].code, message, details } }
+}
+
 /** The body and headers of an error response. */
 export function errorResponse(error: ApiError): Response {
-  const { status, code } = ERRORS[error.kind]
-  return Response.json(
-    { error: { code, message: error.message, details: error.details } },
-    { status, headers: { 'Cache-Control': 'private, no-store', ...error.headers } },
-  )
+  const { status } = ERRORS[error.kind]
+  return Response.json(errorBody(error), {
+    status,
+    headers: { 'Cache-Control': 'private, no-store', ...error.headers },
+  })
 }

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { documentation as account } from '../account/documentation.ts'
+import { documentation as batch } from '../batch/documentation.ts'
 import { documentation as changes } from '../changes/documentation.ts'
 import { documentation as clients } from '../clients/documentation.ts'
 import { documentation as files } from '../files/documentation.ts'
@@ -36,6 +37,7 @@ const tags: Record<string, string> = {
   Products: 'Product search over the company item catalog, two suppliers and stored invoice lines.',
   Mail: 'Mail threads: what the CRM knows about a thread, and the full content of threads that a tool synchronizes.',
   Files: `The stored files of an order. To store an attachment of a mail thread: request an upload URL; \`PUT\` the bytes to its \`uploadUrl\` with the \`contentType\` of the response and without the token (200 when stored; errors are the storage's own, in XML); then store the thread again with the response's \`key\` as the \`storage_key\` of that attachment. Names within a thread must differ, or the later file replaces the earlier. Stored files can be listed here; to read their bytes, use the storage.`,
+  Batch: 'Many changes of clients and orders in one request.',
 }
 
 const all: Record<string, Documentation> = {
@@ -46,6 +48,7 @@ const all: Record<string, Documentation> = {
   ...products,
   ...mail,
   ...files,
+  ...batch,
 }
 
 /** @throws Error for an endpoint without documentation */
@@ -125,7 +128,7 @@ function describeOperation(contract: Contract, documentation: Documentation, sch
     operationId: contract.operationId,
     tags: [contract.tag],
     summary,
-    description: `${description}${limit}\n\nPermission: \`${contract.permission}\`.`,
+    description: `${description}${limit}\n\n${contract.permission === null ? 'Any token.' : `Permission: \`${contract.permission}\`.`}`,
     parameters: [
       ...describeInput('params', contract, documentation, schemas),
       ...describeInput('query', contract, documentation, schemas),

@@ -37,7 +37,7 @@ const project = component('Project', 'An order, also called project.', {
   version,
 })
 
-const invoice = component('Invoice', 'The default invoice of an order. Amounts are computed from its lines.', {
+export const invoice = component('Invoice', 'The default invoice of an order. Amounts are computed from its lines.', {
   id,
   project_id: id,
   number: z.string().check(z.describe('Unique in the company, ascending.')),
@@ -75,7 +75,7 @@ export const invoiceItem = component('InvoiceItem', 'A line of an invoice.', {
   deleted: z.boolean(),
 })
 
-const payment = component('Payment', 'A payment on an invoice.', {
+export const payment = component('Payment', 'A payment on an invoice.', {
   id,
   invoice_id: id,
   amount,
@@ -130,17 +130,21 @@ const fullOrder = component('Order', 'An order with everything that belongs to i
   accounting,
 })
 
-/** As written, or off by what binary arithmetic leaves behind (0.1 + 0.2). */
-const hasTwoDecimals = (value: number) => Math.abs(value - Math.round(value * 100) / 100) <= value * 4 * Number.EPSILON
+/** A number with at most so many decimals: as written, or off by what binary arithmetic leaves behind (0.1 + 0.2). */
+export function decimals(places: number, min: number, max: number) {
+  const scale = 10 ** places
+  const isRounded = (value: number) =>
+    Math.abs(value - Math.round(value * scale) / scale) <= Math.abs(value) * 4 * Number.EPSILON
+  return z.number().check(z.minimum(min), z.maximum(max), z.refine(isRounded, `must have at most ${places} decimals`))
+}
+
+/** The highest amount, in currency units. */
+export const AMOUNT_MAX = 999_999_999.99
 
 export const discountAmountType = z.pipe(
   z.enum(['percentage', 'fixed_amount', 'fixed', 'amount']),
   z.transform((type): 'percentage' | 'fixed_amount' => (type === 'percentage' ? type : 'fixed_amount')),
 )
-
-const discountAmount = z
-  .number()
-  .check(z.minimum(0), z.maximum(999_999_999.99), z.refine(hasTwoDecimals, 'must have at most 2 decimals'))
 
 const writable = {
   description: z.nullish(text(0, 10_000)).check(z.describe('Also the private note of the accounting system.')),
@@ -154,7 +158,7 @@ const writable = {
   tax_exempt: z.optional(z.boolean()),
   tax_exempt_reason: z.nullish(trimmed(1000)),
   discount_amount: z
-    .optional(discountAmount)
+    .optional(decimals(2, 0, AMOUNT_MAX))
     .check(z.describe('Percent (0–100) or currency units; at most 2 decimals.')),
   discount_amount_type: z.optional(discountAmountType).check(z.describe('`fixed` and `amount` mean `fixed_amount`.')),
   discount_type: z.optional(z.enum(['before_tax', 'after_tax'])),

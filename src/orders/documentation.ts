@@ -79,6 +79,9 @@ const exampleTaxes = [
   { id: 3, name: 'Out of state', rate: 0 },
 ]
 
+const newPayment = { amount: 100, method: 'card', paid_at: '2026-06-20T12:00:00.000Z' }
+const examplePayment = { id: 802, invoice_id: 44, ...newPayment, note: null }
+
 const exampleOrder = {
   project: exampleProject,
   invoice: exampleInvoice,
@@ -132,6 +135,16 @@ const exampleOrder = {
     },
   ],
   accounting: { status: 'not_synced', last_error: null, synced_at: null },
+}
+
+const discountedInvoice = {
+  ...exampleInvoice,
+  discount_amount: 10,
+  discount_amount_type: 'percentage',
+  discount_total: 151.2,
+  tax_total: 112.27,
+  total: 1473.07,
+  balance_due: 717.07,
 }
 
 const newOrder = { title: 'Anniversary shirts 2026', client_id: 17, description: 'Navy, two-colour front print' }
@@ -216,15 +229,7 @@ export const documentation = {
       body: { status_id: 11, discount_amount: 10, discount_amount_type: 'percentage' },
       response: {
         project: { ...exampleProject, order_status_id: 11, version: 2 },
-        invoice: {
-          ...exampleInvoice,
-          discount_amount: 10,
-          discount_amount_type: 'percentage',
-          discount_total: 151.2,
-          tax_total: 112.27,
-          total: 1473.07,
-          balance_due: 717.07,
-        },
+        invoice: discountedInvoice,
       },
     },
   },
@@ -238,6 +243,36 @@ export const documentation = {
         project: { ...createdProject, deleted: true, version: 2 },
         invoice: { ...createdInvoice, deleted: true },
       },
+    },
+  },
+  putInvoiceItems: {
+    summary: 'Replace the lines of an order’s invoice',
+    description:
+      'The lines become exactly those of `items`, in their order. A line with the `id` of one of this invoice replaces that one and keeps the id, with defaults for what is left out; one without an `id` is new; those that are not in the list are deleted. The totals follow. When the company’s accounting sync is enabled, the change is delivered to the accounting system after the response. 409 where the order has no invoice.',
+    example: {
+      params: { id: '44' },
+      body: {
+        items: exampleOrder.invoice_items.map(({ invoice_id, total, position, deleted, ...item }) => item),
+      },
+      response: { invoice: discountedInvoice, invoice_items: exampleOrder.invoice_items },
+    },
+  },
+  createPayment: {
+    summary: 'Record a payment',
+    description:
+      'Adds a payment to the order’s invoice: `amount_paid` and `balance_due` follow. A payment may be more than the balance. 409 where the order has no invoice.',
+    example: {
+      params: { id: '44' },
+      body: newPayment,
+      response: { payment: examplePayment, invoice: { ...discountedInvoice, amount_paid: 856, balance_due: 617.07 } },
+    },
+  },
+  deletePayment: {
+    summary: 'Delete a payment',
+    description: 'Removes the payment for good. The response has it as it was, and the invoice without it.',
+    example: {
+      params: { id: '44', payment_id: '802' },
+      response: { payment: examplePayment, invoice: discountedInvoice },
     },
   },
   listOrderStatuses: {

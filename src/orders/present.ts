@@ -1,4 +1,4 @@
-import type { itemColumns, RowOf } from '../db/columns.ts'
+import type { itemColumns, paymentColumns, RowOf } from '../db/columns.ts'
 import type { AccountingRow } from '../db/outbox.ts'
 import { isoTimeOrNull, type ResponseBody, withIsoTimes } from '../http/contract.ts'
 import type { Expansion, listOrders, readOrder } from './contract.ts'
@@ -32,6 +32,10 @@ export function presentItem({ unit_price_cents, ...item }: RowOf<typeof itemColu
   return { ...item, unit_price: fromCents(unit_price_cents), total }
 }
 
+export function presentPayment({ amount_cents, ...payment }: RowOf<typeof paymentColumns>) {
+  return { ...payment, amount: fromCents(amount_cents) }
+}
+
 /** The response of create and read; undefined when the rows are of no order. */
 export function presentOrder(rows: OrderRow[]): Order | undefined {
   const order = rows.find(({ list }) => list === null)
@@ -43,7 +47,7 @@ export function presentOrder(rows: OrderRow[]): Order | undefined {
     project: withIsoTimes(order.project),
     invoice: presentInvoice(order, items, paymentsCents),
     invoice_items: items.map(presentItem),
-    payments: payments.map(({ amount_cents, ...payment }) => ({ ...payment, amount: fromCents(amount_cents) })),
+    payments: payments.map(presentPayment),
     client: withIsoTimes(order.client),
     tax: order.tax,
     order_status: order.order_status,

@@ -165,7 +165,7 @@ export function changedJson(
 /** Whether each check holds (1 or 0), by the field that it is about. */
 export type Outcomes = Record<string, number>
 
-export function decodeChange(json: string) {
+export function decodeChange(json: string | unknown[]) {
   const [project, invoice, tax, lines, paymentsCents, outcomes]: [
     unknown[],
     Values,
@@ -173,7 +173,7 @@ export function decodeChange(json: string) {
     [string, number, number][],
     number[],
     Outcomes,
-  ] = JSON.parse(json)
+  ] = typeof json === 'string' ? JSON.parse(json) : json
   return {
     project: PROJECT.decode(project),
     invoice: INVOICE.decodeOrNull(invoice),

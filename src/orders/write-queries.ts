@@ -167,7 +167,7 @@ export function guarded<T>(context: RequestContext, orderId: number, write: Writ
   }
 }
 
-const NEXT_VERSION = sql`version + 1`
+export const NEXT_VERSION = sql`version + 1`
 
 /** The values of the fields that are sent, by column, and whether an accounting event is requested. */
 function columnValues({ status_id, discount_amount, accounting_sync_enabled, ...fields }: OrderFields) {
@@ -184,9 +184,9 @@ function columnValues({ status_id, discount_amount, accounting_sync_enabled, ...
 
 type Which = Placeholders<'companyId' | 'orderId'>
 
-const isOrder = (p: Which) => sql`company_id = ${p.companyId} AND id = ${p.orderId} AND deleted = 0`
-const isInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId} AND deleted = 0`
-const isLive = (p: Which) => sql`EXISTS (SELECT 1 FROM orders WHERE ${isOrder(p)})`
+export const isOrder = (p: Which) => sql`company_id = ${p.companyId} AND id = ${p.orderId} AND deleted = 0`
+export const isInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId} AND deleted = 0`
+export const isLive = (p: Which) => sql`EXISTS (SELECT 1 FROM orders WHERE ${isOrder(p)})`
 
 /** Conditions by the field that each is about. */
 type Checks = Record<string, SQL>

@@ -36,11 +36,14 @@ export class LocalLimiter {
   private waiting = 0
   private call: Promise<void> | null = null
 
-  /** Takes a permit of the lease, or else calls the object, and then returns a promise, which never rejects. */
-  acquire(remote: Remote): Verdict | Promise<Verdict> {
+  /**
+   * Takes a permit of the lease, or as many as the request counts for, or none of them. Else calls the object, and then
+   * returns a promise, which never rejects.
+   */
+  acquire(remote: Remote, count = 1): Verdict | Promise<Verdict> {
     const now = Date.now()
-    const verdict = this.decide(now)
-    if (!verdict) return this.acquireRemotely(remote)
+    const verdict = this.decide(now, count)
+    if (!verdict) return this.acquireRemotely(remote, count)
     if (this.retryAt !== null && now >= this.retryAt && !this.call) this.start(remote)
     return verdict
   }
@@ -71,16 +74,16 @@ export class LocalLimiter {
     return this.unreportedMs >= REPORT_MS || (this.unreportedMs > 0 && this.databaseLeft() < NEARLY_USED_MS)
   }
 
-  private async acquireRemotely(remote: Remote): Promise<Verdict> {
-    this.waiting++
+  private async acquireRemotely(remote: Remote, count: number): Promise<Verdict> {
+    this.waiting += count
     try {
       for (;;) {
         await this.refresh(remote)
-        const verdict = this.decide()
+        const verdict = this.decide(0, count)
         if (verdict) return verdict
       }
     } finally {
-      this.waiting--
+      this.waiting -= count
     }
   }
 
@@ -89,17 +92,17 @@ export class LocalLimiter {
     return { allowed, remaining: permits + remaining, resetAt, databaseMs: this.databaseLeft() }
   }
 
-  /** @param now omitted right after a call, whose lease applies whatever the object's clock says */
-  private decide(now = 0): Verdict | undefined {
+  /** @param now 0 right after a call, whose lease applies whatever the object's clock says */
+  private decide(now: number, count: number): Verdict | undefined {
     const { lease } = this
     const isLocal = this.retryAt !== null
     if (now >= lease.resetAt) return
     if (lease.databaseMs <= 0) return this.verdict(false)
     if (this.databaseLeft() <= 0) return isLocal ? this.verdict(false) : undefined
-    if (lease.permits === 0) return lease.remaining > 0 ? undefined : this.verdict(false)
-    lease.permits--
-    this.used++
-    if (isLocal) this.uncounted++
+    if (lease.permits < count) return lease.permits + lease.remaining < count ? this.verdict(false) : undefined
+    lease.permits -= count
+    this.used += count
+    if (isLocal) this.uncounted += count
     return this.verdict(true)
   }
 

@@ -13,17 +13,15 @@ import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, secondsUntil, type Verdict, 
  * does while the token's database time is used up.
  */
 export const rateLimit: MiddlewareHandler<{
-  Variables: { usage: RequestUsage; limit: Promise<Verdict> }
+  Variables: { usage: RequestUsage }
 }> = async (c, next) => {
   const usage = c.get('usage')
   const { limiter } = usage
   const mustWait = limiter.databaseRefusal() !== null
-  const acquired = usage.acquire()
-  const pending = Promise.resolve(acquired)
-  c.set('limit', pending)
-  const runsBeside = acquired instanceof Promise && !mustWait
-  if (runsBeside || (await pending).allowed) await next()
-  const verdict = await pending
+  const acquired = COUNTED_BY_ROUTE.test(c.req.path) ? null : usage.permit()
+  const runsBeside = acquired === null || (acquired instanceof Promise && !mustWait)
+  if (runsBeside || (await acquired).allowed) await next()
+  const verdict = await usage.permit()
   if (!verdict.allowed) {
     // Without this Hono would copy the headers of the discarded response.
     c.res = undefined
@@ -34,9 +32,12 @@ export const rateLimit: MiddlewareHandler<{
   usage.end()
 }
 
-/** Runs before a route that writes. */
-export async function waitForLimit(c: { get(name: 'limit'): Promise<Verdict> }, next: Next): Promise<void> {
-  const verdict = await c.get('limit')
+/** Only the body says how many requests these count as: their route takes the permits. */
+const COUNTED_BY_ROUTE = /\/batch\/?$/
+
+/** Runs before a route that writes. @param count of requests that this one counts as */
+export async function waitForLimit(c: { get(name: 'usage'): RequestUsage }, next: Next, count = 1): Promise<void> {
+  const verdict = await c.get('usage').permit(count)
   if (!verdict.allowed) throw refusalOf(verdict, Date.now())
   await next()
 }
@@ -49,6 +50,7 @@ export class RequestUsage implements Meter {
   readonly limiter: LocalLimiter
   private readonly remote: Remote
   private refusal: Verdict | null = null
+  private permitted: Verdict | Promise<Verdict> | null = null
   private hasEnded = false
 
   constructor(limiter: LocalLimiter, remote: Remote) {
@@ -56,9 +58,17 @@ export class RequestUsage implements Meter {
     this.remote = remote
   }
 
-  /** Takes a permit; a promise, which never rejects, where the token's Durable Object must be called. */
-  acquire(): Verdict | Promise<Verdict> {
-    const acquired = this.limiter.acquire(this.remote)
+  /**
+   * Takes the request's permits, as many as the first call says; a promise, which never rejects, where the token's
+   * Durable Object must be called.
+   */
+  permit(count = 1): Verdict | Promise<Verdict> {
+    this.permitted ??= this.acquire(count)
+    return this.permitted
+  }
+
+  private acquire(count: number): Verdict | Promise<Verdict> {
+    const acquired = this.limiter.acquire(this.remote, count)
     const remember = (verdict: Verdict) => {
       if (!verdict.allowed) this.refusal = verdict
     }

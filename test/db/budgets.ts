@@ -31,6 +31,9 @@ const FIELDS = { first_name: 'A', last_name: 'B', email: 'n@x.example', phone: '
 const ALL_OF_ORDER = { client_id: 1, status_id: 4, tax_id: 2, deadline: '2027-01-01', discount_amount: 5 }
 const WITHOUT_EVENT = { accounting_sync_enabled: false }
 const FILE = { fileName: 'a.png', size: 1, legacyThreadId: 't' }
+const LINES = { items: Array.from({ length: 500 }, (_, index) => ({ title: `Line ${index}` })) }
+const NEW_CLIENT = { method: 'POST', path: '/clients', body: { company_name: 'New', ...FIELDS } }
+const BATCH = { operations: Array.from({ length: 100 }, () => NEW_CLIENT) }
 const NINETY_LETTERS = Array.from({ length: 90 }, (_, index) => 'abcdefghijklmnopqrstuvwxyz'[index % 26]).join('%20')
 
 const LINKS = { client_id: 1, client_data: { id: 1 }, orders_data: [{ id: 87 }, { id: 88 }], selected_order_id: 87 }
@@ -85,6 +88,11 @@ const ROWS: Record<string, Row[]> = {
     ['by email, deleted', 22, 15, '/clients/c103%40x.example', { body: { deleted: true } }],
     ['the same again', 12, 8, '/clients/102', { body: { website: 'y.example' } }],
   ],
+  readClientByExternalId: [['unknown', 1, 0, '/clients/by-external-id/shop-1', NOT_FOUND]],
+  putClient: [
+    ['created, all fields', 40, 16, '/clients/by-external-id/shop-2', { body: { company_name: 'New', ...FIELDS } }],
+    ['replaced', 27, 17, '/clients/by-external-id/shop-2', { body: { company_name: 'Other' } }],
+  ],
   listOrders: [
     ['first page', 30, 0, '/orders'],
     ['last page', 130, 0, '/orders?page=200'],
@@ -128,6 +136,14 @@ const ROWS: Record<string, Row[]> = {
     ['with an event', 43, 21, '/orders/203', WITH_EVENT],
     ['unknown', 13, 0, '/orders/99999', NOT_FOUND],
   ],
+  putInvoiceItems: [
+    ['1 line for 1', 85, 20, '/orders/204/invoice-items', { ...WITH_EVENT, body: { items: [{ title: 'New' }] } }],
+    ['500 lines', 13500, 2100, '/orders/205/invoice-items', { ...WITH_EVENT, body: LINES }],
+    ['unknown', 15, 0, '/orders/99999/invoice-items', { ...NOT_FOUND, body: { items: [] } }],
+  ],
+  createPayment: [['with an event', 50, 17, '/orders/206/payments', { ...WITH_EVENT, body: { amount: 1 } }]],
+  deletePayment: [['with an event', 45, 15, '/orders/207/payments/207', WITH_EVENT]],
+  runBatch: [['100 clients', 4000, 1500, '/batch', { objectCalls: 2, body: BATCH }]],
   searchProducts: [
     ['newest items', 26, 0, '/products/search'],
     ['one item and line', 11, 0, '/products/search?q=hoodie%204321', { cacheReads: 1 }],

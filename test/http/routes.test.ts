@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { isPermission, PERMISSIONS } from '../../src/auth/permissions.ts'
 import { call, migrate, mintCompany, mintToken, type TestCompany } from '../support/app.ts'
 import { contracts, endpoints, exampleOf, methodsByPath, nameOf } from '../support/endpoints.ts'
@@ -10,6 +10,11 @@ let company: TestCompany
 beforeAll(async () => {
   await migrate()
   company = await mintCompany()
+})
+
+/** So many requests are more than one token may send in a minute. */
+beforeEach(async () => {
+  company = { ...company, token: await mintToken(company.id) }
 })
 
 /** The endpoints of the API and their permissions, null for any token: nothing is beside them. */

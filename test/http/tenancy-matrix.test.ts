@@ -8,15 +8,15 @@ import { type Decided, EMPTY, placesOf, testTenancy } from '../support/tenancy.t
  * always the expected status. Endpoints and places come from the contracts.
  */
 
-const clientFields = {
+const ownFields = {
   company_name: 200,
   first_name: 200,
   last_name: 200,
-  external_id: 200,
   website: 200,
   phone: 200,
   tax_exempt_reason: 200,
 }
+const clientFields = { ...ownFields, external_id: 200 }
 const orderFields = {
   external_id: 200,
   title: 200,
@@ -59,6 +59,31 @@ const EXPECTED: Record<string, Decided> = {
   updateClient: {
     own: ({ client }) => ({ params: { id: String(client) }, body: { phone: '1' } }),
     places: { 'params.id': 404, 'query.email': 404, ...inBody({ ...clientFields, email: 200 }) },
+  },
+  readClientByExternalId: {
+    own: ({ thread }) => ({ params: { external_id: thread } }),
+    places: { 'params.external_id': 404 },
+  },
+  putClient: {
+    own: ({ thread }) => ({ params: { external_id: thread }, body: { company_name: 'Own' } }),
+    places: { 'params.external_id': 200, ...inBody({ ...ownFields, email: 200 }) },
+  },
+  putInvoiceItems: {
+    own: ({ order }) => ({ params: { id: String(order) }, body: { items: [{ title: 'Own' }] } }),
+    places: { 'params.id': 404 },
+  },
+  createPayment: {
+    own: ({ order }) => ({ params: { id: String(order) }, body: { amount: 1 } }),
+    places: { 'params.id': 404, ...inBody({ amount: 200, method: 200, note: 200 }) },
+  },
+  deletePayment: {
+    own: ({ order, payment }) => ({ params: { id: String(order), payment_id: String(payment) } }),
+    places: { 'params.id': 404, 'params.payment_id': 404 },
+  },
+  runBatch: {
+    own: ({ client }) => ({
+      body: { operations: [{ method: 'PATCH', path: `/clients/${client}`, body: { phone: '1' } }] },
+    }),
   },
   listOrders: {
     own: () => ({ query: {} }),

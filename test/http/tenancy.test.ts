@@ -33,6 +33,7 @@ async function seed(company: number, word: string) {
       'clients',
       {
         id,
+        external_id: `shop-${id}`,
         company_name: `${word} tee ${id}`,
         company_name_key: fold(`${word} tee ${id}`),
         email: `${Math.min(id, 7)}@x.example`,
@@ -169,6 +170,27 @@ const requests: Record<string, { path: string; body?: unknown }[]> = {
   'POST /orders': [{ path: '/orders', body: { title: 'BRAVO', client_id: 1, status_id: 1, tax_id: 1 } }],
   'PATCH /orders/{id}': [
     { path: '/orders/1', body: { title: 'BRAVO', tax_exempt: true, client_id: 1, status_id: 1, tax_id: 1 } },
+  ],
+  'GET /clients/by-external-id/{external_id}': [{ path: '/clients/by-external-id/shop-1' }],
+  'PUT /clients/by-external-id/{external_id}': [
+    { path: '/clients/by-external-id/shop-2', body: { company_name: 'BRAVO' } },
+    { path: '/clients/by-external-id/shop-3', body: { company_name: 'BRAVO' } },
+  ],
+  'PUT /orders/{id}/invoice-items': [
+    { path: '/orders/1/invoice-items', body: { items: [{ title: 'BRAVO' }, { id: 1, title: 'BRAVO' }] } },
+  ],
+  'POST /orders/{id}/payments': [{ path: '/orders/1/payments', body: { amount: 1 } }],
+  'DELETE /orders/{id}/payments/{payment_id}': [{ path: '/orders/1/payments/1' }],
+  'POST /batch': [
+    {
+      path: '/batch',
+      body: {
+        operations: [
+          { method: 'PATCH', path: '/clients/1', body: { last_name: 'BRAVO' } },
+          { method: 'PATCH', path: '/orders/1', body: { description: 'BRAVO' } },
+        ],
+      },
+    },
   ],
   'PUT /mail/email-threads/{legacyThreadId}': [
     {

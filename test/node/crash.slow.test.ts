@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { crashCreates } from '../tools/crash/creates.ts'
 import { crash, type Survivor } from '../tools/crash/run.ts'
 
 /** Fixed: the kills come at the same moments each time; `npm run crash` takes another one each time. */
@@ -68,5 +69,15 @@ describe.runIf(process.platform === 'linux')('a service that is killed ten times
     const found = survivor.recheck(spoil)
     if (findings.length === 0) expect(found).toEqual([])
     for (const finding of findings) expect(found).toEqual(expect.arrayContaining([expect.stringMatching(finding)]))
+  })
+})
+
+describe.runIf(process.platform === 'linux')('creations that are sent with a key until they are answered', () => {
+  it('make exactly one row each, however often the service is killed', { timeout: 300_000 }, async () => {
+    const creates = 100
+    const figures = await crashCreates({ seed: SEED, creates })
+    console.log(`${creates} creations: ${JSON.stringify(figures)}`)
+    expect([figures.rows, figures.ids]).toEqual([creates, creates])
+    expect(figures.kills).toBeGreaterThan(0)
   })
 })

@@ -27,14 +27,16 @@ const HOP_MS = 15
 /**
  * Sends a request to the application with bindings, and an outbound `fetch`, that count. Work after the response
  * is awaited and not counted. A token that the isolate has not seen costs one hop more: send a request before, by
- * this function too: a lease of the limiter is cut to one permit, so that every request has to acquire one.
+ * this function too: a lease of the limiter is cut to the permits of one request, so that every request has to acquire its own.
  */
-export async function measureHops(sent: Request, bindings: Env = env, api = app): Promise<Measured> {
+export async function measureHops(sent: Request, bindings: Env = env, api = app, permits = 1): Promise<Measured> {
   const counter = new Counter()
   const context = createExecutionContext()
   const counted = wrapBindings(bindings, (name, work) =>
     // The rate limiting binding is local to the machine: no network.
-    name.endsWith('.limit') ? work() : counter.track(name, name === 'RATE_LIMITER.acquire' ? () => one(work) : work),
+    name.endsWith('.limit')
+      ? work()
+      : counter.track(name, name === 'RATE_LIMITER.acquire' ? () => cut(work, permits) : work),
   )
   const fetchBefore = globalThis.fetch
   globalThis.fetch = (...input) => counter.track('fetch', () => fetchBefore(...input))
@@ -49,10 +51,10 @@ export async function measureHops(sent: Request, bindings: Env = env, api = app)
   }
 }
 
-async function one(acquire: () => Promise<unknown>): Promise<Lease> {
+async function cut(acquire: () => Promise<unknown>, permits: number): Promise<Lease> {
   // The wrapper does not know what the calls return.
   const lease = (await acquire()) as Lease
-  return { ...lease, permits: Math.min(lease.permits, 1) }
+  return { ...lease, permits: Math.min(lease.permits, permits) }
 }
 
 class Counter {

@@ -62,7 +62,13 @@ export async function fillCompany(marker: string, ids: Ids): Promise<FilledCompa
 
   await env.DB.batch([
     env.DB.prepare('UPDATE companies SET name = ? WHERE id = ?').bind(text, company.id),
-    insert('clients', { ...client, id: ids.client, email: ids.email, email_key: ids.email.toUpperCase() }),
+    insert('clients', {
+      ...client,
+      id: ids.client,
+      email: ids.email,
+      email_key: ids.email.toUpperCase(),
+      external_id: ids.thread,
+    }),
     insert('clients', { ...client, id: ids.deletedClient, deleted: 1 }),
     insert('order_statuses', { id: ids.status, title: text, color: marker, workflow_key: marker }),
     insert('taxes', { id: ids.tax, name: text, rate: 5 }),
