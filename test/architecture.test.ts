@@ -35,7 +35,11 @@ const IN_SLICE = new RegExp(`^(${SLICES.join('|')})/`)
 /** What does not run in the Worker. */
 const NOT_WORKER = /^(cli|openapi|client|simulators)\//
 
-const texts = import.meta.glob<string>('../src/**/*', { query: '?raw', import: 'default', eager: true })
+const texts = import.meta.glob<string>(['../src/**/*', '!../src/client/dist/**'], {
+  query: '?raw',
+  import: 'default',
+  eager: true,
+})
 const all = Object.entries(texts)
   .map(([path, text]) => toSource(path.replace('../src/', ''), text))
   .filter(({ path }) => !GENERATED.includes(path))

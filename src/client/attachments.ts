@@ -1,5 +1,5 @@
-import type { Message, OrderFile, ThreadContext } from './client.ts'
 import { isRecord } from './errors.ts'
+import type { Message, OrderFile, ThreadContext } from './types.ts'
 
 /** 150 MiB. */
 export const MAX_FILE_BYTES = 157_286_400

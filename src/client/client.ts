@@ -1,146 +1,125 @@
-import type { components, operations } from './schema.d.ts'
-import { type CallOptions, type ClientOptions, createTransport } from './transport.ts'
-
-type Schemas = components['schemas']
-
-/** The body of an operation's 200 response. */
-type Body<Name extends 'listClients' | 'listFiles' | 'readProduct' | 'searchProducts' | 'updateOrder'> =
-  operations[Name]['responses'][200]['content']['application/json']
-type Query<Name extends keyof operations> = NonNullable<operations[Name]['parameters']['query']>
-type Id = number | string
-
-/** JSON whose shape the API does not define. */
-export type Json = Schemas['JsonValue']
-export type Row = { [key: string]: Json }
-
-export type Client = Schemas['Client']
-export type ClientFields = Required<Omit<Schemas['ClientChanges'], 'deleted'>>
-export type NewClient = Schemas['NewClient']
-/** `deleted: true` hides the client from the list, `false` restores it. */
-export type ClientChanges = Schemas['ClientChanges']
-
-export type FullOrder = Schemas['Order']
-export type OrderFields = Required<Schemas['OrderChanges']>
-export type NewOrder = Schemas['NewOrder']
-export type OrderChanges = Schemas['OrderChanges']
-export type OrderAnswer = Body<'updateOrder'>
-export type Project = Schemas['Project']
-/** Amounts are in the company's currency, with at most 2 decimals. */
-export type Invoice = Schemas['Invoice']
-export type InvoiceItem = Schemas['InvoiceItem']
-export type DiscountAmountType = Invoice['discount_amount_type']
-export type DiscountType = Invoice['discount_type']
-export type Payment = Schemas['Payment']
-/** `rate` is in percent. */
-export type Tax = Schemas['Tax']
-export type OrderStatus = Schemas['OrderStatus']
-export type Artwork = Schemas['Artwork']
-
-export type ProductSearch = Body<'searchProducts'>
-export type SearchSource = keyof ProductSearch['sources']
-/** Distinguishes "nothing found" from "failed", for each source. */
-export type SourceState = ProductSearch['sources'][SearchSource]
-export type SupplierASummary = Schemas['SupplierASummary']
-export type ProductAnswers = { [Source in keyof ProductQueries]: Extract<Body<'readProduct'>, { source: Source }> }
-export interface ProductQueries {
-  supplier_a: { style: string; color?: string; size?: string }
-  supplier_b: { sku: string } | { styleId: string }
-  invoice_item: { id: number }
-}
-
-export type ThreadContext = Schemas['ThreadContext']
-export type Mailbox = { name?: string; email?: string }
-export interface Attachment {
-  filename?: string
-  mime_type?: string
-  size_bytes?: number
-  /** Set once the bytes are stored. */
-  storage_key?: string | null
-  mail_attachment_id?: string
-  [field: string]: unknown
-}
-/** The suggested shape; the API stores any object. `sent_at` is ISO 8601 with an offset. */
-export interface Message {
-  id?: string
-  sent_at?: string
-  from?: Mailbox
-  to?: Mailbox[]
-  subject?: string
-  snippet?: string
-  body_plain?: string
-  body_text?: string
-  body_html?: string | null
-  is_from_us?: boolean
-  attachments?: Attachment[]
-  [field: string]: unknown
-}
-/** All messages on every call, since nothing is merged. `null` clears a scalar; an omitted one is unchanged. */
-export type EmailThreadBody = Omit<Schemas['EmailThreadBody'], 'messages' | 'participants'> & {
-  messages: Message[]
-  participants?: object[]
-}
-export type EmailThread = Omit<Schemas['EmailThread'], 'messages'> & { messages: Message[] }
-export type EmailThreadAnswer =
-  | { notModified: false; emailThread: EmailThread; etag: string | null }
-  | { notModified: true; emailThread: null; etag: string | null }
-
-export type OrderFile = Schemas['OrderFile']
-export type FileListing = Body<'listFiles'>
-export type PresignRequest = Schemas['NewFile']
-/** `expiresIn` is in seconds. */
-export type PresignedUpload = Omit<Schemas['PresignedUpload'], 'expiresIn'> & { expiresIn: number }
-
-export type Page<Item> = { data: Item[]; pagination: Pagination }
-export type Pagination = Body<'listClients'>['pagination']
-
-export type ClientListQuery = CallOptions & Query<'listClients'>
-/** `status` is the id of an order status, `from` and `to` are inclusive dates, `YYYY-MM-DD`. */
-export type OrderListQuery = CallOptions &
-  Omit<Query<'listOrders'>, 'client_id' | 'status'> & { client_id?: Id; status?: Id }
+import { changesOf } from './changes.ts'
+import { listOf } from './pages.ts'
+import {
+  type CallOptions,
+  type ChangeOptions,
+  type ClientOptions,
+  createTransport,
+  toEntityTag,
+  type WriteOptions,
+} from './transport.ts'
+import type {
+  Account,
+  BatchAnswer,
+  BatchOperation,
+  Client,
+  ClientChanges,
+  ClientListQuery,
+  CursorPage,
+  EmailThread,
+  EmailThreadAnswer,
+  EmailThreadBody,
+  EmailThreadQuery,
+  FileListing,
+  FullOrder,
+  Id,
+  InvoiceItemsAnswer,
+  ListedEmailThread,
+  ListedOrder,
+  NewClient,
+  NewInvoiceItem,
+  NewOrder,
+  NewPayment,
+  OrderAnswer,
+  OrderChanges,
+  OrderFile,
+  OrderListQuery,
+  OrderStatus,
+  PaymentAnswer,
+  PresignedDownload,
+  PresignedUpload,
+  PresignRequest,
+  ProductAnswers,
+  ProductQueries,
+  ProductSearch,
+  SearchSource,
+  Tagged,
+  Tax,
+  ThreadContext,
+  ThreadContextBody,
+  ThreadContextQuery,
+  WholeClient,
+} from './types.ts'
 
 type OneThread = { email_thread: EmailThread }
+type Items<Item> = { data: Item[] }
+type InMailbox = { account_email: string }
+type TaggedRead = CallOptions & { ifNoneMatch?: string | null }
 
 export type ApiClient = ReturnType<typeof createClient>
 
 /**
  * A client of the API for one company's token.
  *
- * Every method takes a `signal` and rejects with an `ApiError`, or with the signal's reason once it is aborted.
- * A 429 is retried after its `Retry-After` of up to 120 s. A lost response, 502, 503 and 504 are retried for GET, PUT
- * and presign, never for other calls. The `X-Bookmark` of the last response is sent with the next request, so that a
- * client reads its own writes from any replica.
+ * Every method takes a `signal` and rejects with an `ApiError`, or with the signal's reason once it is aborted. Failed
+ * calls are retried by `RETRY_RULES`; every POST, PATCH and DELETE has an idempotency key, so that it is carried out
+ * once. The `X-Bookmark` of the last response is sent with the next request, so that a client reads its own writes from
+ * any replica.
  */
 export function createClient(options: ClientOptions) {
   const transport = createTransport(options)
 
   type Request = Parameters<typeof transport.send>
   const send = async <Body>(...request: Request) => (await transport.send<Body>(...request)).body
+  const read = <Body>(segments: Request[1], options?: Request[2]) => send<Body>('GET', segments, options)
   const sendClient = async (...request: Request) => (await send<{ client: Client }>(...request)).client
 
+  async function readTagged<Body, Value>(segments: Request[1], options: TaggedRead, select: (body: Body) => Value) {
+    const { isNotModified, etag, body } = await transport.send<Body>('GET', segments, options)
+    const tag = etag ?? options.ifNoneMatch ?? null
+    const result: Tagged<Value> = isNotModified
+      ? { notModified: true, value: null, etag: tag }
+      : { notModified: false, value: select(body), etag }
+    return result
+  }
+
   const clients = {
-    list: ({ signal, ...query }: ClientListQuery = {}) => send<Page<Client>>('GET', ['clients'], { signal, query }),
-    /** Pages from `page` on (default 1) to the last. A client created meanwhile may show up on two pages. */
-    pages: (query: ClientListQuery = {}) => walkPages((page) => clients.list({ ...query, page }), query.page),
+    ...listOf<Client, [query?: ClientListQuery]>(read, 'clients'),
     get: (id: number, options?: CallOptions) => sendClient('GET', ['clients', id], options),
     /** Case-insensitive exact match. */
     getByEmail: (email: string, options?: CallOptions) =>
       sendClient('GET', ['clients', 'by-email'], { ...options, query: { email } }),
-    create: (body: NewClient, options?: CallOptions) => sendClient('POST', ['clients'], { ...options, body }),
+    getByExternalId: (externalId: string, options?: CallOptions) =>
+      sendClient('GET', ['clients', 'by-external-id', externalId], options),
+    /** With `ifNoneMatch`, the `etag` of an earlier response, an unchanged client is returned as `notModified`. */
+    getTagged: (id: number, options: TaggedRead = {}) =>
+      readTagged(['clients', id], options, (body: { client: Client }) => body.client),
+    create: (body: NewClient, options?: WriteOptions) => sendClient('POST', ['clients'], { ...options, body }),
     /** By id or by email. `deleted: true` soft-deletes. */
-    update: (idOrEmail: Id, body: ClientChanges, options?: CallOptions) =>
+    update: (idOrEmail: Id, body: ClientChanges, options?: ChangeOptions) =>
       sendClient('PATCH', ['clients', idOrEmail], { ...options, body }),
+    /** Creates the client of your own id, or replaces its fields: those left out become what they are in a new client. */
+    upsert: (externalId: string, body: WholeClient, options?: ChangeOptions) =>
+      sendClient('PUT', ['clients', 'by-external-id', externalId], { ...options, body }),
   }
 
   const orders = {
-    list: ({ signal, ...query }: OrderListQuery = {}) => send<Page<Project>>('GET', ['orders'], { signal, query }),
-    /** Pages from `page` on (default 1) to the last. An order created meanwhile may show up on two pages. */
-    pages: (query: OrderListQuery = {}) => walkPages((page) => orders.list({ ...query, page }), query.page),
+    ...listOf<ListedOrder, [query?: OrderListQuery]>(read, 'orders'),
     get: (id: Id, options?: CallOptions) => send<FullOrder>('GET', ['orders', id], options),
-    create: (body: NewOrder, options?: CallOptions) => send<FullOrder>('POST', ['orders'], { ...options, body }),
-    update: (id: Id, body: OrderChanges, options?: CallOptions) =>
+    /** As {@link clients.getTagged}; the tag covers all parts of the order. */
+    getTagged: (id: Id, options: TaggedRead = {}) => readTagged(['orders', id], options, (body: FullOrder) => body),
+    create: (body: NewOrder, options?: WriteOptions) => send<FullOrder>('POST', ['orders'], { ...options, body }),
+    update: (id: Id, body: OrderChanges, options?: ChangeOptions) =>
       send<OrderAnswer>('PATCH', ['orders', id], { ...options, body }),
     /** Soft-deletes the order and its invoice. */
-    delete: (id: Id, options?: CallOptions) => send<OrderAnswer>('DELETE', ['orders', id], options),
+    delete: (id: Id, options?: ChangeOptions) => send<OrderAnswer>('DELETE', ['orders', id], options),
+    /** Replaces all lines of the invoice. */
+    putInvoiceItems: (id: Id, items: readonly NewInvoiceItem[], options?: ChangeOptions) =>
+      send<InvoiceItemsAnswer>('PUT', ['orders', id, 'invoice-items'], { ...options, body: { items } }),
+    addPayment: (id: Id, body: NewPayment, options?: ChangeOptions) =>
+      send<PaymentAnswer>('POST', ['orders', id, 'payments'], { ...options, body }),
+    deletePayment: (id: Id, paymentId: Id, options?: ChangeOptions) =>
+      send<PaymentAnswer>('DELETE', ['orders', id, 'payments', paymentId], options),
   }
 
   const products = {
@@ -156,40 +135,82 @@ export function createClient(options: ClientOptions) {
   const mail = {
     getThreadContext: (legacyThreadId: string, options?: CallOptions) =>
       send<ThreadContext>('GET', ['mail', 'threads', legacyThreadId], options),
+    /** Links the thread to clients and orders, in place of what it was linked to. */
+    putThreadContext: (legacyThreadId: string, body: ThreadContextBody, options?: CallOptions) =>
+      send<ThreadContext>('PUT', ['mail', 'threads', legacyThreadId], { ...options, body }),
+    deleteThreadContext: (legacyThreadId: string, options?: WriteOptions) =>
+      send<ThreadContext>('DELETE', ['mail', 'threads', legacyThreadId], options),
+    /** The contexts of an order or of a client. */
+    threadContexts: listOf<ThreadContext, [query: ThreadContextQuery], CursorPage<ThreadContext>>(
+      read,
+      'mail',
+      'threads',
+    ),
+    /** The threads of a mailbox, without their messages. */
+    emailThreads: listOf<ListedEmailThread, [query: EmailThreadQuery], CursorPage<ListedEmailThread>>(
+      read,
+      'mail',
+      'email-threads',
+    ),
+    /** Soft-deletes the thread; `putEmailThread` restores it. */
+    deleteEmailThread: async (legacyThreadId: string, { account_email, ...options }: InMailbox & WriteOptions) => {
+      const segments = ['mail', 'email-threads', legacyThreadId]
+      const request = { ...options, query: { account_email } }
+      return (await send<{ email_thread: ListedEmailThread }>('DELETE', segments, request)).email_thread
+    },
     /** Creates or replaces the thread of this mailbox. */
     putEmailThread: async (legacyThreadId: string, body: EmailThreadBody, options?: CallOptions) =>
       (await send<OneThread>('PUT', ['mail', 'email-threads', legacyThreadId], { ...options, body })).email_thread,
     /** With `ifNoneMatch`, the `etag` of an earlier response, an unchanged thread is returned as `notModified`. */
     getEmailThread: async (
       legacyThreadId: string,
-      { account_email, ifNoneMatch, signal }: { account_email: string; ifNoneMatch?: string | null } & CallOptions,
+      { account_email, ...options }: InMailbox & TaggedRead,
     ): Promise<EmailThreadAnswer> => {
-      const request = { query: { account_email }, headers: ifNoneMatch ? { 'if-none-match': ifNoneMatch } : {}, signal }
-      const segments = ['mail', 'email-threads', legacyThreadId]
-      const { isNotModified, etag, body } = await transport.send<OneThread>('GET', segments, request)
-      if (isNotModified) return { notModified: true, emailThread: null, etag: etag ?? ifNoneMatch ?? null }
-      return { notModified: false, emailThread: body.email_thread, etag }
+      const request = { ...options, query: { account_email } }
+      const select = (body: OneThread) => body.email_thread
+      const tagged = await readTagged(['mail', 'email-threads', legacyThreadId], request, select)
+      if (tagged.notModified) return { notModified: true, emailThread: null, etag: tagged.etag }
+      return { notModified: false, emailThread: tagged.value, etag: tagged.etag }
     },
   }
 
   const files = {
-    /** A presigned upload URL for one file. Changes nothing, so it is retried after a lost response. */
+    /** A presigned upload URL for one file. */
     presign: (orderId: Id, body: PresignRequest, options?: CallOptions) =>
-      send<PresignedUpload>('POST', ['orders', orderId, 'files', 'presign'], { ...options, body, isIdempotent: true }),
+      send<PresignedUpload>('POST', ['orders', orderId, 'files', 'presign'], { ...options, body, isRead: true }),
     /** All files of the order, or those of one thread. */
     list: (orderId: Id, { signal, legacyThreadId }: { legacyThreadId?: string } & CallOptions = {}) =>
       send<FileListing>('GET', ['orders', orderId, 'files'], { signal, query: { legacyThreadId } }),
+    /** A presigned URL to download a file, by the `path` of its listing. */
+    download: (orderId: Id, path: string, options?: CallOptions) =>
+      send<PresignedDownload>('GET', ['orders', orderId, 'files', 'download'], { ...options, query: { path } }),
+    delete: async (orderId: Id, path: string, options?: WriteOptions) => {
+      const request = { ...options, query: { path } }
+      return (await send<{ file: OrderFile }>('DELETE', ['orders', orderId, 'files'], request)).file
+    },
     /** PUTs a file's bytes to its presigned URL. */
     upload: transport.upload,
   }
 
-  return { clients, orders, products, mail, files }
-}
-
-async function* walkPages<Item>(readPage: (page: number) => Promise<Page<Item>>, firstPage = 1) {
-  for (let page = firstPage; ; page += 1) {
-    const result = await readPage(page)
-    if (result.data.length > 0) yield result
-    if (result.data.length === 0 || page * result.pagination.per_page >= result.pagination.total) return
+  return {
+    clients,
+    orders,
+    products,
+    mail,
+    files,
+    changes: changesOf(read),
+    /** The company, the token and their limits. */
+    me: (options?: CallOptions) => send<Account>('GET', ['me'], options),
+    orderStatuses: async (options?: CallOptions) => (await read<Items<OrderStatus>>(['order-statuses'], options)).data,
+    taxes: async (options?: CallOptions) => (await read<Items<Tax>>(['taxes'], options)).data,
+    /** Up to 100 creates and updates, each with a result of its own, in their order. */
+    batch: (operations: readonly BatchOperation[], options?: WriteOptions) => {
+      const toWire = ({ ifMatch, ...operation }: BatchOperation) =>
+        ifMatch === undefined ? operation : { ...operation, if_match: toEntityTag(ifMatch) }
+      const request = { body: { operations: operations.map(toWire) }, requestCount: operations.length }
+      return send<BatchAnswer>('POST', ['batch'], { ...options, ...request })
+    },
+    /** What is left of the token's rate limit, by the last responses; null before the first one. */
+    readRateBudget: transport.readBudget,
   }
 }

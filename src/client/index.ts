@@ -1,5 +1,24 @@
 export { chooseOrder, MAX_FILE_BYTES, type SkipReason } from './attachments.ts'
-export * from './client.ts'
-export { ApiError, type ApiErrorFields, type ErrorCode } from './errors.ts'
+export { type ApiClient, createClient } from './client.ts'
+export {
+  ApiError,
+  type ApiErrorFields,
+  CursorExpiredError,
+  type ErrorCode,
+  type ErrorReason,
+  type Issue,
+} from './errors.ts'
+export type { Allowance, RateBudget } from './rate-budget.ts'
+export { RETRY_RULES } from './retry-rules.ts'
 export * from './sync.ts'
-export type { CallOptions, ClientOptions, Fetch, Sleep, UploadOptions } from './transport.ts'
+export type {
+  CallOptions,
+  ChangeOptions,
+  ClientOptions,
+  Fetch,
+  FileData,
+  Sleep,
+  UploadOptions,
+  WriteOptions,
+} from './transport.ts'
+export type * from './types.ts'

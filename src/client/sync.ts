@@ -9,9 +9,10 @@ import {
   toContentType,
   withStorageKeys,
 } from './attachments.ts'
-import type { ApiClient, Attachment, EmailThread, EmailThreadBody, Message } from './client.ts'
+import type { ApiClient } from './client.ts'
 import { ApiError } from './errors.ts'
 import { type CallOptions, type FileData, sizeOf } from './transport.ts'
+import type { Attachment, EmailThread, EmailThreadBody, Message } from './types.ts'
 
 type Endpoints = Pick<ApiClient, 'mail' | 'files'>
 
@@ -26,6 +27,11 @@ export interface SyncOptions extends CallOptions {
   concurrency?: number
   /** An error thrown here ends the run. */
   onProgress?: ((progress: SyncProgress) => void) | undefined
+  /**
+   * What to do with a thread whose attachments have no place, see `SkipReason`: `linked`, the default, writes nothing;
+   * `always` stores the thread without new attachments, so that it can be linked later and synced again.
+   */
+  storeThread?: 'always' | 'linked'
   /** Reads the listing and the thread again at the end and reports missing keys in `missingKeys`. */
   verify?: boolean
 }
@@ -51,7 +57,8 @@ export type AttachmentOutcome = { messageIndex: number; attachmentIndex: number;
 )
 
 export type SyncResult =
-  | { status: 'skipped'; reason: SkipReason }
+  /** No attachment was uploaded. `emailThread` is what `storeThread: 'always'` has stored, else null. */
+  | { status: 'skipped'; reason: SkipReason; emailThread: EmailThread | null }
   | {
       status: 'stored'
       orderId: string
@@ -66,7 +73,7 @@ export type SyncResult =
  * Stores a mail thread's attachments with the order that the thread is linked to, then the thread with their keys.
  * Idempotent: a run after a crash finds stored files by their stable keys, see `planAttachments`.
  *
- * Nothing is written for a skipped thread. An attachment that fails is reported, and the thread is stored without a key
+ * Nothing is written for a skipped thread. Keys of attachments that are stored already are never lost. An attachment that fails is reported, and the thread is stored without a key
  * for it. Rejects when the context, the listing or the thread fails, or the signal is aborted.
  */
 export async function syncAttachments(client: Endpoints, options: SyncOptions): Promise<SyncResult> {
@@ -75,24 +82,38 @@ export async function syncAttachments(client: Endpoints, options: SyncOptions): 
 
   const context = await client.mail.getThreadContext(legacyThreadId, { signal }).catch(nullIfNotFound)
   const target = context === null ? ({ reason: 'no_context' } as const) : chooseOrder(context)
-  if ('reason' in target) return { status: 'skipped', reason: target.reason }
+  if ('reason' in target) return skip(target.reason)
   const { orderId } = target
 
-  async function readStored() {
-    const [response, listing] = await Promise.all([
-      client.mail.getEmailThread(legacyThreadId, { account_email, signal }).catch(nullIfNotFound),
-      client.files.list(orderId, { legacyThreadId, signal }),
-    ])
-    return { messages: response?.emailThread?.messages ?? [], ...listing }
+  async function readMessages(): Promise<Message[]> {
+    const stored = await client.mail.getEmailThread(legacyThreadId, { account_email, signal }).catch(nullIfNotFound)
+    return stored?.emailThread?.messages ?? []
   }
+
+  async function readStored() {
+    const listing = client.files.list(orderId, { legacyThreadId, signal })
+    const [messages, files] = await Promise.all([readMessages(), listing])
+    return { messages, ...files }
+  }
+
+  function put(plans: Plan[], newKeys: (string | null)[]): Promise<EmailThread> {
+    const body = { ...thread, messages: withStorageKeys(thread.messages, plans, newKeys), account_email }
+    return client.mail.putEmailThread(legacyThreadId, body, { signal })
+  }
+
+  async function skip(reason: SkipReason): Promise<SyncResult> {
+    if (options.storeThread !== 'always') return { status: 'skipped', reason, emailThread: null }
+    const plans = planAttachments(thread.messages, await readMessages(), [])
+    return { status: 'skipped', reason, emailThread: await put(plans, []) }
+  }
+
   const stored = await readStored()
-  if (!stored.configured) return { status: 'skipped', reason: 'storage_not_configured' }
+  if (!stored.configured) return skip('storage_not_configured')
 
   const plans = planAttachments(thread.messages, stored.messages, stored.files)
   const attachments = await uploadPlanned(plans, client, orderId, { ...options, concurrency })
   const keys = attachments.map((outcome) => ('storageKey' in outcome ? outcome.storageKey : null))
-  const body = { ...thread, messages: withStorageKeys(thread.messages, plans, keys), account_email }
-  const emailThread = await client.mail.putEmailThread(legacyThreadId, body, { signal })
+  const emailThread = await put(plans, keys)
 
   let missingKeys: string[] | null = null
   if (options.verify) {

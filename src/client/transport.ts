@@ -1,4 +1,6 @@
-import { ApiError, isRecord, readApiError, readUploadError } from './errors.ts'
+import { ApiError, readApiError, readUploadError } from './errors.ts'
+import { followBudget, type RateBudget } from './rate-budget.ts'
+import { chooseDelayMs, DEFAULT_MAX_RETRIES } from './retry-rules.ts'
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 /** Rejects with the signal's reason as soon as it is aborted. */
@@ -6,19 +8,34 @@ export type Sleep = (delayMs: number, signal?: AbortSignal) => Promise<void>
 
 export type FileData = Blob | Uint8Array
 export type CallOptions = { signal?: AbortSignal | undefined }
+export interface WriteOptions extends CallOptions {
+  /**
+   * 1 to 255 visible ASCII characters. Default: a random one for each call, the same in its retries. With your own, a
+   * call that is repeated after a crash is carried out once, within 24 hours.
+   */
+  idempotencyKey?: string | undefined
+}
+export interface ChangeOptions extends WriteOptions {
+  /** The `version` that you have read, or an `etag`: another current version rejects with 412 `version_mismatch`. */
+  ifMatch?: number | string | undefined
+}
 type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 
 export interface ClientOptions {
-  /** The URL up to `/api/v1`. */
+  /** An http or https URL, with or without `/api/v1`. */
   baseUrl: string
   token: string
   /** Default: the global `fetch`, read at each call. */
   fetch?: Fetch
   /** Attempts after the first one. Default 3. */
   maxRetries?: number
-  /** For one attempt, in milliseconds. Default 30,000; an upload gets more by its size. */
+  /** For one attempt, in milliseconds. Default 30,000; an upload gets more by its size, a long poll by its wait. */
   timeoutMs?: number
+  /** Delays requests that would exceed the rate limit, as far as this client knows. Default false. */
+  pace?: boolean
   sleep?: Sleep
+  /** Told of each failure that is followed by a retry, after `delayMs`. */
+  onRetry?: (error: ApiError, delayMs: number) => void
 }
 
 export interface UploadOptions extends CallOptions {
@@ -26,45 +43,59 @@ export interface UploadOptions extends CallOptions {
   onProgress?: ((sentBytes: number, totalBytes: number) => void) | undefined
 }
 
-interface RequestOptions extends CallOptions {
-  query?: Record<string, string | number | undefined>
+export interface RequestOptions extends ChangeOptions {
+  /** A list is sent as one value with commas. */
+  query?: object
   body?: unknown
-  headers?: Record<string, string>
-  /** Whether to retry when the response was lost. Default: for GET and PUT. */
-  isIdempotent?: boolean
+  ifNoneMatch?: string | null | undefined
+  /** Whether a POST changes nothing, and so needs no key. */
+  isRead?: boolean
+  /** What it counts against the rate limit. Default 1. */
+  requestCount?: number
+  /** Added to the timeout. */
+  waitMs?: number
+  /** In place of the client's own. */
+  maxRetries?: number
 }
 
-/** The API's rate-limit window is a minute; a longer `Retry-After` rejects, for the caller to decide. */
-const MAX_RETRY_AFTER_SECONDS = 120
-const FIRST_BACKOFF_MS = 250
-const MAX_BACKOFF_MS = 8_000
+type RetryOptions = CallOptions & { maxRetries: number }
+
 /** The timeout of an upload allows for this throughput. */
 const MIN_UPLOAD_BYTES_PER_MS = 100
 
-/** Sends requests, retries them where that is safe, and passes the bookmark on to the next request. */
-export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30_000, ...options }: ClientOptions) {
-  const root = `${baseUrl.replace(/(?<!\/)\/+$/, '')}/api/v1`
+/** Sends requests, retries them by `RETRY_RULES`, and passes the bookmark on to the next request. */
+export function createTransport(clientOptions: ClientOptions) {
+  const { baseUrl, token, maxRetries = DEFAULT_MAX_RETRIES, timeoutMs = 30_000, pace = false } = clientOptions
+  const root = toRoot(baseUrl)
   // Checked here because the runtimes quote an invalid header value, and so the token, in their own error.
   if (!/^[\x21-\x7e]+$/.test(token)) throw new TypeError('token must consist of visible ASCII characters')
   // Called as a free function: browsers refuse a fetch that is called as another object's method.
-  const { fetch: sendRequest = (url: string, init: RequestInit) => fetch(url, init), sleep = sleepFor } = options
+  const { fetch: sendRequest = (url: string, init: RequestInit) => fetch(url, init), sleep = sleepFor } = clientOptions
+  const budget = followBudget()
   let bookmark: string | null = null
 
   /** Throws {@link ApiError}, or the signal's reason. The returned body is not validated; it is null for a 304. */
   async function send<Body>(method: Method, segments: readonly (string | number)[], options: RequestOptions = {}) {
-    const { query = {}, body, isIdempotent = method === 'GET' || method === 'PUT', signal } = options
+    const { query = {}, body, signal, requestCount = 1, waitMs = 0 } = options
     const url = root + toPath(segments) + toQueryString(query)
-    return retry(isIdempotent, signal, async () => {
+    const ownHeaders = toHeaders(method, options)
+    return retry({ maxRetries, ...options }, async () => {
+      // Waiting requests wake together, so each looks again.
+      while (pace && budget.waitMs(requestCount) > 0) await sleep(budget.waitMs(requestCount), signal)
       const sentBookmark = bookmark
       const headers = {
         accept: 'application/json',
         authorization: `Bearer ${token}`,
         ...(sentBookmark !== null && { 'x-bookmark': sentBookmark }),
-        ...(body !== undefined && { 'content-type': 'application/json' }),
-        ...options.headers,
+        ...ownHeaders,
       }
       const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) }
-      const { response, text } = await exchange(url, init, timeoutMs, signal)
+      budget.begin(requestCount)
+      const { response, text } = await exchange(url, init, timeoutMs + waitMs, signal).catch((error) => {
+        budget.end(null)
+        throw error
+      })
+      budget.end(response.headers)
       // Of overlapping requests, the greater bookmark is the newer (D1's compare as text): the response of a slow read
       // must not replace the bookmark of a later write. Sequential requests replace it, after a restore too.
       const received = response.headers.get('x-bookmark')
@@ -86,7 +117,7 @@ export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30
     const uploadTimeoutMs = timeoutMs + Math.ceil(sizeBytes / MIN_UPLOAD_BYTES_PER_MS)
     // fetch rejects views of shared memory, so their bytes are copied.
     const body = !('byteLength' in data) || isUnshared(data) ? data : new Uint8Array(data)
-    await retry(true, signal, async () => {
+    await retry({ maxRetries, signal }, async () => {
       onProgress?.(0, sizeBytes)
       const init = { method: 'PUT', headers: { 'content-type': contentType }, body }
       const { response, text } = await exchange(uploadUrl, init, uploadTimeoutMs, signal)
@@ -95,7 +126,7 @@ export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30
     onProgress?.(sizeBytes, sizeBytes)
   }
 
-  async function retry<T>(isIdempotent: boolean, signal: AbortSignal | undefined, attempt: () => Promise<T>) {
+  async function retry<T>({ signal, maxRetries }: RetryOptions, attempt: () => Promise<T>) {
     for (let retries = 0; ; retries += 1) {
       signal?.throwIfAborted()
       try {
@@ -103,8 +134,9 @@ export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30
       } catch (error) {
         signal?.throwIfAborted()
         if (!(error instanceof ApiError) || retries >= maxRetries) throw error
-        const delayMs = chooseDelayMs(error, retries, isIdempotent, Math.random())
+        const delayMs = chooseDelayMs(error, retries, Math.random())
         if (delayMs === null) throw error
+        clientOptions.onRetry?.(error, delayMs)
         await sleep(delayMs, signal)
       }
     }
@@ -122,21 +154,7 @@ export function createTransport({ baseUrl, token, maxRetries = 3, timeoutMs = 30
     }
   }
 
-  return { send, upload }
-}
-
-/**
- * Milliseconds to wait before the next attempt, or null for none. A 429 was rejected before any effect, so it is always
- * retried; a lost response, 502, 503 or 504 may follow a completed change, so only an idempotent request is retried.
- * `random`, from 0 up to 1, is the jitter.
- */
-export function chooseDelayMs(error: ApiError, retries: number, isIdempotent: boolean, random: number): number | null {
-  const isLost = [0, 502, 503, 504].includes(error.status)
-  if (error.status !== 429 && !(isIdempotent && isLost)) return null
-  if (isRecord(error.details) && error.details.reason === 'supplier_rejected_credentials') return null
-  const { retryAfterSeconds } = error
-  if (retryAfterSeconds === null) return Math.min(FIRST_BACKOFF_MS * 2 ** retries, MAX_BACKOFF_MS) * (0.5 + random / 2)
-  return retryAfterSeconds > MAX_RETRY_AFTER_SECONDS ? null : retryAfterSeconds * 1000
+  return { send, upload, readBudget: (): RateBudget | null => budget.read() }
 }
 
 /** Bytes. */
@@ -146,6 +164,41 @@ export function sizeOf(data: FileData): number {
 
 const isUnshared = (data: Uint8Array): data is Uint8Array<ArrayBuffer> => data.buffer instanceof ArrayBuffer
 
+/** The URL up to and with `/api/v1`. */
+function toRoot(baseUrl: string): string {
+  const url = URL.canParse(baseUrl) ? new URL(baseUrl) : null
+  if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username) {
+    throw new TypeError('baseUrl must be an http or https URL without user, query and fragment')
+  }
+  const path = url.pathname.split('/').filter((segment) => segment !== '')
+  if (path.slice(-2).join('/') !== 'api/v1') path.push('api', 'v1')
+  return `${url.origin}/${path.join('/')}`
+}
+
+function toHeaders(method: Method, options: RequestOptions): Record<string, string> {
+  const { body, idempotencyKey, ifMatch, ifNoneMatch, isRead = method === 'GET' } = options
+  // PUT is idempotent by itself.
+  const key = isRead || method === 'PUT' ? undefined : (idempotencyKey ?? randomKey())
+  if (key !== undefined && !/^[\x21-\x7e]{1,255}$/.test(key)) {
+    throw new TypeError('idempotencyKey must be 1 to 255 visible ASCII characters')
+  }
+  return {
+    ...(body !== undefined && { 'content-type': 'application/json' }),
+    ...(key !== undefined && { 'idempotency-key': key }),
+    ...(ifMatch !== undefined && { 'if-match': toEntityTag(ifMatch) }),
+    ...(ifNoneMatch && { 'if-none-match': ifNoneMatch }),
+  }
+}
+
+export function toEntityTag(version: number | string): string {
+  return typeof version === 'number' ? `"${version}"` : version
+}
+
+/** 128 random bits in hex. `crypto.randomUUID` is missing in pages that were not loaded over https. */
+function randomKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
 /** Throws a TypeError for a segment that a URL cannot contain, encoded or not: empty, `.` or `..`. */
 function toPath(segments: readonly (string | number)[]): string {
   const invalid = segments.find((segment) => /^\.{0,2}$/.test(String(segment)))
@@ -153,7 +206,7 @@ function toPath(segments: readonly (string | number)[]): string {
   return segments.map((segment) => `/${encodeURIComponent(segment)}`).join('')
 }
 
-function toQueryString(query: NonNullable<RequestOptions['query']>): string {
+function toQueryString(query: object): string {
   const params = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) if (value !== undefined) params.set(name, String(value))
   return params.size > 0 ? `?${params}` : ''

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describeSeedFile } from '../cli/seed-schema.ts'
+import { describeRetryRules } from '../client/retry-rules.ts'
 import { contracts } from '../contracts.ts'
 import { DATABASE_LIMIT_MS, LIMIT } from '../rate-limit/window.ts'
 import { describeApi } from './document.ts'
@@ -16,7 +17,7 @@ const PAGE_DIR = join(import.meta.dirname, 'page')
 const ASSETS_DIR = join(ROOT, '.assets')
 
 /*
- * npm run docs             writes the description, the types of src/client generated from it, and the schema of seed files
+ * npm run docs             writes the description, the types and retry rules of src/client, and the schema of seed files
  * npm run docs -- --check  fails where one of these files is out of date
  * npm run lint:api         (--lint) fails on any problem or hint of two linters
  * npm run build:assets     (--assets) fills .assets/, the Worker's static assets, with the description and what is made from it
@@ -34,7 +35,14 @@ async function generateDocument(): Promise<string> {
   const introduction = (await readFile(join(import.meta.dirname, 'introduction.md'), 'utf8'))
     .replace('{{requests}}', String(LIMIT))
     .replace('{{database_seconds}}', String(DATABASE_LIMIT_MS / 1000))
+    .replace('{{retry_rules}}', describeRetryRules())
   return `${JSON.stringify(describeApi(contracts, introduction), null, 2)}\n`
+}
+
+/** The client's README, with the rules by which it retries. */
+async function describeClient(): Promise<string> {
+  const text = await readFile(join(ROOT, 'src/client/README.md'), 'utf8')
+  return text.replace(/(<!-- retry rules, [^>]*-->\n).*?(\n<!-- end -->)/s, `$1${describeRetryRules()}$2`)
 }
 
 /** Writes the committed files, or reports those that are out of date. */
@@ -44,6 +52,7 @@ async function generateFiles(isCheck: boolean): Promise<void> {
   const files = {
     'src/openapi/openapi.json': document,
     'src/client/schema.d.ts': types,
+    'src/client/README.md': await describeClient(),
     'src/cli/seed-file.schema.json': describeSeedFile(),
   }
   for (const [path, content] of Object.entries(files)) {

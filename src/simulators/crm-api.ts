@@ -18,6 +18,8 @@ interface CrmState {
   threads: Record<string, Row>
   /** By whole key. */
   files: Record<string, { body: string; contentType: string; length: number }>
+  /** First responses by `Idempotency-Key`. */
+  responses: Record<string, { request: string; response: SimulatedResponse }>
   changes: number
   uploadsNow: number
   uploadsAtOnce: number
@@ -41,6 +43,7 @@ export function startCrmApi(port = 0): Promise<Simulator> {
       contexts: {},
       threads: {},
       files: {},
+      responses: {},
       changes: 0,
       uploadsNow: 0,
       uploadsAtOnce: 0,
@@ -52,13 +55,28 @@ export function startCrmApi(port = 0): Promise<Simulator> {
         return { status: 200, body: '{}' }
       }
       if (url.pathname.startsWith('/upload/')) return receiveUpload(call, url, state)
-      const response = handleApi(call, url, state)
-      if (call.method !== 'GET' && response.status === 200) state.changes += 1
+      const response = handleOnce(call, url, state)
+      const isReplay = response.headers?.['idempotency-replayed'] !== undefined
+      if (call.method !== 'GET' && response.status === 200 && !isReplay) state.changes += 1
       const headers = { 'x-bookmark': String(state.changes).padStart(8, '0'), 'x-request-id': 'request-1' }
       return { ...response, headers: { ...headers, ...response.headers } }
     },
     port,
   )
+}
+
+/** Replays the first response to a request with the same `Idempotency-Key`. */
+function handleOnce(call: Call, url: URL, state: CrmState): SimulatedResponse {
+  const key = String(call.headers['idempotency-key'] ?? '')
+  const request = `${call.method} ${call.path} ${call.body}`
+  const first = state.responses[key]
+  if (first && first.request !== request) {
+    return fail(400, 'invalid_request', 'Another request had this key', { reason: 'idempotency_key_reused' })
+  }
+  if (first) return { ...first.response, headers: { ...first.response.headers, 'idempotency-replayed': 'true' } }
+  const response = handleApi(call, url, state)
+  if (key !== '' && response.status === 200) state.responses[key] = { request, response }
+  return response
 }
 
 function handleApi(call: Call, url: URL, state: CrmState): SimulatedResponse {
@@ -207,8 +225,14 @@ function listFiles(orderId: string, query: URLSearchParams, state: CrmState): Si
 function listPage(rows: Row[], query: URLSearchParams): SimulatedResponse {
   const page = Number(query.get('page') ?? 1)
   const perPage = Number(query.get('per_page') ?? 25)
-  const data = rows.slice((page - 1) * perPage, page * perPage)
-  return ok({ data, pagination: { page, per_page: perPage, total: rows.length } })
+  const cursor = query.get('cursor')
+  // A cursor of this simulator is the last element's id.
+  const start = cursor === null ? (page - 1) * perPage : rows.findIndex((row) => Number(row.id) > Number(cursor))
+  const data = start < 0 ? [] : rows.slice(start, start + perPage)
+  const hasMore = start >= 0 && start + perPage < rows.length
+  const next = hasMore ? String(data.at(-1)?.id) : null
+  const pagination = { page, per_page: perPage, total: rows.length, next_cursor: next, has_more: hasMore }
+  return ok({ data, pagination })
 }
 
 function sign(key: string, contentType: string, length: number): string {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { ApiClient } from '../../src/client/index.ts'
+import { type ApiClient, createClient } from '../../src/client/index.ts'
 import { listLines, openCrm, THREAD_ID, TOKEN } from './support.ts'
 
 const seed = {
@@ -139,6 +139,29 @@ describe('results', () => {
       expect(seen.flat()).toEqual(clients.map(({ id }) => id))
     }
     expect((await crm.look()).calls).toHaveLength(2 * Math.max(1, sizes.length))
+    for (const all of [api.clients.all({ per_page: 2 }), api.orders.all()]) {
+      const ids: number[] = []
+      for await (const { id } of all) ids.push(id)
+      expect(ids).toEqual(clients.map(({ id }) => id))
+    }
+  })
+
+  it('page by the cursor of the page before, with the same filters and 100 a page', async () => {
+    const clients = Array.from({ length: 101 }, (_, index) => ({ id: index + 1 }))
+    const crm = await openCrm({ clients })
+    for await (const _ of crm.client().clients.pages({ q: 'x' }));
+    expect(await listLines(crm)).toEqual([
+      'GET /api/v1/clients?per_page=100&q=x',
+      'GET /api/v1/clients?per_page=100&q=x&cursor=100',
+    ])
+  })
+
+  it('end with an error where the API has no cursors', async () => {
+    const crm = await openCrm()
+    await crm.spoil({ body: '{"data":[{"id":1}],"pagination":{"page":1,"per_page":100,"total":1}}' })
+    const walk = crm.client().clients.all()
+    await expect(walk.next()).resolves.toMatchObject({ value: { id: 1 } })
+    await expect(walk.next()).rejects.toThrow('needs version 1.1.0')
   })
 
   it('start at the requested page', async () => {
@@ -159,6 +182,53 @@ describe('results', () => {
     await api.mail.putEmailThread(THREAD_ID, { account_email, messages: [{ id: 'm' }] })
     const changed = await api.mail.getEmailThread(THREAD_ID, { account_email, ifNoneMatch: first.etag })
     expect(changed).toMatchObject({ notModified: false, emailThread: { message_count: 1 } })
+  })
+})
+
+describe('baseUrl', () => {
+  it.each(['', '/', '//', '/api/v1', '/api/v1/', '/api//v1'])('with %j at its end is the same address', async (end) => {
+    const crm = await openCrm(seed)
+    await crm.client({ baseUrl: `${crm.base}${end}` }).clients.list()
+    expect(await listLines(crm)).toEqual(['GET /api/v1/clients'])
+  })
+
+  it.each([
+    '',
+    'shop.example',
+    '/api/v1',
+    'ftp://shop.example',
+    'https://shop.example?x=1',
+    'https://a:b@shop.example',
+  ])('rejects %j', (baseUrl) => {
+    expect(() => createClient({ baseUrl, token: TOKEN })).toThrow('baseUrl must be an http or https URL')
+  })
+})
+
+describe('a key and a version', () => {
+  it('of the caller are sent', async () => {
+    const crm = await openCrm(seed)
+    const api = crm.client()
+    await api.clients.update(1, { phone: '1' }, { idempotencyKey: 'row-7', ifMatch: 12 })
+    await api.orders.delete(12, { ifMatch: '"13-ab"' })
+    const sent = (await crm.look()).calls.map(({ headers }) => [headers['idempotency-key'], headers['if-match']])
+    expect(sent).toEqual([
+      ['row-7', '"12"'],
+      [expect.stringMatching(/^[0-9a-f]{32}$/), '"13-ab"'],
+    ])
+  })
+
+  it.each(['', 'a b', 'é', 'a\n', 'x'.repeat(256)])('key %j is rejected before it is sent', async (idempotencyKey) => {
+    const crm = await openCrm(seed)
+    const call = crm.client().clients.create({ company_name: 'Elm' }, { idempotencyKey })
+    await expect(call).rejects.toThrow('idempotencyKey must be')
+    expect(await listLines(crm)).toEqual([])
+  })
+
+  it('of another request rejects with its reason', async () => {
+    const api = (await openCrm(seed)).client()
+    await api.clients.create({ company_name: 'Elm' }, { idempotencyKey: 'k' })
+    const call = api.clients.create({ company_name: 'Oak' }, { idempotencyKey: 'k' })
+    await expect(call).rejects.toMatchObject({ status: 400, reason: 'idempotency_key_reused' })
   })
 })
 

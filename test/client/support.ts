@@ -14,6 +14,7 @@ export interface CrmSnapshot {
     files: Record<string, { body: string; contentType: string; length: number }>
     uploadsAtOnce: number
     orders: Record<string, unknown>[]
+    changes: number
   }
 }
 

@@ -134,7 +134,7 @@ describe('an interrupted run', () => {
 
   it('rejects when the thread cannot be stored', async () => {
     const crm = await openCrm(seed)
-    await crm.spoil({ match: '^PUT /api', status: 500 })
+    await crm.spoil({ match: '^PUT /api', status: 500, times: -1 })
     await expect(syncAttachments(crm.client(), optionsFor())).rejects.toMatchObject({ status: 500 })
   })
 })

@@ -104,7 +104,7 @@ describe('a run', () => {
   })
 })
 
-describe('a thread is skipped without a write', () => {
+describe('a thread is skipped without a write, or with storeThread always with the thread alone', () => {
   it.each([
     ['no_context', { contexts: {} }],
     ['no_orders', { contexts: context({ orders_data: [] }) }],
@@ -112,8 +112,28 @@ describe('a thread is skipped without a write', () => {
     ['storage_not_configured', { storageConfigured: false }],
   ])('with %s', async (reason, more) => {
     const crm = await openCrm({ ...seed, ...more })
-    expect(await syncAttachments(crm.client(), optionsFor())).toEqual({ status: 'skipped', reason })
+    const result = await syncAttachments(crm.client(), optionsFor())
+    expect(result).toEqual({ status: 'skipped', reason, emailThread: null })
     expect((await listLines(crm)).filter((line) => !line.startsWith('GET'))).toEqual([])
+
+    const stored = await syncAttachments(crm.client(), optionsFor({ storeThread: 'always' }))
+    expect(stored).toMatchObject({ status: 'skipped', reason, emailThread: { message_count: 3 } })
+    expect(await openThread(crm)).toMatchObject({ subject: 'Shirts', messages })
+    expect((await listLines(crm)).filter((line) => !/^GET|^PUT \/api/.test(line))).toEqual([])
+  })
+
+  it('with storeThread always it keeps the keys of an earlier order, and is linked later', async () => {
+    const crm = await openCrm(seed)
+    await syncAttachments(crm.client(), optionsFor())
+    const before = await readEnd(crm)
+    await crm.seed({ contexts: {} })
+    const result = await syncAttachments(crm.client(), optionsFor({ storeThread: 'always' }))
+    expect(result).toMatchObject({ status: 'skipped', reason: 'no_context' })
+    expect(await readEnd(crm)).toEqual(before)
+
+    await crm.seed({ contexts: context() })
+    const linked = await syncAttachments(crm.client(), optionsFor({ storeThread: 'always' }))
+    expect(linked).toMatchObject({ status: 'stored', attachments: Array(3).fill({ status: 'already_stored' }) })
   })
 })
 

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readRetryAfter } from '../../src/client/errors.ts'
 import { type ApiClient, ApiError, createClient } from '../../src/client/index.ts'
-import { chooseDelayMs } from '../../src/client/transport.ts'
+import { chooseDelayMs } from '../../src/client/retry-rules.ts'
 import { listLines, openCrm, THREAD_ID, TOKEN } from './support.ts'
 
 const account_email = 'sales@shop.example'
@@ -13,12 +13,12 @@ const rateLimited = {
   body: '{"error":{"code":"rate_limited","message":"Too many","details":null}}',
 }
 
-const idempotent: [string, (api: ApiClient) => Promise<unknown>][] = [
+const reads: [string, (api: ApiClient) => Promise<unknown>][] = [
   ['GET', (api) => api.clients.get(1)],
   ['PUT of a thread', (api) => api.mail.putEmailThread(THREAD_ID, { account_email, messages: [] })],
   ['presign', (api) => api.files.presign(12, { fileName: 'a', size: 1, legacyThreadId: THREAD_ID })],
 ]
-const notIdempotent: [string, (api: ApiClient) => Promise<unknown>][] = [
+const writes: [string, (api: ApiClient) => Promise<unknown>][] = [
   ['POST of a client', (api) => api.clients.create({ company_name: 'Elm' })],
   ['POST of an order', (api) => api.orders.create({ title: 'Caps', client_id: 1 })],
   ['PATCH of a client', (api) => api.clients.update(1, { phone: '1' })],
@@ -27,7 +27,7 @@ const notIdempotent: [string, (api: ApiClient) => Promise<unknown>][] = [
 ]
 
 describe('a 429', () => {
-  it.each([...idempotent, ...notIdempotent])('is retried after its Retry-After: %s', async (_name, call) => {
+  it.each([...reads, ...writes])('is retried after its Retry-After: %s', async (_name, call) => {
     const crm = await openCrm(seed)
     await crm.spoil({ ...rateLimited, times: 2 })
     await call(crm.client())
@@ -56,6 +56,7 @@ describe('a 429', () => {
 })
 
 const losses = [
+  ['500', { status: 500, apply: true }],
   ['502', { status: 502, apply: true }],
   ['503', { status: 503, apply: true }],
   ['504', { status: 504, apply: true }],
@@ -64,20 +65,25 @@ const losses = [
 ] as const
 
 describe.each(losses)('a lost response: %s', (_loss, fault) => {
-  it.each(idempotent)('%s is retried', async (_name, call) => {
+  it.each(reads)('%s is retried without a key', async (_name, call) => {
     const crm = await openCrm(seed)
     await crm.spoil({ ...fault, match: '/api/' })
     await call(crm.client())
-    expect((await crm.look()).calls).toHaveLength(2)
+    const { calls } = await crm.look()
+    expect(calls.map(({ headers }) => headers['idempotency-key'])).toEqual([undefined, undefined])
     expect(crm.waits).toHaveLength(1)
   })
 
-  it.each(notIdempotent)('%s is never retried', async (_name, call) => {
+  it.each(writes)('%s is retried with the same key, and carried out once', async (_name, call) => {
     const crm = await openCrm(seed)
-    await crm.spoil({ ...fault, match: '/api/', times: -1 })
-    await expect(call(crm.client())).rejects.toBeInstanceOf(ApiError)
-    expect((await crm.look()).calls).toHaveLength(1)
-    expect(crm.waits).toEqual([])
+    await crm.spoil({ ...fault, match: '/api/', times: 2 })
+    await call(crm.client())
+    const { calls, state } = await crm.look()
+    const keys = calls.map(({ headers }) => headers['idempotency-key'])
+    expect(keys).toEqual(Array(3).fill(expect.stringMatching(/^[0-9a-f]{32}$/)))
+    expect(new Set(keys).size).toBe(1)
+    expect(state.changes).toBe(1)
+    expect(crm.waits).toHaveLength(2)
   })
 
   it('the PUT of bytes is retried, and its progress restarts', async () => {
@@ -94,7 +100,7 @@ describe.each(losses)('a lost response: %s', (_loss, fault) => {
 })
 
 describe('other failures', () => {
-  it.each([400, 401, 403, 404, 409, 413, 500])('%i is not retried', async (status) => {
+  it.each([400, 401, 403, 404, 409, 413])('%i is not retried', async (status) => {
     const crm = await openCrm(seed)
     await crm.spoil({ status, times: -1 })
     await expect(crm.client().clients.get(1)).rejects.toMatchObject({ status, code: 'unexpected_answer' })
@@ -110,11 +116,13 @@ describe('other failures', () => {
       code: 'invalid_request',
       message: 'The request is invalid',
       details: { issues: [{ path: 'company_name', message: 'Required' }] },
+      issues: [{ path: 'company_name', message: 'Required' }],
+      reason: null,
       requestId: 'request-1',
       retryAfterSeconds: null,
     })
     const wrong = crm.client({ token: 'wrong' }).clients.list()
-    await expect(wrong).rejects.toMatchObject({ status: 401, code: 'unauthenticated', details: null })
+    await expect(wrong).rejects.toMatchObject({ status: 401, code: 'unauthenticated', details: null, issues: [] })
   })
 
   it('a supplier that rejects the company’s credentials is called once', async () => {
@@ -189,11 +197,9 @@ describe('timeouts and delays', () => {
       retryAfterSeconds: fc.option(fc.nat({ max: 10_000 })),
     })
     fc.assert(
-      fc.property(failures, fc.nat({ max: 50 }), fc.boolean(), fc.double({ min: 0, max: 0.999 }), (fields, ...rest) => {
-        const [retries, isIdempotent, random] = rest
-        const error = new ApiError({ code: 'x', message: 'x', ...fields })
-        const delayMs = chooseDelayMs(error, retries, isIdempotent, Number.isNaN(random) ? 0 : random)
-        const isRetried = fields.status === 429 || (isIdempotent && [0, 502, 503, 504].includes(fields.status))
+      fc.property(failures, fc.nat({ max: 50 }), fc.double({ min: 0, max: 0.999, noNaN: true }), (fields, ...rest) => {
+        const delayMs = chooseDelayMs(new ApiError({ code: 'x', message: 'x', ...fields }), ...rest)
+        const isRetried = [0, 429, 500, 502, 503, 504].includes(fields.status)
         if (!isRetried || (fields.retryAfterSeconds ?? 0) > 120) return delayMs === null
         if (delayMs === null) return false
         return fields.retryAfterSeconds === null

@@ -38,7 +38,7 @@ export function compare(): void {
   same<Schemas['OrderChanges'], client.OrderChanges>()
   same<Schemas['Order'], client.FullOrder>()
   same<Schemas['Artwork'], client.Artwork>()
-  same<Content<'/orders', 'get'>, client.Page<client.Project>>()
+  same<Content<'/orders', 'get'>, client.Page<client.ListedOrder>>()
   same<Content<'/orders/{id}', 'patch'>, client.OrderAnswer>()
   same<Content<'/orders/{id}', 'delete'>, client.OrderAnswer>()
 
@@ -47,12 +47,20 @@ export function compare(): void {
   same<Content<'/products/{source}', 'get'>, client.ProductAnswers[keyof client.ProductAnswers]>()
 
   same<Schemas['ThreadContext'], client.ThreadContext>()
-  // Of these the client has types of its own: a suggested shape, or `number` for a constant.
-  same<Omit<Schemas['EmailThread'], 'messages'>, Omit<client.EmailThread, 'messages'>>()
-  same<Omit<Schemas['EmailThreadBody'], Lists>, Omit<client.EmailThreadBody, Lists>>()
+  same<Schemas['EmailThread'], client.EmailThread>()
+  // Of these the client has types of its own: any objects, or `number` for a constant.
+  same<Omit<Schemas['EmailThreadBody'], 'participants'>, Omit<client.EmailThreadBody, 'participants'>>()
   same<Schemas['NewFile'], client.PresignRequest>()
   same<Omit<Schemas['PresignedUpload'], 'expiresIn'>, Omit<client.PresignedUpload, 'expiresIn'>>()
   same<Content<'/orders/{orderId}/files', 'get'>, client.FileListing>()
-}
 
-type Lists = 'messages' | 'participants'
+  same<Schemas['ThreadContextBody'], client.ThreadContextBody>()
+  same<Content<'/mail/threads', 'get'>, client.CursorPage<client.ThreadContext>>()
+  same<Content<'/mail/email-threads', 'get'>, client.CursorPage<client.ListedEmailThread>>()
+  same<Omit<Schemas['PresignedDownload'], 'expiresIn'>, Omit<client.PresignedDownload, 'expiresIn'>>()
+
+  same<Content<'/me', 'get'>, client.Account>()
+  same<Content<'/order-statuses', 'get'>['data'], client.OrderStatus[]>()
+  same<Content<'/taxes', 'get'>['data'], client.Tax[]>()
+  same<Content<'/changes', 'get'>, client.ChangesPage>()
+}

@@ -1,5 +1,5 @@
 /* What an integration does in a browser. Runs in the extension's worker and in a page of another origin alike. */
-import { ApiError, createClient, syncAttachments } from './client/index.js'
+import { ApiError, createClient, syncAttachments } from 'crm-integration-client'
 
 const ACCOUNT_EMAIL = 'orders@ridgeline.example'
 
@@ -26,6 +26,18 @@ export async function uploadWrongly({ baseUrl, token, orderId, legacyThreadId })
   const client = createClient({ baseUrl, token, maxRetries: 0 })
   const presigned = await client.files.presign(orderId, { fileName: 'wrong', size: 1, legacyThreadId })
   return failureOf(client.files.upload({ ...presigned, contentType: 'text/html' }, new Blob(['x'])))
+}
+
+/** Creates a client twice with one key, and returns what a browser can read of the responses' headers. */
+export async function createOnce({ baseUrl, token, name }) {
+  const client = createClient({ baseUrl: `${baseUrl}/api/v1/`, token })
+  const created = await client.clients.create({ company_name: name }, { idempotencyKey: name })
+  const again = await client.clients.create({ company_name: name }, { idempotencyKey: name })
+  const changed = await client.clients.update(created.id, { phone: '1' }, { ifMatch: created.version })
+  const { etag } = await client.clients.getTagged(created.id)
+  const { notModified } = await client.clients.getTagged(created.id, { ifNoneMatch: etag })
+  const { requests } = client.readRateBudget()
+  return { isSame: again.id === created.id, version: changed.version, notModified, limit: requests.limit }
 }
 
 /** The parts of an error that a browser can read. */

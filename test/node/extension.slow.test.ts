@@ -1,6 +1,5 @@
-import { access, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { access, cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
-import { stripTypeScriptTypes } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readSampleCompany } from '../../src/cli/sample-company.ts'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
 import { runCommand } from './cli-support.ts'
+import { bundleModule, installClient } from './client-package.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const CHROMIUM = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
@@ -37,13 +37,17 @@ interface Place {
 describe.skipIf(!hasChromium)(hasChromium ? 'in a real browser' : `in a real browser (skipped: ${reason})`, () => {
   let dev: RunningDev
   let folder: string
+  /** The extension, but for its permissions. */
+  let built: string
   let pages: Server
   const open: BrowserContext[] = []
 
   beforeAll(async () => {
     dev = await startDev()
     folder = await mkdtemp(join(tmpdir(), 'crm-extension-'))
-    pages = await servePages(join(folder, 'page'))
+    built = join(folder, 'built')
+    await buildFlow(join(folder, 'project'), built)
+    pages = await servePages(built)
   }, 180_000)
 
   afterAll(async () => {
@@ -57,7 +61,7 @@ describe.skipIf(!hasChromium)(hasChromium ? 'in a real browser' : `in a real bro
   /** A browser with the extension; `hostPermissions` lets it reach the API without CORS. */
   async function openExtension(hostPermissions: string[]): Promise<Worker> {
     const extension = await mkdtemp(join(folder, 'extension-'))
-    await buildExtension(extension, hostPermissions)
+    await buildExtension(built, extension, hostPermissions)
     const browser = await launch([`--disable-extensions-except=${extension}`, `--load-extension=${extension}`])
     return browser.serviceWorkers()[0] ?? browser.waitForEvent('serviceworker')
   }
@@ -130,6 +134,11 @@ describe.skipIf(!hasChromium)(hasChromium ? 'in a real browser' : `in a real bro
       })
     })
 
+    it('sends keys and versions, and reads tags and the rate limit', async () => {
+      const result = await call(place, 'createOnce', { name: crypto.randomUUID() })
+      expect(result).toEqual({ isSame: true, version: 2, notModified: true, limit: RATE_LIMIT })
+    })
+
     it('reads why the storage rejected an upload', async () => {
       const { data } = (await call(place, 'readError', { path: '/orders?per_page=1' }).then(bodyOf)) as Orders
       const input = { legacyThreadId, orderId: data[0]?.id }
@@ -165,33 +174,28 @@ function bodyOf(response: unknown): unknown {
   return (response as { body: unknown }).body
 }
 
-/** The flow and the integrators' client as a browser loads them: types stripped, not bundled. */
-async function buildModules(target: string): Promise<void> {
-  await mkdir(join(target, 'client'), { recursive: true })
-  await cp(join(ROOT, 'test/extension/flow.js'), join(target, 'flow.js'))
-  const source = join(ROOT, 'src/client')
-  for (const name of (await readdir(source)).filter((name) => name.endsWith('.ts'))) {
-    const code = stripTypeScriptTypes(await readFile(join(source, name), 'utf8'))
-    const script = code.replaceAll(/(from '\.\/[\w-]+)\.ts'/g, "$1.js'")
-    await writeFile(join(target, 'client', name.replace(/\.ts$/, '.js')), script)
-  }
+/** Installs the client beside the sources of the extension, and bundles its flow as an extension loads it. */
+async function buildFlow(project: string, target: string): Promise<void> {
+  const source = join(ROOT, 'test/extension')
+  await installClient(project)
+  await cp(join(source, 'flow.js'), join(project, 'flow.js'))
+  for (const name of ['manifest.json', 'worker.js']) await cp(join(source, name), join(target, name))
+  await bundleModule(project, 'flow.js', target)
 }
 
-async function buildExtension(target: string, hostPermissions: string[]): Promise<void> {
-  await buildModules(target)
-  await cp(join(ROOT, 'test/extension/worker.js'), join(target, 'worker.js'))
-  const manifest = JSON.parse(await readFile(join(ROOT, 'test/extension/manifest.json'), 'utf8'))
+async function buildExtension(source: string, target: string, hostPermissions: string[]): Promise<void> {
+  for (const name of ['flow.js', 'worker.js']) await cp(join(source, name), join(target, name))
+  const manifest = JSON.parse(await readFile(join(source, 'manifest.json'), 'utf8'))
   await writeFile(join(target, 'manifest.json'), JSON.stringify({ ...manifest, host_permissions: hostPermissions }))
 }
 
 /** Serves a web page on another origin than the API. */
 async function servePages(target: string): Promise<Server> {
-  await buildModules(target)
   const page = `<!doctype html><title>Shop</title><link rel="icon" href="data:,">
     <script type="module">import * as flow from '/flow.js'; Object.assign(globalThis, flow)</script>`
   const server = createServer(async ({ url = '/' }, response) => {
     if (url === '/') return void response.setHeader('content-type', 'text/html').end(page)
-    if (!/^\/(client\/)?[\w-]+\.js$/.test(url)) return void response.writeHead(404).end()
+    if (url !== '/flow.js') return void response.writeHead(404).end()
     response.setHeader('content-type', 'text/javascript').end(await readFile(join(target, url)))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -1,0 +1,23 @@
+import { execFileSync } from 'node:child_process'
+import { copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const ROOT = join(import.meta.dirname, '../..')
+const SOURCE = join(ROOT, 'src/client')
+
+/* `npm run build:client`: fills src/client/dist, what the package for integrators consists of. */
+if (import.meta.main) buildClient(join(SOURCE, 'dist'))
+
+export function buildClient(output: string): void {
+  rmSync(output, { recursive: true, force: true })
+  const tsc = join(ROOT, 'node_modules/typescript/bin/tsc')
+  const options = ['-p', join(SOURCE, 'tsconfig.build.json'), '--outDir', output]
+  execFileSync(process.execPath, [tsc, ...options], { stdio: 'inherit' })
+  copyFileSync(join(SOURCE, 'schema.d.ts'), join(output, 'schema.d.ts'))
+  copyFileSync(join(ROOT, 'LICENSE'), join(output, 'LICENSE'))
+  // The compiler rewrites the imports of the scripts only.
+  for (const name of readdirSync(output).filter((name) => name.endsWith('.d.ts'))) {
+    const text = readFileSync(join(output, name), 'utf8')
+    writeFileSync(join(output, name), text.replaceAll(/(from '\.\/[\w-]+)(\.d)?\.ts'/g, "$1.js'"))
+  }
+}

@@ -1,0 +1,99 @@
+/** An allowance of the token in the current window, as far as this client knows. */
+export interface Allowance {
+  /** For a whole window. */
+  limit: number
+  remaining: number
+  /** Milliseconds since 1970, by this machine's clock. */
+  resetsAt: number
+}
+
+/** What the token may still use, over all of its clients: requests, and milliseconds of database time. */
+export interface RateBudget {
+  requests: Allowance
+  databaseMs: Allowance
+}
+
+/** The `t` of a response is rounded up to seconds, so that one window's ends differ by this much. */
+const SAME_WINDOW_MS = 2_000
+
+/** Follows the token's allowances through the `RateLimit` headers of its responses and the requests sent between. */
+export function followBudget() {
+  let budget: RateBudget | null = null
+  let windowMs = 60_000
+  let inFlight = 0
+
+  function update(known: Allowance | undefined, received: Allowance): Allowance {
+    const isSameWindow = known !== undefined && Math.abs(received.resetsAt - known.resetsAt) < SAME_WINDOW_MS
+    // Requests in flight may not be counted in the response yet.
+    const remaining = isSameWindow ? Math.min(known.remaining, received.remaining) : received.remaining - inFlight
+    return { ...received, remaining: Math.max(0, remaining) }
+  }
+
+  return {
+    /** Null before the first response that has the headers. */
+    read: (): RateBudget | null => budget,
+
+    /** Milliseconds until so many requests can be sent within the allowances: 0 for now. */
+    waitMs(count: number): number {
+      if (budget === null) return 0
+      const { requests, databaseMs } = budget
+      const resets = [
+        ...(requests.remaining < Math.min(count, requests.limit) ? [requests.resetsAt] : []),
+        ...(databaseMs.remaining <= 0 ? [databaseMs.resetsAt] : []),
+      ]
+      return Math.max(0, Math.max(...resets) - Date.now())
+    },
+
+    /** Counts a call that is sent, as so many requests. */
+    begin(count: number): void {
+      inFlight += 1
+      if (budget === null) return
+      const now = Date.now()
+      const renew = (allowance: Allowance) =>
+        allowance.resetsAt > now ? allowance : { ...allowance, remaining: allowance.limit, resetsAt: now + windowMs }
+      const { remaining, ...requests } = renew(budget.requests)
+      budget = {
+        requests: { ...requests, remaining: Math.max(0, remaining - count) },
+        databaseMs: renew(budget.databaseMs),
+      }
+    },
+
+    /** Ends a call that {@link begin} counted; `headers` are those of its response, if there was one. */
+    end(headers: Headers | null): void {
+      inFlight -= 1
+      const received = headers && readBudget(headers, Date.now())
+      if (!received) return
+      windowMs = received.windowMs
+      const databaseMs = received.databaseMs
+      budget = { requests: update(budget?.requests, received.requests), databaseMs }
+    },
+  }
+}
+
+/** Reads `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11); null where one is missing. */
+export function readBudget(headers: Headers, nowMs: number): (RateBudget & { windowMs: number }) | null {
+  const policies = readItems(headers.get('ratelimit-policy'))
+  const limits = readItems(headers.get('ratelimit'))
+  const allowance = (name: string): Allowance | null => {
+    const { q, w } = policies.get(name) ?? {}
+    const { r, t } = limits.get(name) ?? {}
+    if (q === undefined || w === undefined || r === undefined || t === undefined) return null
+    return { limit: q, remaining: r, resetsAt: nowMs + t * 1000 }
+  }
+  const requests = allowance('default')
+  const databaseMs = allowance('database')
+  return requests && databaseMs && { requests, databaseMs, windowMs: (policies.get('default')?.w ?? 60) * 1000 }
+}
+
+/** The integer parameters of a structured field's items (RFC 9651), by item. */
+function readItems(header: string | null): Map<string, Record<string, number>> {
+  const items = (header ?? '').slice(0, 1_000).matchAll(/"(\w+)"((?:;\w+=(?:\d{1,15}|"\w*"))*)/g)
+  return new Map(
+    Array.from(items, ([, name = '', parameters = '']) => [
+      name,
+      Object.fromEntries(
+        Array.from(parameters.matchAll(/;(\w+)=(\d+)/g), ([, key = '', value]) => [key, Number(value)]),
+      ),
+    ]),
+  )
+}

@@ -1,0 +1,143 @@
+import type { components, operations } from './schema.d.ts'
+import type { CallOptions } from './transport.ts'
+
+type Schemas = components['schemas']
+
+/** The body of an operation's 200 response. */
+type Body<Name extends keyof operations> = operations[Name]['responses'] extends {
+  200: { content: { 'application/json': infer Content } }
+}
+  ? Content
+  : never
+type Query<Name extends keyof operations> = OrUndefined<NonNullable<operations[Name]['parameters']['query']>>
+/** With `exactOptionalPropertyTypes` too, an optional parameter may be undefined. */
+type OrUndefined<T> = { [Key in keyof T]: Pick<T, Key> extends Required<Pick<T, Key>> ? T[Key] : T[Key] | undefined }
+export type Id = number | string
+
+/** JSON whose shape the API does not define. */
+export type Json = Schemas['JsonValue']
+export type Row = { [key: string]: Json }
+
+export type Client = Schemas['Client']
+export type ClientFields = Required<Omit<Schemas['ClientChanges'], 'deleted'>>
+export type NewClient = Schemas['NewClient']
+/** The external id is that of the path. */
+export type WholeClient = Omit<NewClient, 'external_id'>
+/** `deleted: true` hides the client from the list, `false` restores it. */
+export type ClientChanges = Schemas['ClientChanges']
+
+export type FullOrder = Schemas['Order']
+export type OrderFields = Required<Schemas['OrderChanges']>
+export type NewOrder = Schemas['NewOrder']
+export type OrderChanges = Schemas['OrderChanges']
+export type OrderAnswer = Body<'updateOrder'>
+export type Project = Schemas['Project']
+/** Amounts are in the company's currency, with at most 2 decimals. */
+export type Invoice = Schemas['Invoice']
+export type InvoiceItem = Schemas['InvoiceItem']
+export type DiscountAmountType = Invoice['discount_amount_type']
+export type DiscountType = Invoice['discount_type']
+export type Payment = Schemas['Payment']
+/** `rate` is in percent. */
+export type Tax = Schemas['Tax']
+export type OrderStatus = Schemas['OrderStatus']
+export type Artwork = Schemas['Artwork']
+
+export type ProductSearch = Body<'searchProducts'>
+export type SearchSource = keyof ProductSearch['sources']
+/** Distinguishes "nothing found" from "failed", for each source. */
+export type SourceState = ProductSearch['sources'][SearchSource]
+export type SupplierASummary = Schemas['SupplierASummary']
+export type ProductAnswers = { [Source in keyof ProductQueries]: Extract<Body<'readProduct'>, { source: Source }> }
+export interface ProductQueries {
+  supplier_a: { style: string; color?: string; size?: string }
+  supplier_b: { sku: string } | { styleId: string }
+  invoice_item: { id: number }
+}
+
+export type ThreadContext = Schemas['ThreadContext']
+export type Mailbox = Schemas['Mailbox']
+/** The suggested shapes; the API stores any object. */
+export type Attachment = Schemas['Attachment']
+export type Message = Schemas['Message']
+/** All messages on every call, since nothing is merged. `null` clears a scalar; an omitted one is unchanged. */
+export type EmailThreadBody = Omit<Schemas['EmailThreadBody'], 'participants'> & { participants?: object[] }
+export type EmailThread = Schemas['EmailThread']
+export type EmailThreadAnswer =
+  | { notModified: false; emailThread: EmailThread; etag: string | null }
+  | { notModified: true; emailThread: null; etag: string | null }
+
+export type OrderFile = Schemas['OrderFile']
+export type FileListing = Body<'listFiles'>
+export type PresignRequest = Schemas['NewFile']
+/** `expiresIn` is in seconds. */
+export type PresignedUpload = Omit<Schemas['PresignedUpload'], 'expiresIn'> & { expiresIn: number }
+
+export type Page<Item> = { data: Item[]; pagination: Pagination }
+/** Of a list that is paged by cursors alone. */
+export type CursorPage<Item> = { data: Item[]; pagination: Body<'listEmailThreads'>['pagination'] }
+export type Pagination = Body<'listClients'>['pagination']
+
+export type ClientListQuery = CallOptions & Query<'listClients'>
+/** `status` has ids of order statuses, `from` and `to` are inclusive dates, `YYYY-MM-DD`. */
+export type OrderListQuery = CallOptions &
+  Omit<Query<'listOrders'>, 'client_id' | 'status' | 'expand'> & {
+    client_id?: Id
+    status?: Id | readonly Id[]
+    expand?: readonly ('totals' | 'client')[]
+  }
+/** `totals` and `client` are there as far as they were expanded. */
+export type ListedOrder = Schemas['ListedOrder']
+export type Totals = Schemas['OrderTotals']
+
+/** A response that is not repeated while its `etag` stays the same. */
+export type Tagged<T> =
+  | { notModified: false; value: T; etag: string | null }
+  | { notModified: true; value: null; etag: string | null }
+
+/** The company, the token and their limits. */
+export type Account = Schemas['Account']
+
+/** `id` is that of a line which stays the same line. */
+export type NewInvoiceItem = { title: string } & Partial<
+  Omit<InvoiceItem, 'invoice_id' | 'total' | 'position' | 'deleted'>
+>
+export type InvoiceItemsAnswer = { invoice: Invoice; invoice_items: InvoiceItem[] }
+export type NewPayment = { amount: number } & Partial<Pick<Payment, 'method' | 'paid_at' | 'note'>>
+export type PaymentAnswer = { payment: Payment; invoice: Invoice }
+
+/** What is left out becomes null. Ids are numbers or strings of digits. */
+export type ThreadContextBody = Schemas['ThreadContextBody']
+/** One of `order_id` and `client_id`. */
+export type ThreadContextQuery = CallOptions & Query<'listThreadContexts'>
+export type EmailThreadQuery = CallOptions & Query<'listEmailThreads'>
+/** An email thread without its messages. */
+export type ListedEmailThread = Schemas['EmailThreadSummary']
+
+/** `downloadUrl` serves the bytes without the token, for `expiresIn` seconds. */
+export type PresignedDownload = Omit<Schemas['PresignedDownload'], 'expiresIn'> & { expiresIn: number }
+
+/** `ifMatch` is a version or an `etag`, as with the operation's own method. */
+export type BatchOperation = { ifMatch?: number | string } & (
+  | { method: 'POST'; path: '/clients'; body: NewClient }
+  | { method: 'POST'; path: '/orders'; body: NewOrder }
+  | { method: 'PATCH'; path: `/clients/${number}`; body: ClientChanges }
+  | { method: 'PATCH'; path: `/orders/${number}`; body: OrderChanges }
+  /** The external id is percent-encoded. */
+  | { method: 'PUT'; path: `/clients/by-external-id/${string}`; body: WholeClient }
+)
+/** The status and body that the operation would have by itself, and the number of its database transaction. */
+export type BatchResult = { status: number; body: Json; transaction: number | null }
+export type BatchAnswer = { results: BatchResult[]; transactions: number }
+
+/** One change of an object. `id` is a number, of an email thread a UUID. */
+export type Change = Schemas['Change']
+export type ChangesPage = Schemas['Changes']
+export type ChangesQuery = CallOptions & {
+  /** The `next_cursor` of an earlier page. Default: the oldest change that is kept, of about 31 days ago. */
+  cursor?: string | undefined
+  /** Default: all that the token may read. */
+  types?: readonly Change['type'][]
+  /** At most 1,000, the default of `pages` and `follow`. */
+  per_page?: number
+}

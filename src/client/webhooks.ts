@@ -1,0 +1,51 @@
+import { Webhook } from 'standardwebhooks'
+import { isRecord } from './errors.ts'
+import type { Change } from './types.ts'
+
+/** A delivery is not from the API, was altered, or is over five minutes old: respond with a 4xx and do nothing. */
+export class WebhookVerificationError extends Error {
+  override readonly name = 'WebhookVerificationError'
+}
+
+/** One change, as `GET /changes` lists it. Deliveries repeat: the `id` is that of the event, the same in each attempt. */
+export interface WebhookEvent {
+  /** From the header `webhook-id`. */
+  id: string
+  type: `${'client' | 'order' | 'email_thread'}.${'created' | 'updated' | 'deleted'}`
+  timestamp: string
+  data: Change
+}
+
+/**
+ * Verifies a delivery by the Standard Webhooks convention, and returns its event. Throws
+ * {@link WebhookVerificationError}, and an `Error` for a secret that is none.
+ *
+ * @param body as it was received, before any parsing
+ * @param secrets `whsec_…`; several while a secret is replaced by another
+ */
+export function verifyWebhook(
+  body: string | Uint8Array,
+  headers: Headers | Record<string, string | string[] | undefined>,
+  ...secrets: string[]
+): WebhookEvent {
+  const text = typeof body === 'string' ? body : new TextDecoder().decode(body)
+  const entries = Symbol.iterator in headers ? [...headers] : Object.entries(headers)
+  const received = Object.fromEntries(entries.map(([name, value]) => [name.toLowerCase(), String(value)]))
+  const webhooks = secrets.map((secret) => new Webhook(secret))
+  const failures: unknown[] = []
+  for (const webhook of webhooks) {
+    try {
+      const event = webhook.verify(text, received)
+      if (isEvent(event)) return { ...event, id: received['webhook-id'] ?? '' }
+      throw new Error('The signed body is not an event')
+    } catch (error) {
+      failures.push(error)
+    }
+  }
+  const [first] = failures
+  throw new WebhookVerificationError(first instanceof Error ? first.message : 'No secret was given', { cause: first })
+}
+
+function isEvent(value: unknown): value is Omit<WebhookEvent, 'id'> {
+  return isRecord(value) && typeof value.type === 'string' && isRecord(value.data)
+}

@@ -1,0 +1,123 @@
+import { describe, expect, it } from 'vitest'
+import { type ApiClient, createClient } from '../../src/client/index.ts'
+import { TOKEN } from './support.ts'
+
+const account_email = 'sales@shop.example'
+const payment = { amount: 50, method: 'card' }
+const items = [{ title: 'Tee', quantity: 12, unit_price: 9.5 }]
+const operations = [{ method: 'POST', path: '/clients', body: { company_name: 'Elm' } } as const]
+const change = { method: 'PATCH', path: '/orders/7', body: { title: 'x' } } as const
+const filters = { sort: '-updated_at', updated_since: '2026-01-31T00:00:00Z', deleted: 'include' } as const
+
+/** What each method sends: method, path and query, body. */
+const CALLS: [line: string, body: unknown, call: (api: ApiClient) => Promise<unknown>][] = [
+  ['GET /me', null, (api) => api.me()],
+  ['GET /order-statuses', null, (api) => api.orderStatuses()],
+  ['GET /taxes', null, (api) => api.taxes()],
+  ['POST /batch', { operations }, (api) => api.batch(operations)],
+  [
+    'POST /batch',
+    {
+      operations: [
+        { ...change, if_match: '"3"' },
+        { ...change, if_match: '"3-ab"' },
+      ],
+    },
+    (api) =>
+      api.batch([
+        { ...change, ifMatch: 3 },
+        { ...change, ifMatch: '"3-ab"' },
+      ]),
+  ],
+  [
+    'GET /clients?sort=-updated_at&updated_since=2026-01-31T00%3A00%3A00Z&deleted=include&external_id=a%2F1',
+    null,
+    (api) => api.clients.list({ ...filters, external_id: 'a/1' }),
+  ],
+  ['GET /clients/by-external-id/a%2F1', null, (api) => api.clients.getByExternalId('a/1')],
+  [
+    'PUT /clients/by-external-id/a%2F1',
+    { company_name: 'Elm' },
+    (api) => api.clients.upsert('a/1', { company_name: 'Elm' }),
+  ],
+  [
+    'GET /orders?status=1%2C2&q=regatta&expand=totals%2Cclient',
+    null,
+    (api) => api.orders.list({ status: [1, 2], q: 'regatta', expand: ['totals', 'client'] }),
+  ],
+  ['PUT /orders/12/invoice-items', { items }, (api) => api.orders.putInvoiceItems(12, items)],
+  ['POST /orders/12/payments', payment, (api) => api.orders.addPayment(12, payment)],
+  ['DELETE /orders/12/payments/3', null, (api) => api.orders.deletePayment(12, 3)],
+  [
+    'PUT /mail/threads/t%3A1',
+    { client_id: 1, orders_data: [{ id: 12 }] },
+    (api) => api.mail.putThreadContext('t:1', { client_id: 1, orders_data: [{ id: 12 }] }),
+  ],
+  ['DELETE /mail/threads/t', null, (api) => api.mail.deleteThreadContext('t')],
+  ['GET /mail/threads?order_id=12', null, (api) => api.mail.threadContexts.list({ order_id: 12 })],
+  [
+    'GET /mail/email-threads?account_email=sales%40shop.example',
+    null,
+    (api) => api.mail.emailThreads.list({ account_email }),
+  ],
+  [
+    'DELETE /mail/email-threads/t?account_email=sales%40shop.example',
+    null,
+    (api) => api.mail.deleteEmailThread('t', { account_email }),
+  ],
+  [
+    'GET /orders/12/files/download?path=orders%2F1%2F12%2Fa+b',
+    null,
+    (api) => api.files.download(12, 'orders/1/12/a b'),
+  ],
+  ['DELETE /orders/12/files?path=orders%2F1%2F12%2Fa', null, (api) => api.files.delete(12, 'orders/1/12/a')],
+  [
+    'GET /changes?cursor=c&types=clients%2Corders',
+    null,
+    (api) => api.changes.list({ cursor: 'c', types: ['clients', 'orders'] }),
+  ],
+  ['GET /changes?types=orders&start=latest', null, (api) => api.changes.latestCursor({ types: ['orders'] })],
+]
+
+it.each(CALLS)('%s', async (line, body, call) => {
+  const sent: { line: string; body: unknown; key: string | null }[] = []
+  const api = createClient({
+    baseUrl: 'http://127.0.0.1',
+    token: TOKEN,
+    fetch: async (url, init) => {
+      const text = String(init.body ?? 'null')
+      const key = new Headers(init.headers).get('idempotency-key')
+      sent.push({ line: `${init.method} ${url.replace('http://127.0.0.1/api/v1', '')}`, body: JSON.parse(text), key })
+      return Response.json({ data: [], pagination: { next_cursor: 'end', has_more: false } })
+    },
+  })
+  await call(api)
+  const key = /^(POST|PATCH|DELETE)/.test(line) ? expect.stringMatching(/^[0-9a-f]{32}$/) : null
+  expect(sent).toEqual([{ line, body, key }])
+})
+
+describe('a tagged read', () => {
+  it.each([
+    [
+      'a client',
+      (api: ApiClient) => api.clients.getTagged(1, { ifNoneMatch: '"2"' }),
+      { client: { id: 1 } },
+      { id: 1 },
+    ],
+    ['an order', (api: ApiClient) => api.orders.getTagged(1, { ifNoneMatch: '"2"' }), { project: { id: 1 } }, null],
+  ])('of %s returns it with its etag, or that it is not modified', async (_name, read, body, value) => {
+    const responses = [Response.json(body, { headers: { etag: '"3"' } }), new Response(null, { status: 304 })]
+    const sent: (string | null)[] = []
+    const api = createClient({
+      baseUrl: 'http://127.0.0.1',
+      token: TOKEN,
+      fetch: async (_url, init) => {
+        sent.push(new Headers(init.headers).get('if-none-match'))
+        return responses.shift() ?? Response.error()
+      },
+    })
+    expect(await read(api)).toEqual({ notModified: false, value: value ?? body, etag: '"3"' })
+    expect(await read(api)).toEqual({ notModified: true, value: null, etag: '"2"' })
+    expect(sent).toEqual(['"2"', '"2"'])
+  })
+})

@@ -1,0 +1,152 @@
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { type ClientOptions, createClient } from '../../src/client/index.ts'
+import { readBudget } from '../../src/client/rate-budget.ts'
+import { TOKEN } from './support.ts'
+
+const POLICY = '"default";q=3;w=60, "database";q=15000;w=60;qu="milliseconds"'
+const START = Date.UTC(2026, 0, 31)
+
+afterEach(() => void vi.useRealTimers())
+
+describe('the headers', () => {
+  it('are read as allowances and the end of the window', () => {
+    expect(readBudget(headers('"default";r=2;t=30, "database";r=14990;t=90'), START)).toEqual({
+      requests: { limit: 3, remaining: 2, resetsAt: START + 30_000 },
+      databaseMs: { limit: 15_000, remaining: 14_990, resetsAt: START + 90_000 },
+      windowMs: 60_000,
+    })
+  })
+
+  it.each(['', '"default";r=2;t=30', '"default";r=x;t=30, "database";r=1;t=1', 'limit=3, remaining=2'])(
+    '%j is no budget',
+    (limit) => {
+      expect(readBudget(headers(limit), START)).toBeNull()
+    },
+  )
+})
+
+describe('the budget', () => {
+  it('is null before the first response, then what the last responses told less the requests since', async () => {
+    const { api, respond } = openLimited()
+    expect(api.readRateBudget()).toBeNull()
+    const first = api.clients.list()
+    respond('"default";r=2;t=60, "database";r=14000;t=60')
+    await first
+    expect(api.readRateBudget()).toEqual({
+      requests: { limit: 3, remaining: 2, resetsAt: START + 60_000 },
+      databaseMs: { limit: 15_000, remaining: 14_000, resetsAt: START + 60_000 },
+    })
+    const second = api.clients.list()
+    expect(api.readRateBudget()?.requests.remaining).toBe(1)
+    respond('"default";r=0;t=60, "database";r=13000;t=60')
+    await second
+    expect(api.readRateBudget()).toMatchObject({ requests: { remaining: 0 }, databaseMs: { remaining: 13_000 } })
+  })
+
+  it('does not grow within a window by a response that comes late', async () => {
+    const { api, respond } = openLimited()
+    const [late, early] = [api.clients.list(), api.clients.list()]
+    respond('"default";r=1;t=60, "database";r=9;t=60', 1)
+    await early
+    const known = api.readRateBudget()?.requests.remaining
+    respond('"default";r=2;t=60, "database";r=9;t=60')
+    await late
+    expect(api.readRateBudget()?.requests.remaining).toBe(known)
+  })
+
+  it('counts requests in flight that a response may not have counted', async () => {
+    const { api, respond } = openLimited()
+    const [first] = [api.clients.list(), api.clients.list()]
+    respond('"default";r=2;t=60, "database";r=9;t=60')
+    await first
+    expect(api.readRateBudget()?.requests.remaining).toBe(1)
+  })
+})
+
+describe('with pace', () => {
+  it('a request beyond the limit waits for the next window, and no other does', async () => {
+    const { api, sentAt, answer } = openLimited({ pace: true })
+    answer.current = simulateLimit(3)
+    for (let call = 0; call < 8; call += 1) await api.clients.list()
+    expect(sentAt.map((time) => time - START)).toEqual([0, 0, 0, 60_000, 60_000, 60_000, 120_000, 120_000])
+  })
+
+  it('concurrent requests stay within the limit too', async () => {
+    const { api, sentAt, answer } = openLimited({ pace: true })
+    answer.current = simulateLimit(3)
+    await api.clients.list()
+    await Promise.all(Array.from({ length: 7 }, () => api.clients.list()))
+    const counts = [0, 60_000, 120_000].map((time) => sentAt.filter((at) => at === START + time).length)
+    expect(counts).toEqual([3, 3, 2])
+  })
+
+  it('a batch waits until all of its operations fit', async () => {
+    const { api, sentAt, answer } = openLimited({ pace: true })
+    answer.current = () => '"default";r=1;t=60, "database";r=15000;t=60'
+    const operation = { method: 'POST', path: '/clients', body: { company_name: 'Oak' } } as const
+    await api.clients.list()
+    await api.batch([operation])
+    await api.batch([operation, operation])
+    expect(sentAt).toEqual([START, START, START + 60_000])
+  })
+
+  it('a request waits until there is database time again', async () => {
+    const { api, sentAt, answer } = openLimited({ pace: true })
+    answer.current = () => '"default";r=200;t=60, "database";r=0;t=120'
+    await api.clients.list()
+    await api.clients.list()
+    expect(sentAt).toEqual([START, START + 120_000])
+  })
+
+  it('without it nothing waits', async () => {
+    const { api, sentAt, answer } = openLimited()
+    answer.current = simulateLimit(3)
+    for (let call = 0; call < 5; call += 1) await api.clients.list()
+    expect(sentAt).toEqual(Array(5).fill(START))
+  })
+})
+
+/** A client whose time is simulated: sleeping moves the clock. */
+function openLimited(options: Partial<ClientOptions> = {}) {
+  vi.useFakeTimers({ toFake: ['Date'], now: START })
+  const pending: ((limit: string) => void)[] = []
+  const sentAt: number[] = []
+  const answer: { current: (() => string) | null } = { current: null }
+  const toResponse = (limit: string) =>
+    Response.json({ data: [], pagination: { next_cursor: null } }, { headers: headers(limit) })
+  const api = createClient({
+    baseUrl: 'http://127.0.0.1',
+    token: TOKEN,
+    fetch: async () => {
+      sentAt.push(Date.now())
+      if (answer.current) return toResponse(answer.current())
+      return new Promise((resolve) => pending.push((limit) => resolve(toResponse(limit))))
+    },
+    sleep: async (delayMs) => {
+      const until = Date.now() + delayMs
+      // Other requests begin to wait before time passes.
+      await new Promise((resolve) => setTimeout(resolve, 1))
+      if (Date.now() < until) vi.setSystemTime(until)
+    },
+    ...options,
+  })
+  const respond = (limit: string, index = 0) => pending.splice(index, 1)[0]?.(limit)
+  return { api, sentAt, answer, respond }
+}
+
+/** The limit header of an API that counts the requests of a fixed window. */
+function simulateLimit(limit: number): () => string {
+  let resetsAt = 0
+  let count = 0
+  return () => {
+    const now = Date.now()
+    if (now >= resetsAt) count = 0
+    if (now >= resetsAt) resetsAt = now + 60_000
+    count += 1
+    return `"default";r=${limit - count};t=${(resetsAt - now) / 1000}, "database";r=15000;t=60`
+  }
+}
+
+function headers(limit: string): Headers {
+  return new Headers({ 'ratelimit-policy': POLICY, ratelimit: limit })
+}

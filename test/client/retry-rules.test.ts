@@ -1,0 +1,58 @@
+import { describe, expect, it } from 'vitest'
+import { ApiError } from '../../src/client/index.ts'
+import readme from '../../src/client/README.md?raw'
+import { chooseDelayMs, describeRetryRules, RETRY_RULES } from '../../src/client/retry-rules.ts'
+import document from '../../src/openapi/openapi.json'
+
+const rules = describeRetryRules()
+
+describe('the rules', () => {
+  it('are published in the description and in the README of the client, word by word', () => {
+    expect(document.info.description).toContain(rules)
+    expect(readme).toContain(rules)
+  })
+
+  it('name every status and reason that they are about', () => {
+    const lines = rules.split('\n').filter((line) => line.startsWith('- '))
+    for (const [index, { statuses, reasons = [] }] of RETRY_RULES.entries()) {
+      for (const status of statuses)
+        expect(lines[index]).toContain(status === 0 ? 'no complete response' : `**${status}**`)
+      for (const reason of reasons) expect(lines[index]).toContain(`\`${reason}\``)
+    }
+  })
+
+  it.each([
+    [0, null, null, 125],
+    [429, null, 7, 7000],
+    [429, null, null, 125],
+    [429, null, 121, null],
+    [503, null, 2, 2000],
+    [503, null, null, 125],
+    [409, 'idempotency_key_in_use', 1, 1000],
+    [409, 'integration_missing', 1, null],
+    [500, null, null, 125],
+    [502, 'supplier_unavailable', null, 125],
+    [502, 'supplier_rejected_credentials', null, null],
+    [409, 'credentials_unreadable', null, null],
+    [504, null, null, 125],
+    [400, null, 1, null],
+    [412, 'version_mismatch', null, null],
+    [410, 'cursor_expired', null, null],
+  ])(
+    'for %i with reason %j and Retry-After %j choose a delay of %j ms',
+    (status, reason, retryAfterSeconds, delayMs) => {
+      const error = new ApiError({ status, code: 'x', message: 'x', details: { reason }, retryAfterSeconds })
+      expect(chooseDelayMs(error, 0, 0)).toBe(delayMs)
+    },
+  )
+
+  it.each([
+    [0, 0, 125],
+    [0, 0.999, 249.875],
+    [3, 0, 1000],
+    [5, 0, 4000],
+    [50, 0, 4000],
+  ])('double the delay with retry %i, at random %d: %d ms', (retries, random, delayMs) => {
+    expect(chooseDelayMs(new ApiError({ status: 0, code: 'x', message: 'x' }), retries, random)).toBeCloseTo(delayMs)
+  })
+})

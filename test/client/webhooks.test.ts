@@ -1,0 +1,61 @@
+import { createHmac } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { verifyWebhook, WebhookVerificationError } from '../../src/client/webhooks.ts'
+
+const KEY = 'a secret of 24 characters'
+const SECRET = `whsec_${btoa(KEY)}`
+const OTHER = `whsec_${btoa('another of 24 characters')}`
+const BODY = JSON.stringify({
+  type: 'client.updated',
+  timestamp: '2026-01-31T00:00:00.000Z',
+  data: { type: 'clients', id: 7, operation: 'update', version: 2, time: '2026-01-31T00:00:00.000Z', name: 'Zoë' },
+})
+const EVENT = { ...JSON.parse(BODY), id: 'msg_1' }
+
+describe('a delivery', () => {
+  it.each<[string, Parameters<typeof verifyWebhook>]>([
+    ['with Headers', [BODY, new Headers(sign()), SECRET]],
+    ['with the headers of Node', [BODY, { ...sign(), host: 'shop.example', 'set-cookie': ['a', 'b'] }, SECRET]],
+    ['with capitals', [BODY, { ...upperCase(sign()) }, SECRET]],
+    ['as bytes', [new TextEncoder().encode(BODY), sign(), SECRET]],
+    ['while its secret is being replaced', [BODY, sign(), OTHER, SECRET]],
+    ['with two signatures', [BODY, { ...sign(), 'webhook-signature': `v1,AAAA ${signature(sign())}` }, SECRET]],
+  ])('%s is verified and returned', (_name, parameters) => {
+    expect(verifyWebhook(...parameters)).toEqual(EVENT)
+  })
+
+  it.each<[string, Parameters<typeof verifyWebhook>, string]>([
+    ['another body', [BODY.replace('7', '8'), sign(), SECRET], 'No matching signature found'],
+    ['another secret', [BODY, sign(), OTHER], 'No matching signature found'],
+    ['another id', [BODY, { ...sign(), 'webhook-id': 'msg_2' }, SECRET], 'No matching signature found'],
+    ['an old timestamp', [BODY, sign({ secondsAgo: 310 }), SECRET], 'timestamp too old'],
+    ['a timestamp to come', [BODY, sign({ secondsAgo: -310 }), SECRET], 'timestamp too new'],
+    ['no signature', [BODY, {}, SECRET], 'Missing required headers'],
+    ['no secret', [BODY, sign()], 'No secret was given'],
+    ['a signed body that is no event', ['[]', sign({ body: '[]' }), SECRET], 'not an event'],
+    ['a signed body that is not JSON', ['x', sign({ body: 'x' }), SECRET], 'JSON'],
+  ])('with %s is rejected', (_name, parameters, message) => {
+    const verify = () => verifyWebhook(...parameters)
+    expect(verify).toThrow(WebhookVerificationError)
+    expect(verify).toThrow(message)
+  })
+
+  it('is not attempted with a secret that is none', () => {
+    expect(() => verifyWebhook(BODY, sign(), 'whsec_')).toThrow(/empty/)
+  })
+})
+
+/** The headers of a delivery, by https://www.standardwebhooks.com. */
+function sign({ body = BODY, secondsAgo = 0 } = {}): Record<string, string> {
+  const sentAt = Math.floor(Date.now() / 1000) - secondsAgo
+  const signature = createHmac('sha256', KEY).update(`msg_1.${sentAt}.${body}`).digest('base64')
+  return { 'webhook-id': 'msg_1', 'webhook-timestamp': String(sentAt), 'webhook-signature': `v1,${signature}` }
+}
+
+function signature(headers: Record<string, string>): string | undefined {
+  return headers['webhook-signature']
+}
+
+function upperCase(headers: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toUpperCase(), value]))
+}
