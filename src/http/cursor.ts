@@ -3,7 +3,7 @@ import { LruCache } from './cache.ts'
 import { type ApiError, invalid } from './errors.ts'
 
 /** How long a cursor of a list can be used. */
-export const CURSOR_TTL_MS = 7 * 86_400_000
+const CURSOR_TTL_MS = 7 * 86_400_000
 
 /** A cursor's place in a list. Keep it short: it is part of addresses. */
 export type CursorPlace = readonly (string | number | null)[]
