@@ -1,3 +1,4 @@
+import { OPERATIONS_MAX } from '../batch/contract.ts'
 import { MAX_FILE_BYTES } from '../files/contract.ts'
 import { BODY_LIMIT_BYTES } from '../http/body.ts'
 import { isoTime, isoTimeOrNull, PER_PAGE_MAX } from '../http/contract.ts'
@@ -5,9 +6,6 @@ import { route } from '../http/endpoint.ts'
 import { DATABASE_LIMIT_MS, LIMIT } from '../rate-limit/window.ts'
 import * as contract from './contract.ts'
 import { findAccount } from './queries.ts'
-
-/** Operations of one batch request. */
-export const BATCH_OPERATIONS_MAX = 100
 
 export const routes = [
   route(contract.readAccount, async (_input, context) => {
@@ -26,7 +24,7 @@ export const routes = [
         requests_per_minute: LIMIT,
         database_ms_per_minute: DATABASE_LIMIT_MS,
         per_page_max: PER_PAGE_MAX,
-        batch_operations_max: BATCH_OPERATIONS_MAX,
+        batch_operations_max: OPERATIONS_MAX,
         body_bytes_max: BODY_LIMIT_BYTES,
         file_bytes_max: MAX_FILE_BYTES,
         mail_bytes: company.mail_bytes,

@@ -192,7 +192,7 @@ function readResult<T>(write: Write<T>, result: string | null): { value: T } | {
 }
 
 /** What a failed batch means for the caller; null where it is no refusal. */
-export function refusalOf(error: unknown): ApiError | null {
+function refusalOf(error: unknown): ApiError | null {
   const message = databaseMessage(error)
   const failure = FAILURES.find((reason) => message.includes(reason))
   if (failure) return unusable(failure)
