@@ -22,7 +22,7 @@ export type Client = Schemas['Client']
 export type ClientFields = Required<Omit<Schemas['ClientChanges'], 'deleted'>>
 export type NewClient = Schemas['NewClient']
 /** The external id is that of the path. */
-export type WholeClient = Omit<NewClient, 'external_id'>
+export type WholeClient = Schemas['WholeClient']
 /** `deleted: true` hides the client from the list, `false` restores it. */
 export type ClientChanges = Schemas['ClientChanges']
 
@@ -99,12 +99,10 @@ export type Tagged<T> =
 export type Account = Schemas['Account']
 
 /** `id` is that of a line which stays the same line. */
-export type NewInvoiceItem = { title: string } & Partial<
-  Omit<InvoiceItem, 'invoice_id' | 'total' | 'position' | 'deleted'>
->
-export type InvoiceItemsAnswer = { invoice: Invoice; invoice_items: InvoiceItem[] }
-export type NewPayment = { amount: number } & Partial<Pick<Payment, 'method' | 'paid_at' | 'note'>>
-export type PaymentAnswer = { payment: Payment; invoice: Invoice }
+export type NewInvoiceItem = Pick<Schemas['NewInvoiceItem'], 'title'> & Partial<Schemas['NewInvoiceItem']>
+export type InvoiceItemsAnswer = Body<'putInvoiceItems'>
+export type NewPayment = Schemas['NewPayment']
+export type PaymentAnswer = Body<'createPayment'>
 
 /** What is left out becomes null. Ids are numbers or strings of digits. */
 export type ThreadContextBody = Schemas['ThreadContextBody']
@@ -127,8 +125,8 @@ export type BatchOperation = { ifMatch?: number | string } & (
   | { method: 'PUT'; path: `/clients/by-external-id/${string}`; body: WholeClient }
 )
 /** The status and body that the operation would have by itself, and the number of its database transaction. */
-export type BatchResult = { status: number; body: Json; transaction: number | null }
-export type BatchAnswer = { results: BatchResult[]; transactions: number }
+export type BatchResult = Schemas['BatchResult']
+export type BatchAnswer = Body<'runBatch'>
 
 /** One change of an object. `id` is a number, of an email thread a UUID. */
 export type Change = Schemas['Change']

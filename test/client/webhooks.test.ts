@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { verifyWebhook, WebhookVerificationError } from '../../src/client/webhooks.ts'
+import { bodyOf, rotateSecret, signedHeaders } from '../../src/webhooks/message.ts'
 
 const KEY = 'a secret of 24 characters'
 const SECRET = `whsec_${btoa(KEY)}`
@@ -43,6 +44,24 @@ describe('a delivery', () => {
   it('is not attempted with a secret that is none', () => {
     expect(() => verifyWebhook(BODY, sign(), 'whsec_')).toThrow(/empty/)
   })
+})
+
+it('a message of the service is verified with its secret and, after a rotation, with the previous one', () => {
+  const now = Date.now()
+  const first = rotateSecret(null, now)
+  const second = rotateSecret(first, now)
+  const change = { type: 'clients', entity_id: '7', operation: 'delete', version: 3, at: now } as const
+  const body = bodyOf({ ...change, account_email: null, legacy_thread_id: null })
+  const headers = signedHeaders(second, 'msg_1', body, now)
+  for (const { secret } of [first, second]) {
+    const data = { type: 'clients', id: 7, operation: 'delete', version: 3, time: new Date(now).toISOString() }
+    expect(verifyWebhook(body, headers, secret)).toEqual({
+      id: 'msg_1',
+      type: 'client.deleted',
+      timestamp: data.time,
+      data,
+    })
+  }
 })
 
 /** The headers of a delivery, by https://www.standardwebhooks.com. */

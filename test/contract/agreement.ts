@@ -41,6 +41,12 @@ export function compare(): void {
   same<Content<'/orders', 'get'>, client.Page<client.ListedOrder>>()
   same<Content<'/orders/{id}', 'patch'>, client.OrderAnswer>()
   same<Content<'/orders/{id}', 'delete'>, client.OrderAnswer>()
+  same<Content<'/orders/{id}/invoice-items', 'put'>, client.InvoiceItemsAnswer>()
+  same<Schemas['NewPayment'], client.NewPayment>()
+  same<Content<'/orders/{id}/payments', 'post'>, client.PaymentAnswer>()
+  same<Content<'/orders/{id}/payments/{payment_id}', 'delete'>, client.PaymentAnswer>()
+  same<Schemas['WholeClient'], client.WholeClient>()
+  same<Content<'/batch', 'post'>, client.BatchAnswer>()
 
   same<Content<'/products/search', 'get'>['supplier_a']['summary'], client.SupplierASummary | null>()
   same<Content<'/products/search', 'get'>, client.ProductSearch>()

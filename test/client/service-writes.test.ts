@@ -1,0 +1,83 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate, mintCompany } from '../support/app.ts'
+import { loseAllButEvery, openClient } from './service.ts'
+
+/* Batches, external ids, invoices and payments of the service, through the client. Half of the responses are lost. */
+
+beforeAll(migrate)
+
+const open = async () => openClient(await mintCompany(), loseAllButEvery(2))
+
+describe('an upsert', () => {
+  it('creates the client of an external id once, and then replaces it', async () => {
+    const api = await open()
+    const created = await api.clients.upsert('crm/7 é', { company_name: 'Oak', phone: '1' })
+    expect(created).toMatchObject({ external_id: 'crm/7 é', company_name: 'Oak', phone: '1' })
+    const replaced = await api.clients.upsert('crm/7 é', { company_name: 'Elm' })
+    expect(replaced).toMatchObject({ id: created.id, company_name: 'Elm', phone: null })
+    expect(await api.clients.getByExternalId('crm/7 é')).toEqual(replaced)
+    const stale = api.clients.upsert('crm/7 é', { company_name: 'Ash' }, { ifMatch: created.version })
+    await expect(stale).rejects.toMatchObject({ status: 412, reason: 'version_mismatch' })
+    expect((await api.clients.list()).pagination.total).toBe(1)
+  })
+})
+
+describe('a batch', () => {
+  it('has a result for each operation, and is carried out once', async () => {
+    const api = await open()
+    const { id, version } = await api.clients.create({ company_name: 'Oak' })
+    const { results, transactions } = await api.batch([
+      { method: 'POST', path: '/clients', body: { company_name: 'Elm' } },
+      { method: 'PATCH', path: `/clients/${id}`, body: { phone: '1' }, ifMatch: version },
+      { method: 'PATCH', path: `/clients/${id}`, body: { phone: '2' }, ifMatch: version },
+      { method: 'PUT', path: '/clients/by-external-id/a%2F1', body: { company_name: 'Ash' } },
+      { method: 'POST', path: '/orders', body: { title: 'Caps', client_id: id } },
+      { method: 'PATCH', path: '/orders/999', body: { title: 'Hats' } },
+    ])
+    expect(results.map(({ status }) => status)).toEqual([200, 200, 412, 200, 200, 404])
+    expect(results[3]?.body).toMatchObject({ client: { external_id: 'a/1' } })
+    expect(transactions).toBeGreaterThan(0)
+    expect((await api.clients.list()).pagination.total).toBe(3)
+    expect((await api.orders.list()).pagination.total).toBe(1)
+  })
+
+  it('of more than 100 operations is rejected with its issue', async () => {
+    const api = await open()
+    const operation = { method: 'POST', path: '/clients', body: { company_name: 'Oak' } } as const
+    const call = api.batch(Array(101).fill(operation))
+    await expect(call).rejects.toMatchObject({ status: 400, issues: [{ path: 'operations' }] })
+  })
+
+  it('counts as its number of requests in the rate budget', async () => {
+    const api = openClient(await mintCompany())
+    await api.clients.list()
+    const before = api.readRateBudget()?.requests.remaining ?? 0
+    await api.batch(Array(10).fill({ method: 'POST', path: '/clients', body: { company_name: 'Oak' } }))
+    expect(api.readRateBudget()?.requests.remaining).toBe(before - 10)
+  })
+})
+
+describe('an order', () => {
+  it('gets lines and payments once each, and its totals follow', async () => {
+    const api = await open()
+    const { id: client_id } = await api.clients.create({ company_name: 'Oak' })
+    const { project } = await api.orders.create({ title: 'Caps', client_id })
+    const { invoice, invoice_items } = await api.orders.putInvoiceItems(project.id, [
+      { title: 'Caps', quantity: 10, unit_price: 9.5 },
+      { title: 'Shipping', unit_price: 5 },
+    ])
+    expect(invoice).toMatchObject({ subtotal: 100, balance_due: 100 })
+    expect(invoice_items).toMatchObject([{ title: 'Caps', quantity: 10 }, { title: 'Shipping' }])
+
+    const paid = await api.orders.addPayment(project.id, { amount: 40, method: 'card' })
+    expect(paid).toMatchObject({ payment: { amount: 40 }, invoice: { amount_paid: 40, balance_due: 60 } })
+    const full = await api.orders.get(project.id)
+    expect(full.payments).toHaveLength(1)
+    const removed = await api.orders.deletePayment(project.id, paid.payment.id)
+    expect(removed.invoice).toMatchObject({ amount_paid: 0, balance_due: 100 })
+
+    const [first] = invoice_items
+    const kept = await api.orders.putInvoiceItems(project.id, [{ id: first?.id ?? 0, title: 'Caps', quantity: 5 }])
+    expect(kept.invoice_items).toMatchObject([{ id: first?.id, quantity: 5 }])
+  })
+})
