@@ -3,7 +3,7 @@ import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config
 
 type Project = TestProjectInlineConfiguration
 
-const NODE = 'test/{node,slow}/**'
+const NODE = 'test/{journeys,node,slow}/**'
 const SLOW = '*.slow.test.ts'
 
 /** Tests in workerd, with the outside world simulated in Node. */
