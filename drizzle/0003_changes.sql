@@ -39,13 +39,14 @@ CREATE TRIGGER payments_insert AFTER INSERT ON payments BEGIN
   UPDATE companies SET last_payment_id = new.id WHERE id = new.company_id AND last_payment_id < new.id;
 END;
 --> statement-breakpoint
+-- UNION removes what is named twice: OR IGNORE would not, since an upsert's own conflict clause takes its place.
 CREATE TRIGGER thread_contexts_insert AFTER INSERT ON thread_contexts BEGIN
-  INSERT OR IGNORE INTO thread_context_links (company_id, entity, entity_id, thread_id)
+  INSERT INTO thread_context_links (company_id, entity, entity_id, thread_id)
     SELECT new.company_id, 'order', CAST(id AS INTEGER), new.thread_id
       FROM (SELECT iif(type = 'object', value ->> '$.id', value) AS id
         FROM json_each(iif(json_type(new.orders_data) = 'array', new.orders_data, json_array(json(new.orders_data)))))
       WHERE CAST(id AS INTEGER) > 0
-    UNION ALL SELECT new.company_id, 'client', CAST(id AS INTEGER), new.thread_id
+    UNION SELECT new.company_id, 'client', CAST(id AS INTEGER), new.thread_id
       FROM (SELECT new.client_id AS id UNION ALL SELECT iif(type = 'object', value ->> '$.id', value)
         FROM json_each(iif(json_type(new.clients_data) = 'array', new.clients_data, json_array(json(new.clients_data)))))
       WHERE CAST(id AS INTEGER) > 0;
@@ -53,12 +54,12 @@ END;
 --> statement-breakpoint
 CREATE TRIGGER thread_contexts_update AFTER UPDATE OF client_id, clients_data, orders_data ON thread_contexts BEGIN
   DELETE FROM thread_context_links WHERE company_id = old.company_id AND thread_id = old.thread_id;
-  INSERT OR IGNORE INTO thread_context_links (company_id, entity, entity_id, thread_id)
+  INSERT INTO thread_context_links (company_id, entity, entity_id, thread_id)
     SELECT new.company_id, 'order', CAST(id AS INTEGER), new.thread_id
       FROM (SELECT iif(type = 'object', value ->> '$.id', value) AS id
         FROM json_each(iif(json_type(new.orders_data) = 'array', new.orders_data, json_array(json(new.orders_data)))))
       WHERE CAST(id AS INTEGER) > 0
-    UNION ALL SELECT new.company_id, 'client', CAST(id AS INTEGER), new.thread_id
+    UNION SELECT new.company_id, 'client', CAST(id AS INTEGER), new.thread_id
       FROM (SELECT new.client_id AS id UNION ALL SELECT iif(type = 'object', value ->> '$.id', value)
         FROM json_each(iif(json_type(new.clients_data) = 'array', new.clients_data, json_array(json(new.clients_data)))))
       WHERE CAST(id AS INTEGER) > 0;

@@ -18,7 +18,7 @@ export const documentation = {
         results: [
           {
             status: 200,
-            body: { client: { ...createdClient, id: 63, first_name: null, email: null } },
+            body: { client: { ...createdClient, id: 62, first_name: null, email: null } },
             transaction: 1,
           },
           {

@@ -2336,7 +2336,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "client": {
-                     *         "id": 62,
+                     *         "id": 63,
                      *         "company_name": "Granite Street Climbing",
                      *         "first_name": "Ines",
                      *         "last_name": null,
@@ -2430,7 +2430,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "client": {
-                     *         "id": 62,
+                     *         "id": 63,
                      *         "company_name": "Granite Street Climbing",
                      *         "first_name": "Ines",
                      *         "last_name": null,
@@ -3072,7 +3072,7 @@ export interface operations {
                      *         "updated_at": "2026-06-15T18:52:00.000Z",
                      *         "deleted": false,
                      *         "external_id": null,
-                     *         "version": 2
+                     *         "version": 4
                      *       },
                      *       "invoice": {
                      *         "id": 44,
@@ -3089,8 +3089,8 @@ export interface operations {
                      *         "discount_total": 151.2,
                      *         "tax_total": 112.27,
                      *         "total": 1473.07,
-                     *         "amount_paid": 756,
-                     *         "balance_due": 717.07,
+                     *         "amount_paid": 856,
+                     *         "balance_due": 617.07,
                      *         "deleted": false
                      *       }
                      *     }
@@ -3397,15 +3397,15 @@ export interface operations {
                      *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
-                     *         "discount_amount_type": "percentage",
+                     *         "discount_amount": 0,
+                     *         "discount_amount_type": "fixed_amount",
                      *         "discount_type": "before_tax",
                      *         "subtotal": 1512,
-                     *         "discount_total": 151.2,
-                     *         "tax_total": 112.27,
-                     *         "total": 1473.07,
-                     *         "amount_paid": 756,
-                     *         "balance_due": 717.07,
+                     *         "discount_total": 0,
+                     *         "tax_total": 124.74,
+                     *         "total": 1636.74,
+                     *         "amount_paid": 856,
+                     *         "balance_due": 780.74,
                      *         "deleted": false
                      *       },
                      *       "invoice_items": [
@@ -3549,15 +3549,15 @@ export interface operations {
                      *         "tax_id": 2,
                      *         "tax_exempt": false,
                      *         "tax_exempt_reason": null,
-                     *         "discount_amount": 10,
-                     *         "discount_amount_type": "percentage",
+                     *         "discount_amount": 0,
+                     *         "discount_amount_type": "fixed_amount",
                      *         "discount_type": "before_tax",
                      *         "subtotal": 1512,
-                     *         "discount_total": 151.2,
-                     *         "tax_total": 112.27,
-                     *         "total": 1473.07,
+                     *         "discount_total": 0,
+                     *         "tax_total": 124.74,
+                     *         "total": 1636.74,
                      *         "amount_paid": 856,
-                     *         "balance_due": 617.07,
+                     *         "balance_due": 780.74,
                      *         "deleted": false
                      *       }
                      *     }
@@ -4018,6 +4018,66 @@ export interface operations {
                     /**
                      * @example {
                      *       "data": [
+                     *         {
+                     *           "thread_id": "thread-f:1821161595059027916",
+                     *           "legacy_thread_id": "194610d26013bfcc",
+                     *           "sender_email": "soren@old-mill-brewing-company.example",
+                     *           "client_id": "17",
+                     *           "client_data": {
+                     *             "id": 17,
+                     *             "company_name": "Old Mill Brewing Company",
+                     *             "first_name": "Søren",
+                     *             "last_name": "Mendes",
+                     *             "email": "soren@old-mill-brewing-company.example",
+                     *             "company_id": 1
+                     *           },
+                     *           "clients_data": [
+                     *             {
+                     *               "id": 17,
+                     *               "company_name": "Old Mill Brewing Company",
+                     *               "first_name": "Søren",
+                     *               "last_name": "Mendes",
+                     *               "email": "soren@old-mill-brewing-company.example"
+                     *             }
+                     *           ],
+                     *           "orders_data": [
+                     *             {
+                     *               "id": 21,
+                     *               "title": "Volunteer shirts",
+                     *               "order_status_id": 10,
+                     *               "deadline": "2026-03-11"
+                     *             },
+                     *             {
+                     *               "id": 35,
+                     *               "title": "Summer camp tees",
+                     *               "order_status_id": 10,
+                     *               "deadline": "2026-05-20"
+                     *             },
+                     *             {
+                     *               "id": 44,
+                     *               "title": "Staff shirts",
+                     *               "order_status_id": 10,
+                     *               "deadline": "2026-07-01"
+                     *             }
+                     *           ],
+                     *           "selected_order_id": "44",
+                     *           "participant_emails": [
+                     *             "soren@old-mill-brewing-company.example",
+                     *             "orders@ridgeline.example"
+                     *           ],
+                     *           "participants_data": [
+                     *             {
+                     *               "name": "Søren Mendes",
+                     *               "email": "soren@old-mill-brewing-company.example"
+                     *             },
+                     *             {
+                     *               "name": "Ridgeline Custom Apparel",
+                     *               "email": "orders@ridgeline.example"
+                     *             }
+                     *           ],
+                     *           "fetched_at": "2026-11-19T17:27:00.000Z",
+                     *           "updated_at": "2026-11-19T17:27:00.000Z"
+                     *         },
                      *         {
                      *           "thread_id": "thread-f:1859111802210284692",
                      *           "legacy_thread_id": "19cce455887af494",
@@ -5178,7 +5238,7 @@ export interface operations {
                      *           "status": 200,
                      *           "body": {
                      *             "client": {
-                     *               "id": 63,
+                     *               "id": 62,
                      *               "company_name": "Granite Street Climbing",
                      *               "first_name": null,
                      *               "last_name": null,

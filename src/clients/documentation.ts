@@ -32,7 +32,7 @@ export const createdClient = {
   updated_at: '2026-11-20T20:40:00.000Z',
 }
 
-const putClient = { ...createdClient, id: 62, external_id: 'shop-7' }
+const putClient = { ...createdClient, id: 63, external_id: 'shop-7' }
 
 /** The published description of these endpoints, by operation. */
 export const documentation = {

@@ -185,6 +185,9 @@ const createdOrder = {
   accounting: { status: 'pending', last_error: null, synced_at: null },
 }
 
+/** The invoice with that payment, before its discount. */
+const paidInvoice = { ...exampleOrder.invoice, amount_paid: 856, balance_due: 780.74 }
+
 /** The published description of these endpoints, by operation. */
 export const documentation = {
   listOrders: {
@@ -228,8 +231,8 @@ export const documentation = {
       params: { id: '44' },
       body: { status_id: 11, discount_amount: 10, discount_amount_type: 'percentage' },
       response: {
-        project: { ...exampleProject, order_status_id: 11, version: 2 },
-        invoice: discountedInvoice,
+        project: { ...exampleProject, order_status_id: 11, version: 4 },
+        invoice: { ...discountedInvoice, amount_paid: 856, balance_due: 617.07 },
       },
     },
   },
@@ -254,7 +257,7 @@ export const documentation = {
       body: {
         items: exampleOrder.invoice_items.map(({ invoice_id, total, position, deleted, ...item }) => item),
       },
-      response: { invoice: discountedInvoice, invoice_items: exampleOrder.invoice_items },
+      response: { invoice: paidInvoice, invoice_items: exampleOrder.invoice_items },
     },
   },
   createPayment: {
@@ -264,7 +267,7 @@ export const documentation = {
     example: {
       params: { id: '44' },
       body: newPayment,
-      response: { payment: examplePayment, invoice: { ...discountedInvoice, amount_paid: 856, balance_due: 617.07 } },
+      response: { payment: examplePayment, invoice: paidInvoice },
     },
   },
   deletePayment: {

@@ -90,8 +90,8 @@ const ROWS: Record<string, Row[]> = {
   ],
   readClientByExternalId: [['unknown', 1, 0, '/clients/by-external-id/shop-1', NOT_FOUND]],
   putClient: [
-    ['created, all fields', 40, 16, '/clients/by-external-id/shop-2', { body: { company_name: 'New', ...FIELDS } }],
-    ['replaced', 27, 17, '/clients/by-external-id/shop-2', { body: { company_name: 'Other' } }],
+    ['created, all fields', 44, 17, '/clients/by-external-id/shop-2', { body: { company_name: 'New', ...FIELDS } }],
+    ['replaced', 34, 19, '/clients/by-external-id/shop-2', { body: { company_name: 'Other' } }],
   ],
   listOrders: [
     ['first page', 30, 0, '/orders'],
@@ -143,7 +143,7 @@ const ROWS: Record<string, Row[]> = {
   ],
   createPayment: [['with an event', 50, 17, '/orders/206/payments', { ...WITH_EVENT, body: { amount: 1 } }]],
   deletePayment: [['with an event', 45, 15, '/orders/207/payments/207', WITH_EVENT]],
-  runBatch: [['100 clients', 4000, 1500, '/batch', { objectCalls: 2, body: BATCH }]],
+  runBatch: [['100 clients', 4300, 1500, '/batch', { objectCalls: 2, body: BATCH }]],
   searchProducts: [
     ['newest items', 26, 0, '/products/search'],
     ['one item and line', 11, 0, '/products/search?q=hoodie%204321', { cacheReads: 1 }],
@@ -163,9 +163,9 @@ const ROWS: Record<string, Row[]> = {
     ['unknown', 1, 0, '/mail/threads/unknown', NOT_FOUND],
   ],
   listThreadContexts: [
-    ['of an order with 2', 55, 0, '/mail/threads?order_id=4321'],
-    ['of a client with 1', 30, 0, '/mail/threads?client_id=4321'],
-    ['unknown', 6, 0, '/mail/threads?client_id=99999'],
+    ['of an order with 2', 60, 0, '/mail/threads?order_id=4321'],
+    ['of a client with 1', 35, 0, '/mail/threads?client_id=4321'],
+    ['unknown', 8, 0, '/mail/threads?client_id=99999'],
   ],
   putThreadContext: [
     ['new, 1 client and 2 orders', 60, 12, '/mail/threads/new', { body: LINKS }],

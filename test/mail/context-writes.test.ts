@@ -41,6 +41,18 @@ describe('PUT of a thread context', () => {
     expect(await read(me, legacyId)).toEqual(stored)
   })
 
+  it('replaces a context that names the same client and order more than once', async () => {
+    const legacyId = freshThreadId()
+    const body = {
+      client_id: clients.mine,
+      clients_data: [{ id: clients.mine }, { id: clients.mine }],
+      orders_data: [{ id: orders.mine }, { id: orders.mine }],
+    }
+    expect((await put(legacyId, body)).status).toBe(200)
+    expect((await put(legacyId, body)).status).toBe(200)
+    expect((await me.call('GET', `/mail/threads?order_id=${orders.mine}`)).body.data).toHaveLength(1)
+  })
+
   it('takes ids as numbers and as strings of digits', async () => {
     const legacyId = freshThreadId()
     const body = { client_id: clients.mine, orders_data: [{ id: String(orders.mine) }], selected_order_id: orders.mine }

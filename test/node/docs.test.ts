@@ -48,7 +48,7 @@ describe('the page', () => {
 
   it('has every file that it requests, from its own origin', async () => {
     const html = await read('index.html')
-    const requested = [...html.matchAll(/(?:src|href)="([^"#]+)"/g)].map(([, address]) => address ?? '')
+    const requested = [...html.matchAll(/(?:src|href)="(?!https:)([^"#]+)"/g)].map(([, address]) => address ?? '')
     expect(requested.length).toBeGreaterThanOrEqual(6)
     for (const address of requested.filter((address) => address !== 'api/v1/openapi.json')) {
       expect((await stat(file(address))).size).toBeGreaterThan(0)
@@ -70,7 +70,7 @@ describe('the page', () => {
     )
     const titles = [...committed.info.description.matchAll(/^## (.+)$/gm)].map(([, title]) => title)
     for (const title of titles) expect(html).toContain(`<h2>${title}</h2>`)
-    for (const name of ['Client', 'Project', 'Invoice', 'EmailThread', 'Error'])
+    for (const name of ['Client', 'Project', 'Invoice', 'EmailThread', 'ErrorResponse'])
       expect(links).toContain(`object-${name}`)
     for (const { name } of committed.tags) expect(sections).toContain(`tag-${name.toLowerCase()}`)
   })

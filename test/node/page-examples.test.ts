@@ -7,7 +7,13 @@ import { freshState } from './cli-support.ts'
 import { serveState } from './dev-server.ts'
 
 /** What reads the result of another example: sent after the writes. */
-const READ_AFTER_WRITES = new Set(['readEmailThread', 'listFiles'])
+const READ_AFTER_WRITES = new Set([
+  'readClientByExternalId',
+  'readEmailThread',
+  'listEmailThreads',
+  'listFiles',
+  'presignDownload',
+])
 const PHASES = ['GET', 'POST', 'PUT', 'PATCH', 'after writes', 'DELETE']
 
 /** Text that differs at each run: only its form is compared. */
