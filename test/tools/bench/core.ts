@@ -143,6 +143,7 @@ const WALKS: [name: string, path: (size: number) => string][] = [
   ['clients, updated_at', () => '/clients?sort=updated_at&page=20'],
   ['search, cursor', () => '/clients?q=son&page=1'],
   ['orders, cursor, middle', (size) => `/orders?page=${Math.floor(size / 25)}`],
+  ['changes', () => '/changes?per_page=25'],
 ]
 
 /** The paths behind the cursors of {@link WALKS}. */
