@@ -34,7 +34,7 @@ export function listOf<T extends typeof listQuery & z.core.$ZodShape>(fields: T)
   return z.strictObject(fields).check(
     z.refine((query) => !('cursor' in query && 'page' in query && query.cursor && query.page), {
       path: ['page'],
-      error: 'cannot be sent with cursor',
+      error: 'must not be sent together with cursor',
     }),
   )
 }

@@ -5,7 +5,7 @@ import { checkEcho } from './echo.ts'
 import { RULES_BEYOND_SCHEMAS } from './rules.ts'
 
 /** Statuses of a valid request besides 200 and 304: the resource does not exist or is unavailable. */
-const FAIR = [200, 304, 404, 409]
+const FAIR = [200, 304, 404, 409, 412]
 
 /**
  * Lists what is wrong with a response, as sentences.

@@ -48,17 +48,42 @@ export const RULES_BEYOND_SCHEMAS: readonly { operations: string[]; path: RegExp
     {
       operations: ['putThreadContext', 'listThreadContexts'],
       path: /(^|[._])(id|client_id|order_id|selected_order_id)$/,
-      message: /must be a positive integer|at most 9007199254740991/,
+      message: /must be a positive integer|must be greater than 0|at most 9007199254740991/,
       because: 'a string of digits has no pattern that says how large the number is',
     },
+    {
+      operations: ['listClients', 'listOrders', 'listChanges', 'listEmailThreads', 'listThreadContexts'],
+      path: /^(cursor|page|start|client_id|order_id)$/,
+      message: /is not a cursor of this list|must not be sent together|is required|is missing/,
+      because: 'a cursor is signed, and some parameters exclude each other',
+    },
+    {
+      operations: ['createPayment', 'putInvoiceItems'],
+      path: /^(amount|paid_at|items(\.\d+(\.(id|quantity|unit_price))?)?)$/,
+      message: /at most [24] decimals|is not a line of|must be|must not/,
+      because: 'it refers to a row, or to its product with another field; validators miscount multiples of 0.01',
+    },
   ]
+
+/** Operations that random input seldom carries out: they need two ids that belong together, or a file that is stored. */
+export const SELDOM_CARRIED_OUT: readonly string[] = [
+  'createPayment',
+  'deleteFile',
+  'deletePayment',
+  'listThreadContexts',
+  'presignDownload',
+  'putInvoiceItems',
+  'readEmailThread',
+]
 
 /** The status of a path parameter that does not fit; 404 unless it is here. */
 export const BAD_PATH: Readonly<Record<string, number>> = {
   deleteEmailThread: 400,
   deleteThreadContext: 400,
+  putClient: 400,
   putEmailThread: 400,
   putThreadContext: 400,
+  readClientByExternalId: 400,
   readEmailThread: 400,
   readThreadContext: 400,
 }
@@ -93,6 +118,9 @@ export const PREFERRED: Readonly<Record<string, fc.Arbitrary<Json>>> = {
   status_id: fc.integer({ min: 1, max: 12 }),
   tax_id: fc.constantFrom(0, 1, 2, 3, null),
   discount_amount: fc.integer({ min: 0, max: 10_000 }).map((hundredths) => hundredths / 100),
+  amount: fc.integer({ min: 1, max: 10_000 }).map((hundredths) => hundredths / 100),
+  unit_price: fc.integer({ min: 0, max: 10_000 }).map((hundredths) => hundredths / 100),
+  quantity: fc.integer({ min: 1, max: 100 }),
   account_email: account,
   email,
   legacyThreadId: threadId,

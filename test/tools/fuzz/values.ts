@@ -128,7 +128,10 @@ function ofType(type: string, schema: JsonObject): fc.Arbitrary<Json> {
         max: Number(schema.maximum ?? Number.MAX_VALUE),
       })
     case 'array':
-      return fc.array(validValue(isObject(schema.items) ? schema.items : {}), { maxLength: 4 })
+      return fc.array(validValue(isObject(schema.items) ? schema.items : {}), {
+        minLength: Number(schema.minItems ?? 0),
+        maxLength: 4,
+      })
     case 'object':
       return propertiesOf(schema).length > 0 ? validObject(schema) : objectOf(anyJson)
     default:
