@@ -168,7 +168,7 @@ const ROWS: Record<string, Row[]> = {
     ['unknown', 8, 0, '/mail/threads?client_id=99999'],
   ],
   putThreadContext: [
-    ['new, 1 client and 2 orders', 60, 12, '/mail/threads/new', { body: LINKS }],
+    ['new, 1 client and 2 orders', 66, 14, '/mail/threads/new', { body: LINKS }],
     ['replaced', 70, 18, '/mail/threads/t301', { body: LINKS }],
     ['of an unknown client', 10, 0, '/mail/threads/new2', { body: { client_id: 99999 }, status: [400] }],
   ],
