@@ -41,7 +41,7 @@ const LINKS = { client_id: 1, client_data: { id: 1 }, orders_data: [{ id: 87 }, 
 const threadOf = (text: string) => ({ body: { account_email: MAILBOX, subject: 's', messages: [{ text }] } })
 const NOT_FOUND: More = { status: [404] }
 /** The delivery is called after the response. */
-const WITH_EVENT: More = { objectCalls: 2 }
+const WITH_EVENT: More = { objectCalls: 3 }
 
 /**
  * The ids are those of `test/support/fill-company.ts`; each row that a request changes is changed by it alone.
@@ -208,7 +208,8 @@ export const BUDGETS: readonly Budget[] = Object.entries(ROWS).flatMap(([operati
     path,
     rowsRead,
     rowsWritten,
-    objectCalls: 1,
+    // A lease of the limiter may end with any request: then it is called once more.
+    objectCalls: 2,
     cacheReads: 0,
     cacheWrites: 0,
     ...more,
