@@ -1,6 +1,8 @@
 import type { MiddlewareHandler, NotFoundHandler } from 'hono'
 import { Hono } from 'hono/tiny'
 import { routes as account } from './account/routes.ts'
+import { adminContracts } from './admin/contracts.ts'
+import { adminRoutes } from './admin/routes.ts'
 import { authenticate } from './auth/authenticate.ts'
 import { routes as batch } from './batch/routes.ts'
 import { routes as changes } from './changes/routes.ts'
@@ -30,8 +32,14 @@ const EXPOSED_HEADERS =
 
 type Middleware = MiddlewareHandler<AppEnv>
 
-/** The application: the middleware in its order around the routes of the contracts. */
-export function createApp(contracts: readonly Contract[], routes: readonly Route[]): Hono<AppEnv> {
+/** The contracts of an API, and their routes. */
+export interface Api {
+  contracts: readonly Contract[]
+  routes: readonly Route[]
+}
+
+/** The application: the middleware in its order around the routes of the integration API and of the administration API. */
+export function createApp({ contracts, routes }: Api, administration: Api): Hono<AppEnv> {
   const app = new Hono<AppEnv>({ strict: false })
   app.use(addHeaders, respondToPreflight, catchErrors)
   // Hono passes Errors to its own handler before the middleware sees them.
@@ -39,21 +47,36 @@ export function createApp(contracts: readonly Contract[], routes: readonly Route
   app.notFound(serveAsset)
 
   const api = new Hono<AppEnv>({ strict: false })
-  // The published description is a static asset; it needs no token.
-  api.get('/openapi.json', validate('query', NO_QUERY), async (c) => {
-    c.set('operation', 'openapi')
-    return fetchAsset(c.env, new Request(new URL('/openapi.json', c.req.url), c.req.raw))
-  })
-  api.all('/openapi.json', refuseMethod(['GET', 'HEAD']))
+  serveDescription(api, 'openapi.json')
   // Errors are caught again behind the limit, so that their responses have the limit's headers too.
   api.use(authenticate, openContext, rateLimit, catchErrors, refuseSuspended)
-  for (const mount of routes) mount(api)
-  for (const [path, methods] of methodsByPath(contracts)) api.all(path, refuseMethod(methods))
-
+  mount(api, { contracts, routes })
   app.route('/api/v1', api)
+
+  const admin = new Hono<AppEnv>({ strict: false })
+  serveDescription(admin, 'admin-openapi.json')
+  mount(admin, administration)
+  app.route('/admin/v1', admin)
   app.on(['GET', 'PUT'], `${RELAY}*`, relayFile)
   return app
 }
+
+/** The published description is a static asset; it needs no token. */
+function serveDescription(api: Hono<AppEnv>, asset: string): void {
+  api.get('/openapi.json', validate('query', NO_QUERY), async (c) => {
+    c.set('operation', 'openapi')
+    return fetchAsset(c.env, new Request(new URL(`/${asset}`, c.req.url), c.req.raw))
+  })
+  api.all('/openapi.json', refuseMethod(['GET', 'HEAD']))
+}
+
+function mount(api: Hono<AppEnv>, { contracts, routes }: Api): void {
+  for (const add of routes) add(api)
+  for (const [path, methods] of methodsByPath(contracts)) api.all(path, refuseMethod(methods))
+}
+
+/** Paths that other origins may not read: their callers are signed in by the browser. */
+const OWN_ORIGIN = /^\/(admin|settings)(\/|$)/
 
 /** Adds the headers that every response has, and logs the request. */
 const addHeaders: Middleware = async (c, next) => {
@@ -66,23 +89,27 @@ const addHeaders: Middleware = async (c, next) => {
   const { headers, status } = c.res
   headers.set('X-Request-Id', requestId)
   headers.set('X-Content-Type-Options', 'nosniff')
-  headers.set('Access-Control-Allow-Origin', '*')
-  headers.set('Access-Control-Expose-Headers', EXPOSED_HEADERS)
-  const token = c.get('token')
+  if (!OWN_ORIGIN.test(c.req.path)) {
+    headers.set('Access-Control-Allow-Origin', '*')
+    headers.set('Access-Control-Expose-Headers', EXPOSED_HEADERS)
+  }
+  const [token, actor] = [c.get('token'), c.get('actor')]
   log('request', {
     request_id: requestId,
     method: c.req.method,
     operation: c.get('operation'),
     status,
     duration_ms: Date.now() - receivedAt,
-    company_id: token?.companyId,
+    company_id: token?.companyId ?? c.get('admin')?.companyId,
     token_id: token?.id,
+    ...(actor !== undefined && { actor, address: c.req.header('cf-connecting-ip') }),
   })
 }
 
 /** CORS: every origin may send every request. What protects is the token, which no browser sends by itself. */
 const respondToPreflight: Middleware = async (c, next) => {
   if (c.req.method !== 'OPTIONS') return next()
+  if (OWN_ORIGIN.test(c.req.path)) return new Response(null, { status: 204 })
   return new Response(null, {
     status: 204,
     headers: {
@@ -113,7 +140,7 @@ const NO_PATH = 'There is no such path: /api/v1/openapi.json describes all of th
 
 /** The reference page and its files are static assets, served through the Worker so that they have its headers. */
 const serveAsset: NotFoundHandler<AppEnv> = async (c) => {
-  const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !c.req.path.startsWith('/api/')
+  const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !/^\/(api|admin)(\/|$)/.test(c.req.path)
   const asset = mayBeAsset ? await fetchAsset(c.env, c.req.raw) : null
   return asset && asset.status !== 404 ? asset : errorResponse(new ApiError('not_found', { message: NO_PATH }))
 }
@@ -169,4 +196,4 @@ function describe(thrown: unknown): string {
 
 export const routes = [...account, ...clients, ...orders, ...changes, ...products, ...mail, ...files, ...batch]
 
-export const app = createApp(contracts, routes)
+export const app = createApp({ contracts, routes }, { contracts: adminContracts, routes: adminRoutes })

@@ -1,5 +1,6 @@
 import type { MiddlewareHandler } from 'hono'
 import { startDelivery } from './accounting/delivery.ts'
+import type { AdminContext } from './admin/context.ts'
 import type { Token } from './auth/tokens.ts'
 import { type CompanyContext, databaseFor, type Idempotency } from './db/client.ts'
 import type { Env } from './env.ts'
@@ -51,6 +52,9 @@ export interface AppEnv {
     bodyHash: string | undefined
     /** The matched contract's operation, for the log. */
     operation?: string
+    /** Who sends a request to the administration API, for the log, and what its handlers know of it. */
+    actor?: string
+    admin: AdminContext
   }
 }
 

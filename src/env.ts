@@ -27,6 +27,7 @@ declare global {
       ACCOUNTING_DELIVERY: DurableObjectNamespace<AccountingDelivery>
       WEBHOOK_DELIVERY: DurableObjectNamespace<WebhookDelivery>
       AUTH_FAILURES: RateLimit
+      ADMIN_REQUESTS: RateLimit
       /** Secret: 32 bytes, base64. Encrypts the companies' integration credentials and webhook secrets. */
       CREDENTIALS_KEY: string
       /** The deployment's own storage: account-level S3 keys to the bucket of `FILES`. Without them it has none. */
@@ -38,6 +39,15 @@ declare global {
       STORAGE_SECRET_ACCESS_KEY?: string
       /** `development` sends uploads through `files/relay.ts`. Set in `.dev.vars` only. */
       STORAGE_RELAY?: string
+      /** Secret: 64 hexadecimal characters. Lets the operator's commands administer; without it they may not. */
+      ADMIN_TOKEN?: string
+      /** The issuer (`https://TEAM.cloudflareaccess.com`) and the audience tag of the Access application. */
+      ACCESS_ISSUER?: string
+      ACCESS_AUDIENCE?: string
+      /** Emails of operators, separated by commas. */
+      OPERATORS?: string
+      /** `development` signs everyone on this machine in as an owner of the sample company. Set in `.dev.vars` only. */
+      ADMIN_DEVELOPMENT?: string
       /** The JSON API of the DNS resolver that checks addresses of webhooks. Default: that of `webhooks/address.ts`. */
       WEBHOOK_RESOLVER?: string
       /** `development` delivers webhooks to loopback addresses too. Set in `.dev.vars` only. */

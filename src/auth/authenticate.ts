@@ -58,7 +58,7 @@ async function lookUp(env: Env, hash: string, network: string, now: number, requ
 }
 
 /** Whether the network stays within its limit of failures; true where the limiter itself fails. */
-async function countFailure(failures: RateLimit, network: string, requestId: string): Promise<boolean> {
+export async function countFailure(failures: RateLimit, network: string, requestId: string): Promise<boolean> {
   try {
     return (await withDeadline(failures.limit({ key: network }), BUDGET_MS.limiter)).success
   } catch (error) {

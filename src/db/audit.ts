@@ -2,7 +2,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import type { Placeholders } from './client.ts'
 import { insertRow } from './columns.ts'
-import { auditLog } from './schema.ts'
+import { adminLog, auditLog } from './schema.ts'
 
 /** A change that a token repeats on the same entity within this time is recorded once. */
 const AUDIT_INTERVAL_MS = 60_000
@@ -34,4 +34,33 @@ export function auditEntry(
     { company_id: companyId, token_id: tokenId, request_id: requestId, action, entity_id: sql`entity.id`, at: now },
     sql`FROM ${entity} WHERE ${when} AND NOT ${isRecorded}`,
   )
+}
+
+/** Who changes something through the administration API. */
+export interface Administrator {
+  /** 0 of the whole deployment. */
+  companyId: number
+  caller: { actor: string }
+  address: string
+  requestId: string
+  now: number
+}
+
+/** A statement for the batch of an administrator's change. `entityId` may be SQL that reads an id of the same batch. */
+export function adminEntry(
+  { companyId, caller, address, requestId, now }: Administrator,
+  action: string,
+  entityId: SQL | string | number,
+  when: SQL = sql`1`,
+) {
+  const values = {
+    company_id: companyId === 0 ? sql`NULL` : companyId,
+    actor: caller.actor,
+    action,
+    entity_id: typeof entityId === 'number' ? String(entityId) : entityId,
+    address,
+    request_id: requestId,
+    at: now,
+  }
+  return insertRow(adminLog, values, sql`WHERE ${when}`)
 }

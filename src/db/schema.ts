@@ -44,6 +44,8 @@ export const companies = sqliteTable(
     name: text().notNull(),
     accounting_sync_enabled: flag(),
     suspended: flag(),
+    /** Whether events and changes wait until an operator resumes their delivery. */
+    deliveries_paused: flag(),
     /** Rows that are not deleted, counted by triggers: a list's total costs one row. */
     client_count: integer().notNull().default(0),
     order_count: integer().notNull().default(0),
@@ -76,6 +78,8 @@ export const apiTokens = sqliteTable(
     /** JSON array of permissions. */
     permissions: text({ mode: 'json' }).$type<string[]>().notNull(),
     created_at: integer().notNull(),
+    /** The email of who made it; null for an operator. */
+    created_by: text(),
     last_used_at: integer(),
     expires_at: integer(),
     revoked_at: integer(),
@@ -586,8 +590,56 @@ export const auditLog = sqliteTable(
   },
   (t) => [
     index('audit_log_of_entity').on(t.company_id, t.entity_id, t.action, t.token_id, t.at),
+    index('audit_log_company').on(t.company_id, t.id),
     index('audit_log_at').on(t.at),
   ],
+)
+
+/** Who administers a company. */
+export const members = sqliteTable(
+  'members',
+  {
+    company_id: companyId(),
+    /** In lower case. */
+    email: text().notNull(),
+    role: text({ enum: ['developer', 'owner'] }).notNull(),
+    created_at: integer().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.company_id, t.email] }), index('members_email').on(t.email, t.company_id)],
+)
+
+/** Every change through the administration API, without values, for 400 days. */
+export const adminLog = sqliteTable(
+  'admin_log',
+  {
+    id: integer().primaryKey(),
+    /** Null of a change of the whole deployment. */
+    company_id: integer().references(() => companies.id),
+    /** An email, or `operator` for the deployment's secret. */
+    actor: text().notNull(),
+    action: text().notNull(),
+    entity_id: text().notNull(),
+    /** The caller's IP address. */
+    address: text().notNull(),
+    request_id: text().notNull(),
+    at: integer().notNull(),
+  },
+  (t) => [index('admin_log_company').on(t.company_id, t.id), index('admin_log_at').on(t.at)],
+)
+
+/** How far the import of a seed file in several parts has come. */
+export const imports = sqliteTable(
+  'imports',
+  {
+    company_id: companyId(),
+    /** SHA-256 of the file, hex. */
+    hash: text().notNull(),
+    /** Of so many parts, the parts before this one (from 0) are written. */
+    parts: integer().notNull(),
+    next_part: integer().notNull(),
+    updated_at: integer().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.company_id, t.hash] })],
 )
 
 /**

@@ -16,6 +16,8 @@ export interface Contract {
   tag: string
   /** Null for any token. */
   permission: Permission | null
+  /** Of the administration API, whose callers have roles instead of permissions: the least one that is needed. */
+  role?: Role
   /** A POST that changes nothing: like a read, it runs beside the rate check instead of behind it. */
   isReadOnly?: true
   params?: z.ZodMiniType
@@ -33,14 +35,21 @@ export interface Contract {
   isPaged?: true
   /** A change of what has a version: the response carries it as `ETag`, and `If-Match` may give 412. */
   hasVersion?: true
+  /** Of the administration API: the company in its path may not exist yet. */
+  createsCompany?: true
   /** How many requests it counts as: 1 by default. */
   countRequests?(body: unknown): number
   errors: readonly ErrorKind[]
 }
 
+/** In ascending order: each may do what those before it may. `member`: everyone who is signed in. */
+export const ROLES = ['member', 'developer', 'owner', 'operator'] as const
+
+export type Role = (typeof ROLES)[number]
+
 /** Whether an `Idempotency-Key` has an effect on the operation. */
-export function takesKey({ method }: Pick<Contract, 'method'>): boolean {
-  return method === 'POST' || method === 'PATCH' || method === 'DELETE'
+export function takesKey({ method, role }: Pick<Contract, 'method' | 'role'>): boolean {
+  return role === undefined && (method === 'POST' || method === 'PATCH' || method === 'DELETE')
 }
 
 /** What the published description adds to a contract. Separate, since the Worker does not need it. */

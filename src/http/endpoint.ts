@@ -217,7 +217,7 @@ function beginPrefetch<C extends Contract>(prefetch: Prefetch<C>): MiddlewareHan
 }
 
 /** RFC 9110, 15.5.16: a request in a coding that is not supported. */
-const refuseCoding: MiddlewareHandler<AppEnv> = async (c, next) => {
+export const refuseCoding: MiddlewareHandler<AppEnv> = async (c, next) => {
   const codings = (c.req.header('content-encoding') ?? '').split(',').map((coding) => coding.trim().toLowerCase())
   if (codings.some((coding) => coding !== '' && coding !== 'identity')) {
     throw new ApiError('unsupported_media_type', {
@@ -228,7 +228,7 @@ const refuseCoding: MiddlewareHandler<AppEnv> = async (c, next) => {
   await next()
 }
 
-function readBody(contract: Contract, schema: z.ZodMiniType): MiddlewareHandler<AppEnv> {
+export function readBody(contract: Contract, schema: z.ZodMiniType): MiddlewareHandler<AppEnv> {
   const { bodyLimitBytes = BODY_LIMIT_BYTES, hasRawBody } = contract
   return async (c, next) => {
     const bytes = await readJsonBytes(c.req.raw, bodyLimitBytes, c.get('lease'))
@@ -288,7 +288,7 @@ export function invalidInput(target: 'param' | 'query' | 'body', found: readonly
   return invalid([...issues.values()], count)
 }
 
-function validated<C extends Contract>(c: Context<AppEnv>): Input<C> {
+export function validated<C extends Contract>(c: Context<AppEnv>): Input<C> {
   // The steps above have put each part there, parsed with the contract's own schema; Hono cannot express that here.
   const part = (target: string) => c.req.valid(target as never)
   return { params: part('param'), query: part('query'), body: part('json') } as Input<C>

@@ -5,6 +5,7 @@ import { describeSeedFile } from '../cli/seed-schema.ts'
 import { describeRetryRules } from '../client/retry-rules.ts'
 import { contracts } from '../contracts.ts'
 import { DATABASE_LIMIT_MS, LIMIT } from '../rate-limit/window.ts'
+import { generateAdminDocument } from './admin.ts'
 import { describeApi } from './document.ts'
 import { asObject } from './json.ts'
 import { writeLlmsText, writePostman } from './reference/exports.ts'
@@ -25,8 +26,10 @@ const ASSETS_DIR = join(ROOT, '.assets')
 if (import.meta.main) {
   const option = process.argv.slice(2).join(' ')
   if (option === '--assets') await buildAssets()
-  else if (option === '--lint') (await lintDocument(await generateDocument())).forEach(fail)
-  else if (option === '' || option === '--check') await generateFiles(option === '--check')
+  else if (option === '--lint') {
+    for (const document of [await generateDocument(), generateAdminDocument()])
+      (await lintDocument(document)).forEach(fail)
+  } else if (option === '' || option === '--check') await generateFiles(option === '--check')
   else fail(`Unknown option ${option}`)
 }
 
@@ -87,6 +90,7 @@ async function buildAssets(): Promise<void> {
   const document = asObject(JSON.parse(text))
   const assets: Record<string, string> = {
     'openapi.json': text,
+    'admin-openapi.json': generateAdminDocument(),
     'index.html': renderPage(document),
     'llms.txt': writeLlmsText(document),
     'postman_collection.json': writePostman(document),

@@ -58,18 +58,53 @@ export function documentationOf({ operationId }: Pick<Contract, 'operationId'>):
   return found
 }
 
+/** What differs between the documents of the two APIs. */
+export interface Described {
+  title: string
+  /** The path of the API. */
+  server: string
+  tags: Record<string, string>
+  describe: (contract: Contract) => Documentation
+  security: JsonObject
+  /** The request headers of every operation, by component name. */
+  parameters: Record<string, JsonObject>
+  /** What differs in the descriptions of errors. */
+  errors?: Partial<Record<ErrorKind, string>>
+  webhooks: ((schemas: SchemaWriter) => JsonObject) | null
+}
+
+/** The integration API. */
+const integrationApi: Described = {
+  title: 'CRM integration API',
+  server: '/api/v1',
+  tags,
+  describe: documentationOf,
+  security: {
+    bearer: {
+      type: 'http',
+      scheme: 'bearer',
+      bearerFormat: '64 hexadecimal characters',
+      description: 'A token of the company, as shown once in the developer settings.',
+    },
+  },
+  parameters: requestHeaders,
+  webhooks: describeWebhooks,
+}
+
 /**
  * The OpenAPI 3.1 document of an API, with an introduction in Markdown.
  *
  * @throws Error for an unknown tag, a parameter without a description, and schemas that share an id
  */
-export function describeApi(contracts: readonly Contract[], introduction: string, describe = documentationOf) {
+export function describeApi(contracts: readonly Contract[], introduction: string, described: Partial<Described> = {}) {
+  const api = { ...integrationApi, ...described }
+  const { title, server, tags, describe, security, parameters, errors: worded = {}, webhooks } = api
   const schemas = new SchemaWriter()
   const usedTags = new Set(contracts.map(({ tag }) => tag))
   for (const tag of usedTags) if (!tags[tag]) throw new Error(`The tag ${tag} has no description.`)
   const paths: Record<string, JsonObject> = {}
   for (const contract of contracts) {
-    const operation = describeOperation(contract, describe(contract), schemas)
+    const operation = describeOperation(contract, describe(contract), schemas, Object.keys(parameters))
     paths[contract.path] = { ...paths[contract.path], [contract.method.toLowerCase()]: operation }
   }
   const writer = new SchemaWriter()
@@ -77,34 +112,32 @@ export function describeApi(contracts: readonly Contract[], introduction: string
   const errorSchemas = asObject(describeFirst(Object.fromEntries(writer.components)))
   const usedErrors = new Set(contracts.flatMap(errorsOf))
   const errors = (Object.keys(ERRORS) as ErrorKind[]).filter((kind) => usedErrors.has(kind))
+  const responses = Object.fromEntries(
+    errors.map((kind) => [errorResponseName(kind), describeError(kind, error, worded[kind])]),
+  )
+  const used = JSON.stringify([paths, responses])
+  const isUsed = (header: string) => used.includes(`"#/components/headers/${header}"`)
 
   return {
     openapi: '3.1.0',
     info: {
-      title: 'CRM integration API',
+      title,
       version: '1.1.0',
       description: introduction,
       contact: { name: 'The operator of this API' },
       license: { name: 'MIT', identifier: 'MIT' },
     },
-    servers: [{ url: '/api/v1', description: 'The server of this description.' }],
-    security: [{ bearer: [] }],
+    servers: [{ url: server, description: 'The server of this description.' }],
+    security: Object.keys(security).map((name) => ({ [name]: [] })),
     tags: Object.entries(tags).flatMap(([name, description]) => (usedTags.has(name) ? { name, description } : [])),
     paths,
-    webhooks: describeWebhooks(schemas),
+    ...(webhooks && { webhooks: webhooks(schemas) }),
     components: {
-      securitySchemes: {
-        bearer: {
-          type: 'http',
-          scheme: 'bearer',
-          bearerFormat: '64 hexadecimal characters',
-          description: 'A token of the company, as shown once in the developer settings.',
-        },
-      },
+      securitySchemes: security,
       schemas: { ...Object.fromEntries([...schemas.components].sort(([a], [b]) => (a < b ? -1 : 1))), ...errorSchemas },
-      parameters: requestHeaders,
-      headers: responseHeaders,
-      responses: Object.fromEntries(errors.map((kind) => [errorResponseName(kind), describeError(kind, error)])),
+      parameters,
+      headers: Object.fromEntries(Object.entries(responseHeaders).filter(([name]) => isUsed(name))),
+      responses,
     },
   }
 }
@@ -118,7 +151,12 @@ export function errorsOf(contract: Contract): ErrorKind[] {
   return [...kinds].sort((a, b) => ERRORS[a].status - ERRORS[b].status)
 }
 
-function describeOperation(contract: Contract, documentation: Documentation, schemas: SchemaWriter): JsonObject {
+function describeOperation(
+  contract: Contract,
+  documentation: Documentation,
+  schemas: SchemaWriter,
+  parameters: readonly string[],
+): JsonObject {
   const { body, response, bodyLimitBytes = BODY_LIMIT_BYTES, hasEtag } = contract
   const { summary, description, example } = documentation
   const limit = bodyLimitBytes === BODY_LIMIT_BYTES ? '' : ` The body may have up to ${bodyLimitBytes} bytes.`
@@ -128,14 +166,14 @@ function describeOperation(contract: Contract, documentation: Documentation, sch
     operationId: contract.operationId,
     tags: [contract.tag],
     summary,
-    description: `${description}${limit}\n\n${contract.permission === null ? 'Any token.' : `Permission: \`${contract.permission}\`.`}`,
+    description: `${description}${limit}\n\n${accessOf(contract)}`,
     parameters: [
       ...describeInput('params', contract, documentation, schemas),
       ...describeInput('query', contract, documentation, schemas),
       ...(hasEtag ? [ifNoneMatch] : []),
       ...(contract.errors.includes('precondition_failed') ? [ifMatch] : []),
       ...(takesKey(contract) ? [idempotencyKey] : []),
-      ...Object.keys(requestHeaders).map((name) => ref('parameters', name)),
+      ...parameters.map((name) => ref('parameters', name)),
     ],
     ...(body && {
       requestBody: {
@@ -158,7 +196,14 @@ function describeOperation(contract: Contract, documentation: Documentation, sch
   }
 }
 
+/** Who may call it, as a sentence. */
+function accessOf({ role, permission }: Contract): string {
+  if (role !== undefined) return role === 'member' ? 'Everyone who is signed in.' : `Role: \`${role}\`.`
+  return permission === null ? 'Any token.' : `Permission: \`${permission}\`.`
+}
+
 function successHeadersOf(contract: Contract): HeaderName[] {
+  if (contract.role !== undefined) return ['X-Request-Id']
   return [
     ...SUCCESS_HEADERS,
     ...(contract.hasEtag ? (['ETag', 'Vary'] as const) : contract.hasVersion ? (['ETag'] as const) : []),
@@ -182,10 +227,10 @@ function describeInput(part: 'params' | 'query', contract: Contract, { example }
   })
 }
 
-function describeError(kind: ErrorKind, schema: JsonObject): JsonObject {
+function describeError(kind: ErrorKind, schema: JsonObject, worded?: string): JsonObject {
   const { description, headers = ERROR_HEADERS, example = new ApiError(kind) } = errorResponses[kind]
   const error = { code: ERRORS[kind].code, message: example.message, details: example.details }
-  return { description, headers: refs('headers', headers), content: json(schema, { error }) }
+  return { description: worded ?? description, headers: refs('headers', headers), content: json(schema, { error }) }
 }
 
 function json(schema: JsonObject, example: unknown): JsonObject {

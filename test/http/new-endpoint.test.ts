@@ -82,7 +82,10 @@ const documentation: Record<string, Documentation> = {
   },
 }
 
-const app = createApp([...contracts, readBadge, renameBadge], [...routes, ...made])
+const app = createApp(
+  { contracts: [...contracts, readBadge, renameBadge], routes: [...routes, ...made] },
+  { contracts: [], routes: [] },
+)
 const endpoints = [readBadge, renameBadge].map((contract) => [nameOf(contract), contract] as const)
 
 let company: TestCompany
@@ -117,7 +120,7 @@ describe.each(endpoints)('the new endpoint %s', (_, contract) => {
 
   it('is described with its parameters, its example and all of its errors', () => {
     const paths = asObject(
-      describeApi([contract], '', ({ operationId }) => documentation[operationId] ?? never()).paths,
+      describeApi([contract], '', { describe: ({ operationId }) => documentation[operationId] ?? never() }).paths,
     )
     const operation = asObject(asObject(paths['/badges/{id}'])[method.toLowerCase()])
     expect(operation).toMatchObject({ operationId, summary: documentation[operationId]?.summary })

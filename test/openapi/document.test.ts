@@ -173,7 +173,7 @@ describe('describeApi', () => {
   })
 
   it('lists the errors of the contract beside the common ones, and only components that are used', () => {
-    const described = describeApi([contract], '', documentation)
+    const described = describeApi([contract], '', { describe: documentation })
     const operation = asObject(asObject(asObject(described.paths)['/clients/{id}']).get)
     expect(Object.keys(asObject(operation.responses))).toEqual(['200', '400', '401', '403', '404', '409', '429', '500'])
     expect(Object.keys(asObject(asObject(described.components).responses))).not.toContain('BodyTooLarge')
@@ -181,11 +181,9 @@ describe('describeApi', () => {
   })
 
   it('states a body limit other than the default', () => {
-    const described = describeApi(
-      [{ ...contract, body: z.strictObject({}), bodyLimitBytes: 20_971_520 }],
-      '',
-      documentation,
-    )
+    const described = describeApi([{ ...contract, body: z.strictObject({}), bodyLimitBytes: 20_971_520 }], '', {
+      describe: documentation,
+    })
     expect(JSON.stringify(described)).toContain('up to 20971520 bytes')
   })
 
@@ -194,11 +192,11 @@ describe('describeApi', () => {
   })
 
   it('throws for an unknown tag and for a parameter without a description', () => {
-    expect(() => describeApi([{ ...contract, tag: 'Odd' }], '', documentation)).toThrow(
+    expect(() => describeApi([{ ...contract, tag: 'Odd' }], '', { describe: documentation })).toThrow(
       'The tag Odd has no description',
     )
     const params = z.strictObject({ id: idText })
-    expect(() => describeApi([{ ...contract, params }], '', documentation)).toThrow(
+    expect(() => describeApi([{ ...contract, params }], '', { describe: documentation })).toThrow(
       'The path parameter id has no description',
     )
   })

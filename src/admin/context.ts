@@ -1,0 +1,41 @@
+import type { CompanyContext } from '../db/client.ts'
+import type { Env } from '../env.ts'
+import type { Role } from '../http/contract.ts'
+
+/** Who sends a request to the administration API. */
+export interface Caller {
+  /** A person's email in lower case, or `operator` for the deployment's secret. */
+  actor: string
+  isOperator: boolean
+  /** A person's roles by company. */
+  memberships: ReadonlyMap<number, Membership>
+}
+
+export type Membership = Extract<Role, 'developer' | 'owner'>
+
+/** The company in a path of the administration API. */
+export interface AdminCompany {
+  id: number
+  /** Its place in the full-text tables. */
+  slot: number
+  name: string
+  suspended: boolean
+}
+
+/** What a handler of the administration API knows of its request. */
+export interface AdminContext extends CompanyContext {
+  requestId: string
+  /** When the request arrived, in milliseconds since the epoch. */
+  now: number
+  caller: Caller
+  /** Of the path; null where it names none, and `companyId` is 0, or where the company is yet to be created. */
+  company: AdminCompany | null
+  /** The caller's IP address. */
+  address: string
+  /** The request's address. */
+  url: string
+  /** Administration reaches every binding. */
+  env: Env
+  /** Work that continues after the response. */
+  waitUntil: (work: Promise<unknown>) => void
+}

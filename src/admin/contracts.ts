@@ -1,0 +1,7 @@
+import type { Contract } from '../http/contract.ts'
+import { endpoints as audit } from './audit/contract.ts'
+import { endpoints as members } from './members/contract.ts'
+import { endpoints as session } from './session/contract.ts'
+
+/** Every endpoint of the administration API. */
+export const adminContracts: readonly Contract[] = [...session, ...members, ...audit]

@@ -1,0 +1,63 @@
+import { documentation as audit } from '../admin/audit/documentation.ts'
+import { adminContracts } from '../admin/contracts.ts'
+import { documentation as members } from '../admin/members/documentation.ts'
+import { documentation as session } from '../admin/session/documentation.ts'
+import type { Contract, Documentation } from '../http/contract.ts'
+import { type Described, describeApi } from './document.ts'
+import { requestHeaders } from './headers.ts'
+
+const all: Record<string, Documentation> = { ...session, ...members, ...audit }
+
+/** @throws Error for an endpoint without documentation */
+export function adminDocumentationOf({ operationId }: Pick<Contract, 'operationId'>): Documentation {
+  const found = all[operationId]
+  if (!found) throw new Error(`${operationId} has no documentation.`)
+  return found
+}
+
+const administrationApi: Described = {
+  title: 'CRM administration API',
+  server: '/admin/v1',
+  tags: {
+    Session: 'Who is signed in.',
+    Members: 'The people who administer a company.',
+    Audit: 'Who changed what.',
+  },
+  describe: adminDocumentationOf,
+  security: {
+    access: {
+      type: 'apiKey',
+      in: 'header',
+      name: 'Cf-Access-Jwt-Assertion',
+      description: 'A person: the token that Cloudflare Access adds to each request of somebody who is signed in.',
+    },
+    secret: {
+      type: 'http',
+      scheme: 'bearer',
+      bearerFormat: '64 hexadecimal characters',
+      description: 'The operator’s commands: the `ADMIN_TOKEN` of the deployment.',
+    },
+  },
+  parameters: { RequestId: requestHeaders.RequestId ?? {} },
+  errors: {
+    unauthenticated: 'Nobody is signed in, or the token is expired, of another audience or not signed by its issuer.',
+    forbidden: 'The caller’s role is too low, or a change was sent by a page of another origin.',
+    not_found: 'There is no such resource, or its company is one that the caller may not see.',
+    conflict: 'The state of the company does not allow this.',
+    rate_limited: 'Too many requests. Retry after the seconds in `Retry-After`.',
+    unavailable: 'Too busy, or the keys of the sign-in cannot be read. Nothing was changed. Retry after `Retry-After`.',
+  },
+  webhooks: null,
+}
+
+const INTRODUCTION = `Administers the companies of a deployment: members, tokens, integrations, webhooks and events.
+
+A person signs in through Cloudflare Access and has a role in each company: \`developer\` or \`owner\`; operators are named in
+the configuration. The operator's commands send the secret of the deployment. Another company is \`404\`. A caller may send
+600 requests a minute. A change that a browser sends must come from a page of this service (\`Origin\`). Errors have the shape
+and the codes of the integration API.`
+
+/** The OpenAPI document of the administration API, as JSON. */
+export function generateAdminDocument(): string {
+  return `${JSON.stringify(describeApi(adminContracts, INTRODUCTION, administrationApi), null, 2)}\n`
+}
