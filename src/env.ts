@@ -1,8 +1,9 @@
-import type { Demand, Lease } from './rate-limit/window.ts'
+import type { Demand, HourOfUsage, Lease } from './rate-limit/window.ts'
 
 /** Counts one token's requests: see `rate-limit/limiter.ts`. */
 interface RateLimiter extends Rpc.DurableObjectBranded {
   acquire(demand: Demand): Lease
+  usage(): HourOfUsage[]
 }
 
 /** Delivers one company's accounting events: see `accounting/delivery.ts`. */

@@ -1,7 +1,9 @@
 import type { Contract } from '../http/contract.ts'
 import { endpoints as audit } from './audit/contract.ts'
+import { endpoints as companies } from './companies/contract.ts'
 import { endpoints as members } from './members/contract.ts'
 import { endpoints as session } from './session/contract.ts'
+import { endpoints as tokens } from './tokens/contract.ts'
 
 /** Every endpoint of the administration API. */
-export const adminContracts: readonly Contract[] = [...session, ...members, ...audit]
+export const adminContracts: readonly Contract[] = [...session, ...companies, ...tokens, ...members, ...audit]

@@ -1,12 +1,14 @@
 import { documentation as audit } from '../admin/audit/documentation.ts'
+import { documentation as companies } from '../admin/companies/documentation.ts'
 import { adminContracts } from '../admin/contracts.ts'
 import { documentation as members } from '../admin/members/documentation.ts'
 import { documentation as session } from '../admin/session/documentation.ts'
+import { documentation as tokens } from '../admin/tokens/documentation.ts'
 import type { Contract, Documentation } from '../http/contract.ts'
 import { type Described, describeApi } from './document.ts'
 import { requestHeaders } from './headers.ts'
 
-const all: Record<string, Documentation> = { ...session, ...members, ...audit }
+const all: Record<string, Documentation> = { ...session, ...companies, ...tokens, ...members, ...audit }
 
 /** @throws Error for an endpoint without documentation */
 export function adminDocumentationOf({ operationId }: Pick<Contract, 'operationId'>): Documentation {
@@ -20,6 +22,8 @@ const administrationApi: Described = {
   server: '/admin/v1',
   tags: {
     Session: 'Who is signed in.',
+    Companies: 'The companies of the deployment, and what they use.',
+    Tokens: 'The API tokens of a company.',
     Members: 'The people who administer a company.',
     Audit: 'Who changed what.',
   },

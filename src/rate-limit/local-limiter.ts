@@ -33,6 +33,7 @@ export class LocalLimiter {
   /** Where the isolate granted the lease by itself: when it calls the object again. */
   private retryAt: number | null = null
   private unreportedMs = 0
+  private refused = 0
   private waiting = 0
   private call: Promise<void> | null = null
 
@@ -94,6 +95,12 @@ export class LocalLimiter {
 
   /** @param now 0 right after a call, whose lease applies whatever the object's clock says */
   private decide(now: number, count: number): Verdict | undefined {
+    const verdict = this.tryPermits(now, count)
+    if (verdict?.allowed === false) this.refused++
+    return verdict
+  }
+
+  private tryPermits(now: number, count: number): Verdict | undefined {
     const { lease } = this
     const isLocal = this.retryAt !== null
     if (now >= lease.resetAt) return
@@ -120,9 +127,9 @@ export class LocalLimiter {
     const waiting = this.waiting + this.uncounted
     // As many permits as it used in this window or the last one: an idle isolate must not hold many.
     const ahead = now < this.lease.resetAt + WINDOW_MS && (isOver || this.lease.permits === 0) ? this.used : 0
-    const databaseMs = this.unreportedMs
-    const response = remote.acquire({ waiting, wanted: Math.max(waiting, ahead), databaseMs })
-    const received = response.then((lease) => this.receive(lease, databaseMs))
+    const reported = { databaseMs: this.unreportedMs, ...(this.refused > 0 && { refused: this.refused }) }
+    const response = remote.acquire({ waiting, wanted: Math.max(waiting, ahead), ...reported })
+    const received = response.then((lease) => this.receive(lease, reported))
     const call = withDeadline(received, BUDGET_MS.limiter)
       .catch((error: unknown) => {
         this.grantLocally()
@@ -137,14 +144,15 @@ export class LocalLimiter {
   }
 
   /** The uncounted requests are paid from the new permits. */
-  private receive(lease: Lease, reportedMs: number): void {
+  private receive(lease: Lease, reported: Pick<Demand, 'databaseMs' | 'refused'>): void {
     const isSameWindow = this.retryAt === null && lease.resetAt === this.lease.resetAt
     const before = isSameWindow ? this.lease.permits : 0
     if (!isSameWindow) this.used = this.uncounted
     this.lease = { ...lease, permits: before + Math.max(0, lease.permits - this.uncounted) }
     this.uncounted = Math.max(0, this.uncounted - lease.permits)
     this.retryAt = null
-    this.unreportedMs = Math.max(0, this.unreportedMs - reportedMs)
+    this.unreportedMs = Math.max(0, this.unreportedMs - reported.databaseMs)
+    this.refused -= reported.refused ?? 0
   }
 
   /** Grants what is left of the window, or a whole allowance when it is over. */

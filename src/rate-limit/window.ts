@@ -17,6 +17,8 @@ export interface Demand {
   wanted: number
   /** Database time used since the last call. */
   databaseMs: number
+  /** Requests refused since the last call, where there are any. */
+  refused?: number
 }
 
 /** What the limiter grants by one call, until the window ends at `resetAt`. */
@@ -68,4 +70,31 @@ export function databaseResetAt({ resetAt, databaseMs }: Pick<Verdict, 'resetAt'
 /** Whole seconds until a reset: at least 1, and at most `withinMs`, however far the clocks of two machines differ. */
 export function secondsUntil(resetAt: number, now: number, withinMs = WINDOW_MS): number {
   return Math.min(Math.max(1, Math.ceil((resetAt - now) / 1000)), Math.ceil(withinMs / 1000))
+}
+
+const HOUR_MS = 3_600_000
+/** The present hour and those of a day before it. */
+const HOURS = 25
+
+/** What a token used in one hour, which begins at `at`. */
+export type HourOfUsage = { at: number; requests: number; refused: number; databaseMs: number }
+
+/** Adds a call to the hours before it, in ascending order. Leased requests count as sent. */
+export function addUsage(
+  hours: readonly HourOfUsage[],
+  now: number,
+  { permits, refused = 0, databaseMs }: Pick<Demand, 'refused' | 'databaseMs'> & Pick<Lease, 'permits'>,
+): HourOfUsage[] {
+  const at = now - (now % HOUR_MS)
+  const last = hours.at(-1)
+  const isLast = last !== undefined && last.at >= at
+  const hour = isLast ? last : { at, requests: 0, refused: 0, databaseMs: 0 }
+  const sum = {
+    at: hour.at,
+    requests: hour.requests + permits,
+    refused: hour.refused + refused,
+    databaseMs: hour.databaseMs + databaseMs,
+  }
+  const earlier = isLast ? hours.slice(0, -1) : hours
+  return [...earlier.filter((each) => each.at > at - HOURS * HOUR_MS), sum]
 }

@@ -2,8 +2,10 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   acquire,
+  addUsage,
   DATABASE_LIMIT_MS,
   databaseResetAt,
+  type HourOfUsage,
   LIMIT,
   secondsUntil,
   WINDOW_MS,
@@ -263,5 +265,30 @@ describe('the seconds to wait', () => {
   it('are up to as many windows as a debt takes', () => {
     expect(secondsUntil(START + 3 * WINDOW_MS, START, 3 * WINDOW_MS)).toBe(180)
     expect(secondsUntil(START + 9 * WINDOW_MS, START, 3 * WINDOW_MS)).toBe(180)
+  })
+})
+
+describe('the usage', () => {
+  const hour = 3_600_000
+  const used = { permits: 2, refused: 1, databaseMs: 5 }
+
+  it('is summed by hour', () => {
+    const hours = [10, 20, hour + 1].reduce((all, at) => addUsage(all, at, used), [] as HourOfUsage[])
+    expect(hours).toEqual([
+      { at: 0, requests: 4, refused: 2, databaseMs: 10 },
+      { at: hour, requests: 2, refused: 1, databaseMs: 5 },
+    ])
+  })
+
+  it('is kept for the present hour and a day before it', () => {
+    const all = Array.from({ length: 40 }, (_, i) => i * hour).reduce(
+      (sum, at) => addUsage(sum, at, used),
+      [] as HourOfUsage[],
+    )
+    expect(all.map(({ at }) => at / hour)).toEqual(Array.from({ length: 25 }, (_, i) => 15 + i))
+  })
+
+  it('of a clock that went backwards counts for the last hour', () => {
+    expect(addUsage(addUsage([], hour, used), 10, used)).toMatchObject([{ at: hour, requests: 4 }])
   })
 })

@@ -1,0 +1,117 @@
+import { randomBytes } from 'node:crypto'
+import { isPermission, PERMISSIONS } from '../../auth/permissions.ts'
+import { hashToken } from '../../auth/tokens.ts'
+import { isoTime, isoTimeOrNull } from '../../http/contract.ts'
+import { BUDGET_MS, withDeadline } from '../../http/deadline.ts'
+import { ApiError, invalid, notFound } from '../../http/errors.ts'
+import { log, nameOf } from '../../http/log.ts'
+import type { AdminContext } from '../context.ts'
+import { adminRoute } from '../endpoint.ts'
+import { openAdminPage } from '../paging.ts'
+import * as contract from './contract.ts'
+import { createToken, findToken, listTokens, replaceToken, revokeToken, type TokenRow } from './queries.ts'
+
+const TOKEN_BYTES = 32
+
+export const routes = [
+  adminRoute(contract.listAllTokens, async ({ query }, context) => {
+    const { after, limit, page } = openAdminPage(contract.listAllTokens, query, context)
+    const { company_id, id } = query
+    const rows = await listTokens(context, {
+      ...(company_id !== undefined && { company_id }),
+      ...(id !== undefined && { id }),
+      after: Number(after?.[0] ?? 0),
+      limit,
+    })
+    return page(rows, presenter(context), (row) => [row.id])
+  }),
+
+  adminRoute(contract.listTokens, async ({ query }, context) => {
+    const { after, limit, page } = openAdminPage(contract.listTokens, query, context)
+    const rows = await listTokens(context, { after: Number(after?.[0] ?? 0), limit })
+    return page(rows, presenter(context), ({ id }) => [id])
+  }),
+
+  adminRoute(contract.createToken, async ({ body }, context) => {
+    const { name, permissions = PERMISSIONS, expires_at = null } = body
+    const token = randomBytes(TOKEN_BYTES).toString('hex')
+    const row = await createToken(context, {
+      hash: hashToken(token),
+      name,
+      permissions: PERMISSIONS.filter((each) => permissions.includes(each)),
+      expiresAt: readExpiry(expires_at, context),
+    })
+    if (!row) throw new ApiError('conflict', { message: 'The company has 500 valid tokens: revoke one first' })
+    return { ...presenter(context)(row), token }
+  }),
+
+  adminRoute(contract.rotateToken, async ({ params: { token_id }, body }, context) => {
+    const present = await findToken(context, token_id)
+    if (!present) throw notFound('Token')
+    const { now } = context
+    const lifetimeMs = present.expires_at === null ? null : present.expires_at - present.created_at
+    const sameLifetime = lifetimeMs === null ? null : now + lifetimeMs
+    const token = randomBytes(TOKEN_BYTES).toString('hex')
+    const replaced = await replaceToken(
+      context,
+      token_id,
+      {
+        hash: hashToken(token),
+        name: present.name,
+        permissions: present.permissions,
+        expiresAt: body.expires_at === undefined ? sameLifetime : readExpiry(body.expires_at, context),
+      },
+      now + body.overlap_seconds * 1_000,
+    )
+    if (!replaced) {
+      throw new ApiError('conflict', { message: 'The token is revoked or expired: create another one instead' })
+    }
+    await rememberEnd(context, replaced.old)
+    return { ...presenter(context)(replaced.token), token }
+  }),
+
+  adminRoute(contract.revokeToken, async ({ params: { token_id } }, context) => {
+    const row = await revokeToken(context, token_id)
+    if (!row) throw notFound('Token')
+    await rememberEnd(context, row)
+    return presenter(context)(row)
+  }),
+]
+
+/** Milliseconds. @throws ApiError 400 for a time that has passed */
+function readExpiry(text: string | null, { now }: AdminContext): number | null {
+  const expiresAt = text === null ? null : Date.parse(text)
+  if (expiresAt === null || expiresAt > now) return expiresAt
+  throw invalid([{ path: 'expires_at', message: 'must be in the future' }])
+}
+
+/** How long the end of a token is kept outside of the database: longer than a database can be restored to. */
+const ENDED_SECONDS = 90 * 86_400
+
+/**
+ * Keeps the end of a token outside of the database, so that a restore of the database does not make it valid again: KV
+ * `revoked/HASH` is the time in milliseconds.
+ */
+async function rememberEnd({ env, requestId }: AdminContext, { token_hash, revoked_at, expires_at }: TokenRow) {
+  const endedAt = String(revoked_at ?? expires_at)
+  const put = env.CACHE.put(`revoked/${token_hash}`, endedAt, { expirationTtl: ENDED_SECONDS })
+  await withDeadline(put, BUDGET_MS.cache).catch((error: unknown) => {
+    log('revocation_not_kept', { request_id: requestId, status: 200, error: nameOf(error) }, 'error')
+  })
+}
+
+function presenter({ now }: AdminContext) {
+  return ({ token_hash: _, permissions, created_at, last_used_at, expires_at, revoked_at, ...row }: TokenRow) => {
+    const isExpired = expires_at !== null && expires_at <= now
+    const state = revoked_at !== null ? ('revoked' as const) : isExpired ? ('expired' as const) : ('active' as const)
+    return {
+      ...row,
+      permissions: permissions.filter(isPermission),
+      state,
+      created_at: isoTime(created_at),
+      last_used_at: isoTimeOrNull(last_used_at),
+      expires_at: isoTimeOrNull(expires_at),
+      revoked_at: isoTimeOrNull(revoked_at),
+    }
+  }
+}

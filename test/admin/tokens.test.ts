@@ -1,0 +1,143 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { PERMISSIONS } from '../../src/auth/permissions.ts'
+import { hashToken } from '../../src/auth/tokens.ts'
+import { addMember, adminCall, startAccess } from '../support/admin.ts'
+import { call, migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
+
+let access: Awaited<ReturnType<typeof startAccess>>
+let company: TestCompany
+let other: TestCompany
+
+beforeAll(async () => {
+  await migrate()
+  access = await startAccess()
+  company = await mintCompany()
+  other = await mintCompany()
+  await addMember(company.id, 'dev@example.com', 'developer')
+})
+
+const path = () => `/companies/${company.id}/tokens`
+const as = (method: string, at: string, body?: unknown) => access.callAs('dev@example.com', method, at, body)
+const statusOf = async (token: string) => (await call(token, 'GET', '/me')).status
+
+describe('a token', () => {
+  it('is made by a developer, shown once, and works', async () => {
+    const { status, body } = await as('POST', path(), {
+      name: ' Website ',
+      permissions: ['orders:read', 'clients:read'],
+    })
+    expect(status).toBe(200)
+    expect(body).toMatchObject({
+      company_id: company.id,
+      name: 'Website',
+      permissions: ['clients:read', 'orders:read'],
+      state: 'active',
+      created_by: 'dev@example.com',
+      expires_at: null,
+    })
+    expect(await statusOf(body.token)).toBe(200)
+    expect((await call(body.token, 'POST', '/clients', { company_name: 'A' })).status).toBe(403)
+    const [row] = await sql('SELECT * FROM api_tokens WHERE id = ?', body.id)
+    expect(JSON.stringify(row)).not.toContain(body.token)
+    const { data } = (await as('GET', path())).body
+    expect(data.at(-1)).toEqual({ ...body, token: undefined, last_used_at: expect.any(String) })
+  })
+
+  it('has all permissions and no expiry unless some are named', async () => {
+    const { body } = await adminCall('POST', path(), { name: 'All' })
+    expect(body).toMatchObject({ permissions: PERMISSIONS, expires_at: null, created_by: null })
+  })
+
+  it('ends when it is revoked, twice if need be, and its end is kept outside of the database', async () => {
+    const { body } = await as('POST', path(), { name: 'Short' })
+    const revoked = await as('DELETE', `${path()}/${body.id}`)
+    expect(revoked.body).toMatchObject({ state: 'revoked', revoked_at: expect.any(String) })
+    expect(await statusOf(body.token)).toBe(401)
+    expect((await as('DELETE', `${path()}/${body.id}`)).body).toEqual(revoked.body)
+    const kept = await env.CACHE.get(`revoked/${hashToken(body.token)}`)
+    expect(Number(kept)).toBe(Date.parse(revoked.body.revoked_at))
+    const entries = await sql(
+      "SELECT * FROM admin_log WHERE action = 'tokens.revoke' AND entity_id = ?",
+      String(body.id),
+    )
+    expect(entries).toHaveLength(1)
+  })
+
+  it('is revoked also where KV fails', async () => {
+    const { body } = await as('POST', path(), { name: 'Short' })
+    const { adminRequest, adminSend, ADMIN_TOKEN } = await import('../support/admin.ts')
+    const CACHE = { put: () => Promise.reject(new Error('down')) } as unknown as KVNamespace
+    const sent = adminRequest('DELETE', `${path()}/${body.id}`, undefined, { authorization: `Bearer ${ADMIN_TOKEN}` })
+    expect((await adminSend(sent, { ...env, CACHE })).body.state).toBe('revoked')
+    expect(await statusOf(body.token)).toBe(401)
+  })
+
+  it('is replaced: both work for the overlap, and the new one lives as long as the old one did', async () => {
+    const expires_at = new Date(Date.now() + 30 * 86_400_000).toISOString()
+    const { body } = await as('POST', path(), { name: 'Old', permissions: ['clients:read'], expires_at })
+    const { body: next } = await as('POST', `${path()}/${body.id}/rotate`, { overlap_seconds: 604_800 })
+    expect(next).toMatchObject({ name: 'Old', permissions: ['clients:read'], state: 'active' })
+    expect(Date.parse(next.expires_at) - Date.now()).toBeGreaterThan(29.9 * 86_400_000)
+    expect([await statusOf(body.token), await statusOf(next.token)]).toEqual([200, 200])
+    const [old] = await sql<{ expires_at: number }>('SELECT expires_at FROM api_tokens WHERE id = ?', body.id)
+    expect(Math.abs((old?.expires_at ?? 0) - Date.now() - 604_800_000)).toBeLessThan(60_000)
+  })
+
+  it('ends at once with an overlap of 0, and cannot be replaced again', async () => {
+    const { body } = await as('POST', path(), { name: 'Old' })
+    expect((await as('POST', `${path()}/${body.id}/rotate`, { overlap_seconds: 0 })).status).toBe(200)
+    expect(await statusOf(body.token)).toBe(401)
+    const count = (await sql('SELECT * FROM api_tokens WHERE company_id = ?', company.id)).length
+    expect((await as('POST', `${path()}/${body.id}/rotate`, {})).status).toBe(409)
+    expect(await sql('SELECT * FROM api_tokens WHERE company_id = ?', company.id)).toHaveLength(count)
+  })
+
+  it('of another company is not found', async () => {
+    const { body } = await adminCall('POST', `/companies/${other.id}/tokens`, { name: 'Theirs' })
+    expect((await as('DELETE', `${path()}/${body.id}`)).status).toBe(404)
+    expect((await as('POST', `${path()}/${body.id}/rotate`, {})).status).toBe(404)
+    expect(await statusOf(body.token)).toBe(200)
+    expect((await as('GET', '/tokens')).status).toBe(403)
+  })
+
+  it('is one of at most 500 that are valid', async () => {
+    const full = await mintCompany()
+    await sql(
+      `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at)
+        WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < 499)
+        SELECT ?1, 'full' || value, 'x', '[]', 0 FROM n`,
+      full.id,
+    )
+    expect((await adminCall('POST', `/companies/${full.id}/tokens`, { name: 'One more' })).status).toBe(409)
+    await sql("UPDATE api_tokens SET revoked_at = 1 WHERE token_hash = 'full1'")
+    expect((await adminCall('POST', `/companies/${full.id}/tokens`, { name: 'One more' })).status).toBe(200)
+  })
+
+  it.each([
+    ['no name', {}],
+    ['a blank name', { name: ' ' }],
+    ['no permission', { name: 'a', permissions: [] }],
+    ['an unknown permission', { name: 'a', permissions: ['all'] }],
+    ['an expiry in the past', { name: 'a', expires_at: '2020-01-01T00:00:00Z' }],
+    ['a date for an expiry', { name: 'a', expires_at: '2090-01-01' }],
+    ['an unknown field', { name: 'a', company_id: 1 }],
+  ])('is not made with %s', async (_, body) => {
+    expect((await as('POST', path(), body)).status).toBe(400)
+  })
+
+  it('is not replaced with an overlap of more than seven days', async () => {
+    expect((await as('POST', `${path()}/1/rotate`, { overlap_seconds: 604_801 })).status).toBe(400)
+  })
+})
+
+describe('the list of all tokens', () => {
+  it('is one of operators, of one company or one token where that is asked for', async () => {
+    const all = (await adminCall('GET', '/tokens?per_page=100')).body.data
+    expect(new Set(all.map(({ company_id }: { company_id: number }) => company_id)).size).toBeGreaterThan(1)
+    const { data } = (await adminCall('GET', `/tokens?company_id=${other.id}`)).body
+    expect(new Set(data.map(({ company_id }: { company_id: number }) => company_id))).toEqual(new Set([other.id]))
+    expect((await adminCall('GET', `/tokens?id=${data[0].id}`)).body.data).toEqual([data[0]])
+    expect(JSON.stringify(all)).not.toContain(hashToken(other.token))
+  })
+})
