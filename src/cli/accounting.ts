@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { and, asc, eq, type SQL, sql } from 'drizzle-orm'
 import { accountingConnections, accountingOutbox, clients, companies, integrations } from '../db/schema.ts'
 import { idText, isoTime } from '../http/contract.ts'
+import { accountingId } from '../seed/integrations-file.ts'
 import {
   CommandError,
   FLAG,
@@ -14,7 +15,6 @@ import {
   TEXT,
 } from './command.ts'
 import { type CommandDatabase, openDatabase, PLACE, readPlace, startDeliveries } from './database.ts'
-import { accountingId } from './seed-integrations.ts'
 
 /** An event that is being sent is listed as `pending`. */
 const STATES = ['pending', 'parked', 'dead'] as const

@@ -1,11 +1,10 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { getTableColumns, getTableName } from 'drizzle-orm'
-import type { SQLiteTable } from 'drizzle-orm/sqlite-core'
+import { fillPlaceholders } from 'drizzle-orm'
 import { drizzle, type SqliteRemoteDatabase } from 'drizzle-orm/sqlite-proxy'
 import * as z from 'zod/mini'
-import { databaseMessage } from '../db/client.ts'
+import { type Database, databaseMessage, type Statements } from '../db/client.ts'
 import { CommandError, FLAG, resolvePath, TEXT } from './command.ts'
 import { type DevRecord, readDevRecord } from './start-dev.ts'
 import { bindTexts, openWranglerTransport, PROJECT_ROOT, runWrangler, statement, type Transport } from './wrangler.ts'
@@ -31,6 +30,8 @@ export interface CommandDatabase extends AsyncDisposable {
   orm: Orm
   /** Runs queries as one transaction. They must be idempotent: they may run twice. */
   write: (queries: Query[]) => Promise<void>
+  /** The same database as the Worker's modules use it. */
+  db: Database
   close: () => Promise<void>
 }
 
@@ -96,9 +97,33 @@ export function wrapTransport({ query, write, close }: Transport): CommandDataba
       return { rows: method === 'get' ? (rows[0] ?? []) : rows }
     }),
     write: (queries) => write(queries.map((each) => statement.parse(each.toSQL()))),
+    db: wrapDatabase({ query, write }),
     close,
     [Symbol.asyncDispose]: close,
   }
+}
+
+/** A write returns no rows. */
+function wrapDatabase({ query, write }: Pick<Transport, 'query' | 'write'>): Database {
+  const prepareAll = (statements: Statements) =>
+    statements.map((each) => {
+      const { prepared, values } = 'prepared' in each ? each : { prepared: each.prepare(), values: {} }
+      const { sql, params } = prepared.getQuery()
+      return { prepared, text: statement.parse({ sql, params: fillPlaceholders(params, values) }) }
+    })
+  const read = async (statements: Statements) => {
+    const results: unknown[] = []
+    for (const { prepared, text } of prepareAll(statements)) {
+      const rows = await query(text)
+      results.push(prepared.mapResult({ results: rows.map((row) => ({ ...row })) }, true))
+    }
+    return results as never
+  }
+  const writeAll = async (statements: Statements) => {
+    await write(prepareAll(statements).map(({ text }) => text))
+    return statements.map(() => []) as never
+  }
+  return { read, write: writeAll, writeIdempotent: writeAll, bookmark: () => null, waitedMs: () => 0 }
 }
 
 /**
@@ -228,62 +253,4 @@ async function lacksMigrations({ query }: Transport): Promise<boolean> {
   if (table.length === 0) return true
   const applied = new Set((await query({ sql: 'SELECT name FROM d1_migrations', params: [] })).flat())
   return readdirSync(`${PROJECT_ROOT}drizzle`).some((name) => name.endsWith('.sql') && !applied.has(name))
-}
-
-/** Of JSON in one statement, which also as hex fits into the 100 KB that D1 takes. */
-const CHUNK_BYTES = 40_000
-
-/** Cuts JSON values into JSON arrays that each fit into one statement. */
-export function chunkJson(values: Iterable<unknown>): string[] {
-  const chunks: string[][] = []
-  let bytes = Number.POSITIVE_INFINITY
-  for (const value of values) {
-    const text = JSON.stringify(value)
-    const size = Buffer.byteLength(text) + 1
-    if (bytes + size > CHUNK_BYTES) {
-      chunks.push([])
-      bytes = 0
-    }
-    chunks.at(-1)?.push(text)
-    bytes += size
-  }
-  return chunks.map((chunk) => `[${chunk.join(',')}]`)
-}
-
-/**
- * Statements that insert the absent rows of a table, and replace those that differ where `replaces` says so. Each takes
- * hundreds of rows as one JSON parameter. A time of `now` was left out of the file: it makes no difference by itself.
- *
- * @param key the column that, with the company, identifies a row
- */
-export function loadRows(
-  { table, key, replaces }: { table: SQLiteTable; key: string; replaces: boolean },
-  rows: object[],
-  now: number,
-): Query[] {
-  const columns = Object.values(getTableColumns(table)).filter((column) => !column.generated)
-  const values = rows.map((row) =>
-    columns.map((column) => {
-      const value = Reflect.get(row, column.name) ?? column.default ?? null
-      return value === null ? null : column.mapToDriverValue(value)
-    }),
-  )
-  const target = getTableName(table)
-  const names = columns.map(({ name }) => name)
-  const changing = names.filter((name) => name !== 'company_id' && name !== key)
-  const set = changing.map((name) =>
-    name === 'fetched_at'
-      ? `${name} = iif(excluded.${name} = ${now}, ${target}.${name}, excluded.${name})`
-      : `${name} = excluded.${name}`,
-  )
-  const differences = changing.map((name) => {
-    const isTime = name === 'fetched_at' || name === 'updated_at'
-    return `excluded.${name} ${isTime ? `NOT IN (${now}, ${target}.${name})` : `IS NOT ${target}.${name}`}`
-  })
-  const action = replaces ? `UPDATE SET ${set.join(', ')} WHERE ${differences.join(' OR ')}` : 'NOTHING'
-  // WHERE true keeps SQLite from reading ON CONFLICT as part of a join.
-  const sql = `INSERT INTO ${target} (${names.join(', ')})
-    SELECT ${names.map((_, index) => `value ->> ${index}`).join(', ')} FROM json_each(?) WHERE true
-    ON CONFLICT (company_id, ${key}) DO ${action}`
-  return chunkJson(values).map((chunk) => ({ toSQL: () => ({ sql, params: [chunk] }) }))
 }

@@ -3,13 +3,16 @@ import { and, asc, desc, eq, isNotNull, lt } from 'drizzle-orm'
 import { PERMISSIONS } from '../auth/permissions.ts'
 import { apiTokens, clients, companies, orders, threadContexts } from '../db/schema.ts'
 import { isoDate } from '../http/contract.ts'
+import type { SeedFile } from '../seed/file.ts'
+import { integrationsFile } from '../seed/integrations-file.ts'
+import { planIntegrations } from '../seed/load.ts'
 import { CREDENTIALS as ACCOUNTING, startAccounting } from '../simulators/accounting.ts'
 import { ENDPOINT_PATH, CREDENTIALS as SUPPLIER_A, startSupplierA } from '../simulators/supplier-a.ts'
 import { CREDENTIALS as SUPPLIER_B, startSupplierB } from '../simulators/supplier-b.ts'
-import { loadRows, type Orm, openDatabase, type Place } from './database.ts'
-import { loadSeed, TABLES } from './seed.ts'
-import { checkSeed, type SeedFile } from './seed-file.ts'
-import { integrationsFile, listIntegrationRows, readCredentialsKey } from './seed-integrations.ts'
+import { type Orm, openDatabase, type Place } from './database.ts'
+import { loadSeed } from './seed.ts'
+import { checkSeed } from './seed-file.ts'
+import { readCredentialsKey } from './seed-integrations.ts'
 import { createToken } from './tokens.ts'
 
 const DAY_MS = 86_400_000
@@ -64,7 +67,7 @@ export type Sample = Awaited<ReturnType<typeof prepareSample>>
  */
 export async function prepareSample(place: Place, integrations: SeedFile['integrations']) {
   await using database = await openDatabase(place)
-  const { orm, write } = database
+  const { orm, write, db } = database
   const now = Date.now()
   const file = readSampleCompany(now)
   const key = readCredentialsKey(place)
@@ -73,8 +76,9 @@ export async function prepareSample(place: Place, integrations: SeedFile['integr
   if (!stored) await loadSeed(database, file, 'The sample company', key, now)
   const company = stored ?? file.company
   if (company.id === file.company.id && company.name === file.company.name) {
-    const rows = await listIntegrationRows(orm, company.id, integrations, key, now)
-    await write(loadRows(TABLES.integrations, rows, now))
+    const context = { companyId: company.id, db, now, credentialsKey: key }
+    const [first, ...rest] = await planIntegrations(context, integrations)
+    if (first) await db.write([first, ...rest])
   }
   const isOld = and(eq(apiTokens.name, TOKEN_NAME), lt(apiTokens.created_at, now - TOKEN_RETENTION_MS))
   await write([orm.delete(apiTokens).where(isOld)])

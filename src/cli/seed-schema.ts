@@ -1,10 +1,17 @@
+import { asObject } from '../openapi/json.ts'
 import { SchemaWriter } from '../openapi/schema.ts'
-import { seedFile } from './seed-file.ts'
+import { seedFile } from '../seed/file.ts'
+import { credentialForms } from '../seed/integrations-file.ts'
 
 /** The JSON Schema (2020-12) of a seed file, as JSON. */
 export function describeSeedFile(): string {
   const writer = new SchemaWriter()
   const root = writer.write(seedFile, 'input')
+  const kinds = asObject(asObject(asObject(root.properties).integrations).properties)
+  for (const [kind, form] of Object.entries(credentialForms)) {
+    const { credentials } = asObject(asObject(kinds[kind]).properties)
+    asObject(credentials).anyOf = [writer.write(form, 'input'), { maxProperties: 0 }]
+  }
   const schema = {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     title: 'A seed file',

@@ -1,11 +1,11 @@
 import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { chunkJson } from '../../src/cli/database.ts'
 import { readSampleCompany } from '../../src/cli/sample-company.ts'
-import { deriveRows, findDuplicates } from '../../src/cli/seed.ts'
-import { checkSeed, type SeedFile } from '../../src/cli/seed-file.ts'
+import { checkSeed } from '../../src/cli/seed-file.ts'
 import { bindTexts, renderStatement } from '../../src/cli/wrangler.ts'
+import type { SeedFile } from '../../src/seed/file.ts'
+import { chunkJson, deriveRows, findDuplicates } from '../../src/seed/rows.ts'
 import { smallShop } from './cli-support.ts'
 
 /** The duplicates in a seed file. */

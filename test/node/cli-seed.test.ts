@@ -3,10 +3,11 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { decryptCredentials } from '../../src/auth/credentials.ts'
 import { openDatabase, wrapTransport } from '../../src/cli/database.ts'
-import { listDifferences, loadSeed } from '../../src/cli/seed.ts'
+import { loadSeed } from '../../src/cli/seed.ts'
 import { checkSeed } from '../../src/cli/seed-file.ts'
 import { readCredentialsKey } from '../../src/cli/seed-integrations.ts'
 import { openWranglerTransport } from '../../src/cli/wrangler.ts'
+import { describeDifferences } from '../../src/seed/load.ts'
 import { freshState, readAll, runCommand, runSql, smallShop, startCommand, writeSeed } from './cli-support.ts'
 
 const key = readCredentialsKey({ state: '' })
@@ -179,10 +180,11 @@ describe('npm run seed', () => {
   })
 
   it('tells of at most 20 rows that differ, and counts the others', () => {
-    const differences = Array.from({ length: 25 }, (_, at) => `client ${at}`)
-    expect(listDifferences(differences).slice(19)).toEqual(['client 19', 'and 5 more', expect.any(String)])
-    expect(listDifferences(differences.slice(0, 20))).toHaveLength(21)
-    expect(listDifferences([])).toEqual([])
+    const differences = Array.from({ length: 25 }, (_, id) => ({ type: 'client', id, fields: ['email', 'phone'] }))
+    const line = 'client 19 already exists and differs: email, phone'
+    expect(describeDifferences(differences).slice(19)).toEqual([line, 'and 5 more', expect.any(String)])
+    expect(describeDifferences(differences.slice(0, 20))).toHaveLength(21)
+    expect(describeDifferences([])).toEqual([])
   })
 })
 

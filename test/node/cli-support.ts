@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import { inject, onTestFinished } from 'vitest'
-import type { SeedInput } from '../../src/cli/seed-file.ts'
+import type { SeedInput } from '../../src/seed/file.ts'
 
 export interface Outcome {
   code: number | null

@@ -7,8 +7,9 @@ import { PERMISSIONS } from '../../../src/auth/permissions.ts'
 import { openDatabase } from '../../../src/cli/database.ts'
 import { readSampleCompany } from '../../../src/cli/sample-company.ts'
 import { loadSeed } from '../../../src/cli/seed.ts'
-import { integrationsFile, readCredentialsKey } from '../../../src/cli/seed-integrations.ts'
+import { readCredentialsKey } from '../../../src/cli/seed-integrations.ts'
 import { createToken } from '../../../src/cli/tokens.ts'
+import { integrationsFile } from '../../../src/seed/integrations-file.ts'
 import { credentialsFor, startAccounting } from '../../../src/simulators/accounting.ts'
 
 /** A token may make 300 requests a minute, so writes go round many of them. */
