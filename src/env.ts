@@ -9,6 +9,7 @@ interface RateLimiter extends Rpc.DurableObjectBranded {
 /** Delivers one company's accounting events: see `accounting/delivery.ts`. */
 interface AccountingDelivery extends Rpc.DurableObjectBranded {
   start(companyId: number): Promise<void>
+  check(companyId: number): Promise<{ ok: boolean; message: string }>
 }
 
 /** Delivers one company's changes to its webhook endpoints: see `webhooks/delivery.ts`. */

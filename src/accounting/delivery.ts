@@ -1,11 +1,12 @@
-import type { CompanyContext } from '../db/client.ts'
+import { type CompanyContext, databaseFor } from '../db/client.ts'
 import { CompanyObject, startObject } from '../db/company-object.ts'
 import { listDueCompanies, optimizeDaily, removeExpiredRows } from '../db/sweep.ts'
 import type { Env } from '../env.ts'
 import { log } from '../http/log.ts'
 import { type Connection, openConnection } from './connection.ts'
 import { deliverNext } from './deliver-order.ts'
-import { loadCompanyState, loadQueue } from './queries.ts'
+import { type ConnectionRow, type IntegrationRow, loadCompanyState, loadQueue } from './queries.ts'
+import { AccountingError } from './transport.ts'
 
 /** One run delivers at most so many orders and starts no step after so long; a run of its own continues. */
 const ORDERS_PER_RUN = 20
@@ -25,13 +26,10 @@ export class AccountingDelivery extends CompanyObject {
     const endMs = Date.now() + RUN_MS
     const { integration, connectionRow, orderIds, at } = await findDue(context, ORDERS_PER_RUN)
     if (!integration || orderIds.length === 0) return at
-    // Reused unless the integration was changed: it may hold tokens that are not stored yet.
-    if (this.connection?.version !== integration.updated_at) {
-      this.connection = await openConnection(context, this.env.CREDENTIALS_KEY, integration, connectionRow)
-    }
-    if (!this.connection) return null
+    const connection = await this.openOnce(context, integration, connectionRow)
+    if (!connection) return null
 
-    const delivery = { ...context, connection: this.connection }
+    const delivery = { ...context, connection }
     orders: for (const orderId of orderIds) {
       for (let step = 0; step < STEPS_PER_ORDER && Date.now() < endMs; step++) {
         const result = await deliverNext(delivery, orderId)
@@ -40,6 +38,30 @@ export class AccountingDelivery extends CompanyObject {
       }
     }
     return (await findDue(context, 1)).at
+  }
+
+  /** Whether the accounting system accepts the credentials, by one call that changes nothing. */
+  async check(companyId: number): Promise<{ ok: boolean; message: string }> {
+    const context = { companyId, db: databaseFor(this.env.DB, companyId) }
+    const { integration, connectionRow } = await loadCompanyState(context)
+    if (!integration) return { ok: false, message: 'The integration is disabled.' }
+    const connection = await this.openOnce(context, integration, connectionRow)
+    if (!connection) return { ok: false, message: 'The stored credentials cannot be read: save them again.' }
+    try {
+      await connection.adapter.findInvoices('connection-test')
+      return { ok: true, message: 'The accounting system accepts the credentials.' }
+    } catch (error) {
+      if (!(error instanceof AccountingError)) throw error
+      return { ok: false, message: error.message }
+    }
+  }
+
+  /** Reused unless the integration was changed: it may hold tokens that are not stored yet. */
+  private async openOnce(context: CompanyContext, integration: IntegrationRow, row: ConnectionRow | null) {
+    if (this.connection?.version !== integration.updated_at) {
+      this.connection = await openConnection(context, this.env.CREDENTIALS_KEY, integration, row)
+    }
+    return this.connection
   }
 }
 

@@ -1,9 +1,21 @@
 import type { Contract } from '../http/contract.ts'
+import { endpoints as accounting } from './accounting/contract.ts'
 import { endpoints as audit } from './audit/contract.ts'
 import { endpoints as companies } from './companies/contract.ts'
+import { endpoints as integrations } from './integrations/contract.ts'
+import { endpoints as keys } from './keys/contract.ts'
 import { endpoints as members } from './members/contract.ts'
 import { endpoints as session } from './session/contract.ts'
 import { endpoints as tokens } from './tokens/contract.ts'
 
 /** Every endpoint of the administration API. */
-export const adminContracts: readonly Contract[] = [...session, ...companies, ...tokens, ...members, ...audit]
+export const adminContracts: readonly Contract[] = [
+  ...session,
+  ...companies,
+  ...tokens,
+  ...members,
+  ...integrations,
+  ...accounting,
+  ...audit,
+  ...keys,
+]

@@ -1,8 +1,20 @@
 import type { Route } from '../http/endpoint.ts'
+import { routes as accounting } from './accounting/routes.ts'
 import { routes as audit } from './audit/routes.ts'
 import { routes as companies } from './companies/routes.ts'
+import { routes as integrations } from './integrations/routes.ts'
+import { routes as keys } from './keys/routes.ts'
 import { routes as members } from './members/routes.ts'
 import { routes as session } from './session/routes.ts'
 import { routes as tokens } from './tokens/routes.ts'
 
-export const adminRoutes: readonly Route[] = [...session, ...companies, ...tokens, ...members, ...audit]
+export const adminRoutes: readonly Route[] = [
+  ...session,
+  ...companies,
+  ...tokens,
+  ...members,
+  ...integrations,
+  ...accounting,
+  ...audit,
+  ...keys,
+]

@@ -50,8 +50,13 @@ export async function decryptCredentials(keys: string, companyId: number, kind: 
 
 /** Whether a stored value is encrypted with the first key, so that older keys can be removed. */
 export async function usesFirstKey(keys: string, stored: string): Promise<boolean> {
+  return stored.startsWith(await firstKeyPrefix(keys))
+}
+
+/** How the values begin that are encrypted with the first key. */
+export async function firstKeyPrefix(keys: string): Promise<string> {
   const [key] = await importKeys(keys)
-  return stored.startsWith(`${VERSION}.${key.fingerprint}.`)
+  return `${VERSION}.${key.fingerprint}.`
 }
 
 async function importKeys(keys: string) {

@@ -1,6 +1,9 @@
+import { documentation as accounting } from '../admin/accounting/documentation.ts'
 import { documentation as audit } from '../admin/audit/documentation.ts'
 import { documentation as companies } from '../admin/companies/documentation.ts'
 import { adminContracts } from '../admin/contracts.ts'
+import { documentation as integrations } from '../admin/integrations/documentation.ts'
+import { documentation as keys } from '../admin/keys/documentation.ts'
 import { documentation as members } from '../admin/members/documentation.ts'
 import { documentation as session } from '../admin/session/documentation.ts'
 import { documentation as tokens } from '../admin/tokens/documentation.ts'
@@ -8,7 +11,16 @@ import type { Contract, Documentation } from '../http/contract.ts'
 import { type Described, describeApi } from './document.ts'
 import { requestHeaders } from './headers.ts'
 
-const all: Record<string, Documentation> = { ...session, ...companies, ...tokens, ...members, ...audit }
+const all: Record<string, Documentation> = {
+  ...session,
+  ...companies,
+  ...tokens,
+  ...members,
+  ...integrations,
+  ...accounting,
+  ...audit,
+  ...keys,
+}
 
 /** @throws Error for an endpoint without documentation */
 export function adminDocumentationOf({ operationId }: Pick<Contract, 'operationId'>): Documentation {
@@ -25,7 +37,10 @@ const administrationApi: Described = {
     Companies: 'The companies of the deployment, and what they use.',
     Tokens: 'The API tokens of a company.',
     Members: 'The people who administer a company.',
+    Integrations: 'Connections of a company to other systems.',
+    Accounting: 'Changes that are not delivered to the accounting system yet.',
     Audit: 'Who changed what.',
+    Keys: 'The rotation of the key of stored credentials.',
   },
   describe: adminDocumentationOf,
   security: {

@@ -1,0 +1,39 @@
+import { decryptCredentials, encryptCredentials, firstKeyPrefix } from '../../auth/credentials.ts'
+import { credentialsKind } from '../../webhooks/message.ts'
+import { adminRoute } from '../endpoint.ts'
+import * as contract from './contract.ts'
+import { type EncryptedValue, listOldValues, saveValues } from './queries.ts'
+
+/** Values that one request encrypts anew: D1 takes 1,000 statements, and each costs a millisecond of CPU. */
+const VALUES_MAX = 100
+/** Rounds over values that cannot be decrypted, so that those behind them are reached. */
+const PAGES_MAX = 20
+
+export const routes = [
+  adminRoute(contract.rotateKey, async (_input, context) => {
+    const keys = context.env.CREDENTIALS_KEY
+    const prefix = await firstKeyPrefix(keys)
+    const encrypt = async (value: EncryptedValue) => {
+      const kind = value.table === 'webhook_endpoints' ? credentialsKind(value.id) : value.id
+      const credentials = await decryptCredentials(keys, value.companyId, kind, value.stored).catch(() => null)
+      if (credentials === null || typeof credentials !== 'object') return []
+      return [{ ...value, encrypted: await encryptCredentials(keys, value.companyId, kind, credentials) }]
+    }
+    let unreadable = 0
+    let after = ''
+    for (let page = 0; page < PAGES_MAX; page++) {
+      const { rows } = await listOldValues(context, prefix, after, VALUES_MAX)
+      const encrypted = (await Promise.all(rows.map(encrypt))).flat()
+      unreadable += rows.length - encrypted.length
+      after = rows.at(-1)?.place ?? after
+      if (encrypted.length > 0) {
+        await saveValues(context, encrypted)
+        const { total } = await listOldValues(context, prefix, '', 1)
+        return { reencrypted: encrypted.length, unreadable, remaining: total }
+      }
+      if (rows.length < VALUES_MAX) break
+    }
+    const { total } = await listOldValues(context, prefix, '', 1)
+    return { reencrypted: 0, unreadable, remaining: total }
+  }),
+]
