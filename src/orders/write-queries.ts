@@ -3,7 +3,7 @@ import type { RequestContext } from '../context.ts'
 import { type Actor, auditEntry } from '../db/audit.ts'
 import { orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
 import { assignments, insertRow } from '../db/columns.ts'
-import { type KeyName, requireVersion, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
+import { failWhen, isOtherVersion, type KeyName, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
 import { accountingEvent } from '../db/outbox.ts'
 import { companies, invoices, orderStatuses, orders } from '../db/schema.ts'
 import { fold } from '../db/search.ts'
@@ -150,7 +150,7 @@ export function deletionOf(context: RequestContext, orderId: number): Write<Chan
 }
 
 const versionGuard = prepare((p: Which & Placeholders<'versions'>) =>
-  requireVersion(sql`orders`, isOrder(p), sql`${p.versions}`),
+  failWhen(isOtherVersion(p.versions), sql`orders`, isOrder(p)),
 )
 
 /** The write of an order, which fails for another version than the request's `If-Match` names. */
