@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { migrate, mintCompany, mintToken, request, send, sql } from '../support/app.ts'
 import { type CompanyWithOrder, giveStorage, mintCompanyWithOrder, mintOrder } from './support.ts'
 
@@ -13,6 +13,10 @@ beforeAll(async () => {
   await migrate()
   company = await mintCompanyWithOrder()
   path = `/orders/${company.orderId}/files`
+})
+
+afterEach(() => {
+  vi.useRealTimers()
 })
 
 function pathsOf(body: { error: { details: { issues: { path: string }[] } } }): Set<string> {
@@ -36,6 +40,20 @@ describe('POST /orders/{orderId}/files/presign', () => {
     const { body } = await send(request(company.token, 'POST', `${path}/presign`, valid), { env: bindings })
     expect(body.uploadUrl).toMatch(/^https:\/\/storage\.example\/[\w-]+\/orders\//)
     expect(body.uploadUrl).toContain('%2Fauto%2Fs3%2F')
+  })
+
+  it('returns the first response to a repeated Idempotency-Key, and 400 for another request with it', async () => {
+    const presign = (body: object) => company.call('POST', `${path}/presign`, body, { 'idempotency-key': 'presign' })
+    const first = await presign(valid)
+    expect([first.status, first.headers.has('idempotency-replayed')]).toEqual([200, false])
+    // A URL signed a second later would differ.
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2_000 })
+    const second = await presign(valid)
+    expect([second.status, second.headers.get('idempotency-replayed')]).toEqual([200, 'true'])
+    expect(second.body).toEqual(first.body)
+    expect((await company.call('POST', `${path}/presign`, valid)).body.uploadUrl).not.toBe(first.body.uploadUrl)
+    const other = await presign({ ...valid, size: 4 })
+    expect([other.status, other.body.error.details]).toEqual([400, { reason: 'idempotency_key_reused' }])
   })
 
   it('has the default type application/octet-stream', async () => {
