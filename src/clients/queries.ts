@@ -73,7 +73,7 @@ const versionGuard = prepare((p: Key & Placeholders<'versions'>) =>
 
 /**
  * The change of a client: sets only the columns of the fields that are sent, so that concurrent updates of different
- * fields are all applied. Its result is undefined when there is no such client.
+ * fields are all applied. Its result is undefined when the client does not exist.
  */
 export function changeOf(context: RequestContext, key: ClientKey, fields: ClientFields): Write<ClientRow | undefined> {
   const named = { ...keyValues(key), companyId: context.companyId }

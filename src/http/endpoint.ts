@@ -198,7 +198,7 @@ const leaseMemory: MiddlewareHandler<AppEnv> = async (c, next) => {
     const isSent = lease.isStreaming && c.req.method !== 'HEAD' && (await c.get('usage').permit()).allowed
     if (!isSent) {
       lease.release()
-      // Nobody else ends a response that is thrown away.
+      // A discarded response must be ended here.
       if (lease.isStreaming) await c.res.body?.cancel()
     }
   }

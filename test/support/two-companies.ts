@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { mintCompany, sql, type TestCompany } from './app.ts'
 import { insertion } from './rows.ts'
 
-/** What another company must never get to see stands in every text of a company. */
+/** A company whose every text contains a marker that no other company may receive. */
 export interface FilledCompany extends TestCompany {
   marker: string
   ids: Ids
