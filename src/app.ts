@@ -136,13 +136,13 @@ const refuseSuspended: Middleware = async (c, next) => {
   await next()
 }
 
-const NO_PATH = 'There is no such path: /api/v1/openapi.json describes all of them'
+const ROUTE_NOT_FOUND = 'Route not found: /api/v1/openapi.json describes every route'
 
 /** The reference page and its files are static assets, served through the Worker so that they have its headers. */
 const serveAsset: NotFoundHandler<AppEnv> = async (c) => {
   const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !/^\/(api|admin)(\/|$)/.test(c.req.path)
   const asset = mayBeAsset ? await fetchAsset(c.env, c.req.raw) : null
-  return asset && asset.status !== 404 ? asset : errorResponse(new ApiError('not_found', { message: NO_PATH }))
+  return asset && asset.status !== 404 ? asset : errorResponse(new ApiError('not_found', { message: ROUTE_NOT_FOUND }))
 }
 
 async function fetchAsset({ ASSETS }: Env, request: Request): Promise<Response> {

@@ -6,6 +6,21 @@ type Project = TestProjectInlineConfiguration
 const NODE = 'test/{journeys,node,slow}/**'
 const SLOW = '*.slow.test.ts'
 
+/** Packages that tests in workerd load. */
+const BUNDLED = [
+  '@cfworker/json-schema',
+  '@hono/zod-validator',
+  'aws4fetch',
+  'drizzle-orm',
+  'drizzle-orm/d1',
+  'drizzle-orm/sqlite-core',
+  'fast-check',
+  'hono',
+  'hono/tiny',
+  'saxes',
+  'zod/mini',
+]
+
 /** Tests in workerd, with the outside world simulated in Node. */
 const worker: Project = {
   extends: true,
@@ -15,7 +30,12 @@ const worker: Project = {
       miniflare: { bindings: { TEST_MIGRATIONS: await readD1Migrations('./drizzle') } },
     })),
   ],
-  test: { globalSetup: ['./test/global-setup.ts'], testTimeout: 20_000 },
+  test: {
+    globalSetup: ['./test/global-setup.ts'],
+    testTimeout: 20_000,
+    // Bundled: workerd fetches each module of a package by a request of its own, in every test file again.
+    deps: { optimizer: { ssr: { enabled: true, include: BUNDLED } } },
+  },
 }
 
 /** Tests of what runs in Node, or against other software: commands, browsers, packages installed at the first run. */

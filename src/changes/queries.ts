@@ -13,7 +13,7 @@ export interface ChangePage {
   /** The sequence up to which the feed was read. */
   readTo: number
   hasMore: boolean
-  /** The oldest sequence that is kept, or the next to come. */
+  /** The oldest stored sequence, or the next one where none is stored. */
   oldest: number
 }
 

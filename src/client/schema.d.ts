@@ -1477,7 +1477,7 @@ export interface components {
              *     - `idempotency_key_reused`: The `Idempotency-Key` was sent with another request before: send a new key with each new request
              *     - `idempotency_key_in_use`: A request with this `Idempotency-Key` is still running: retry after the time in Retry-After
              *     - `version_mismatch`: The resource has another version than `If-Match` names: read it again and repeat the change
-             *     - `already_exists`: There is such a resource already: send the request without `If-None-Match` to replace it
+             *     - `already_exists`: The resource already exists: send the request without `If-None-Match` to replace it
              *     - `invoice_missing`: The order has no invoice
              *     - `cursor_expired`: The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor
              * @enum {string}
@@ -1572,7 +1572,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorResponse"];
             };
         };
-        /** @description The company has no such resource. Another company’s, a deleted one and an invalid id look the same. */
+        /** @description The resource does not exist in the company. Another company’s, a deleted one and an invalid id look the same. */
         NotFound: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -5336,7 +5336,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No longer wanted: the endpoint is disabled. */
+            /** @description The receiver unsubscribes: the endpoint is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;

@@ -80,7 +80,7 @@ export function createTransport(clientOptions: ClientOptions) {
     const url = root + toPath(segments) + toQueryString(query)
     const ownHeaders = toHeaders(method, options)
     return retry({ maxRetries, ...options }, async () => {
-      // Waiting requests wake together, so each looks again.
+      // All waiting requests resume at the same time, so each checks the budget again.
       while (pace && budget.waitMs(requestCount) > 0) await sleep(budget.waitMs(requestCount), signal)
       const sentBookmark = bookmark
       const headers = {

@@ -3,7 +3,7 @@ import type { RequestContext } from '../context.ts'
 import { type Actor, auditEntry } from '../db/audit.ts'
 import { type CompanyContext, orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
 import { assignments, clientColumns, insertRow, jsonRow, type RowOf } from '../db/columns.ts'
-import { failWhen, type KeyName, requireVersion, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
+import { failWhen, isOtherVersion, type KeyName, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
 import { clients, companies } from '../db/schema.ts'
 import { digitsOf, fold } from '../db/search.ts'
 import { etagsOf, versionsOf } from '../http/etag.ts'
@@ -68,12 +68,12 @@ const change = prepareBatch((p: Change & Key) => {
 })
 
 const versionGuard = prepare((p: Key & Placeholders<'versions'>) =>
-  requireVersion(sql`${clients}`, isClient(p), sql`${p.versions}`),
+  failWhen(isOtherVersion(p.versions), sql`${clients}`, isClient(p)),
 )
 
 /**
  * The change of a client: sets only the columns of the fields that are sent, so that concurrent updates of different
- * fields are all applied. Its result is undefined when there is no such client.
+ * fields are all applied. Its result is undefined when the client does not exist.
  */
 export function changeOf(context: RequestContext, key: ClientKey, fields: ClientFields): Write<ClientRow | undefined> {
   const named = { ...keyValues(key), companyId: context.companyId }
@@ -87,7 +87,7 @@ export function changeOf(context: RequestContext, key: ClientKey, fields: Client
   }
 }
 
-/** A placeholder of its own name for the key: a change may set the same column. */
+/** The fields that a replacement may leave out. */
 const DEFAULTS = {
   first_name: null,
   last_name: null,
@@ -100,6 +100,7 @@ const DEFAULTS = {
   deleted: false,
 } satisfies Required<Omit<WholeClient, 'company_name'>>
 
+/** The key's placeholder is `externalId`, since a change may set the column `external_id`. */
 const replacement = prepareBatch((p: Change & Record<'externalId', Placeholder>) => {
   const created = { id: sql`last_client_id + 1`, external_id: p.externalId, created_at: p.now, updated_at: p.now }
   const ofCompany = sql`FROM ${companies} WHERE ${companies.id} = ${p.companyId}`
@@ -118,8 +119,9 @@ const replacement = prepareBatch((p: Change & Record<'externalId', Placeholder>)
 type ExternalKey = Placeholders<'companyId' | 'externalId', 'versions'>
 
 const matchGuard = prepare((p: ExternalKey) => {
-  const isOther = p.versions ? sql`version NOT IN (SELECT value FROM json_each(${p.versions}))` : sql`0`
-  return failWhen(sql`version IS NULL OR ${isOther}`, sql`${clients}`, isClient(p))
+  const isAbsent = sql`version IS NULL`
+  const isUnmatched = p.versions ? sql`${isAbsent} OR ${isOtherVersion(p.versions)}` : isAbsent
+  return failWhen(isUnmatched, sql`${clients}`, isClient(p))
 })
 
 const absenceGuard = prepare((p: ExternalKey) =>

@@ -8,9 +8,9 @@ import { type ClientRow, findClient } from './queries.ts'
 
 export const routes = [
   route(contract.listClients, async ({ query }, context, extras) => {
-    const { start, pagination } = openPage(contract.listClients, query, context)
+    const { start, pagination } = openPage(contract.listClients, query, context, extras)
     const page = await listClients(context, query, start)
-    return { data: page.rows.map(withIsoTimes), pagination: pagination(page, extras) }
+    return { data: page.rows.map(withIsoTimes), pagination: pagination(page) }
   }),
   route(contract.readClient, async (input, context, extras) => one(await findClient(context, keyOf(input)), extras)),
   route(contract.readClientByExternalId, async ({ params }, context, extras) =>

@@ -1,4 +1,4 @@
-import { type SQL, sql } from 'drizzle-orm'
+import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import { ApiError, conflict, type Reason, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
@@ -69,10 +69,8 @@ export function failWhen(when: SQL, table: SQL, isRow: SQL, reason: (typeof FAIL
     .where(when)
 }
 
-/** A statement that fails its batch when the row exists in another version. @param versions JSON array */
-export function requireVersion(table: SQL, isRow: SQL, versions: SQL) {
-  return failWhen(sql`version NOT IN (SELECT value FROM json_each(${versions}))`, table, isRow)
-}
+/** For {@link failWhen}: the row exists, in another version. @param versions JSON array */
+export const isOtherVersion = (versions: Placeholder) => sql`version NOT IN (SELECT value FROM json_each(${versions}))`
 
 /**
  * Runs a write in one round trip; two when the key is that of an earlier request, whose result is then returned.

@@ -12,7 +12,7 @@ const MAX_PAGES = 40
  * Lists the files of an order, or of one of its threads; null where no storage is configured. `truncated` when there
  * are more: over 10,000 files or 40 pages, or those that the storage did not list within {@link BUDGET_MS}.listing.
  *
- * @throws ApiError 404 where the company has no such order, 409 and 502 when its own storage cannot be used
+ * @throws ApiError 404 where the company does not have the order, 409 and 502 when its own storage cannot be used
  */
 export function listOrderFiles(context: RequestContext, orderId: number, legacyThreadId: string | undefined) {
   const until = Date.now() + BUDGET_MS.listing

@@ -20,7 +20,7 @@ export interface Reached<T> {
  * is made beside the check of the order, to the storage that the company had last; where the check finds another one,
  * its result is discarded and the call made again.
  *
- * @throws ApiError 404 where the company has no such order, 502 when its own storage fails
+ * @throws ApiError 404 where the company does not have the order, 502 when its own storage fails
  */
 export async function useStorage<First, Result>(
   context: RequestContext,

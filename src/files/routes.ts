@@ -23,7 +23,7 @@ const presentFile = ({ key, sizeBytes, changedAt }: StoredFile) => ({
   source: sourceOf(key),
 })
 
-/** @throws ApiError 404 where the order has no such file, 409 where no storage is configured, 502 when it fails */
+/** @throws ApiError 404 where the order does not have the file, 409 where no storage is configured, 502 when it fails */
 async function useFile<T>(
   context: RequestContext,
   orderId: number,

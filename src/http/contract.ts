@@ -21,7 +21,7 @@ export interface Contract {
   /** A POST that changes nothing: like a read, it runs beside the rate check instead of behind it. */
   isReadOnly?: true
   params?: z.ZodMiniType
-  /** The error of path parameters that do not fit: 404 by default, since there can be no such resource. */
+  /** The error of path parameters that do not fit: 404 by default, since no resource can have them. */
   invalidParams?: 'invalid_request'
   query?: z.ZodMiniType
   body?: z.ZodMiniType

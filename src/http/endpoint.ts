@@ -28,12 +28,8 @@ export interface Extras {
   lease: Lease
   /** Ends when the endpoint's `prefetch` has ended, where it began one. */
   prefetched: Promise<void> | undefined
-  /** The request's address. */
-  url: string
   /** The limiter's verdict, for a handler that does not run beside it. */
   limit: Promise<{ allowed: boolean }>
-  /** Headers of the response: a handler adds its own. */
-  headers: Record<string, string>
   /** A handler sets it to that of the resource it returns: the response gets its `ETag`. */
   version?: number
   /** A list sets it to that of the page that follows: the response gets its `Link`. */
@@ -74,12 +70,13 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
         lease: c.get('lease'),
         prefetched: c.get('prefetched'),
         limit: Promise.resolve(c.get('usage').permit()),
-        url: c.req.url,
-        headers: { ...JSON_HEADERS },
       }
       const result = await withDeadline(handle(validated<C>(c), context, extras), BUDGET_MS.handler)
-      const { headers, version } = extras
-      if (contract.hasVersion && version !== undefined) headers.ETag = versionTag(version)
+      const { version } = extras
+      const headers = {
+        ...JSON_HEADERS,
+        ...(contract.hasVersion && version !== undefined && { ETag: versionTag(version) }),
+      }
       // Hono's own `json()` sets one header after the other, each a call out of the isolate's own memory.
       const response =
         result instanceof Response
@@ -201,7 +198,7 @@ const leaseMemory: MiddlewareHandler<AppEnv> = async (c, next) => {
     const isSent = lease.isStreaming && c.req.method !== 'HEAD' && (await c.get('usage').permit()).allowed
     if (!isSent) {
       lease.release()
-      // Nobody else ends a response that is thrown away.
+      // A discarded response must be ended here.
       if (lease.isStreaming) await c.res.body?.cancel()
     }
   }

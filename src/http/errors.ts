@@ -65,7 +65,7 @@ export const REASONS = {
   },
   already_exists: {
     kind: 'precondition_failed',
-    message: 'There is such a resource already: send the request without `If-None-Match` to replace it',
+    message: 'The resource already exists: send the request without `If-None-Match` to replace it',
   },
   invoice_missing: { kind: 'conflict', message: 'The order has no invoice' },
   cursor_expired: {

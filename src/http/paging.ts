@@ -15,7 +15,26 @@ interface PageQuery {
   expand?: unknown
 }
 
-/** Where a page begins: behind `offset` elements, or behind a cursor's place. */
+/**
+ * Reads the cursor of a list's query, and writes the next one: each is valid only with the same filters and order.
+ *
+ * @throws ApiError 400 when the query's cursor is not usable
+ */
+export function openList({ operationId }: Contract, query: PageQuery, context: RequestContext, extras: Extras) {
+  const { page: _page, per_page: _perPage, cursor, expand: _expand, ...listed } = query
+  const { companyId, credentialsKey, now } = context
+  const scope = { companyId, credentialsKey, now, query: [operationId, Object.entries(listed).sort()] }
+
+  /** The `next_cursor` and `has_more` of the response, and its `Link`. `place` is null when no element follows. */
+  function following(place: CursorPlace | null) {
+    const next_cursor = place && writeCursor(scope, place)
+    extras.nextCursor = next_cursor
+    return { next_cursor, has_more: next_cursor !== null }
+  }
+  return { after: cursor === undefined ? null : readCursor(scope, cursor), following }
+}
+
+/** Where a page begins: after `offset` elements, or after a cursor's place. */
 export interface PageStart {
   limit: number
   offset: number
@@ -31,36 +50,29 @@ export interface FoundPage<T> {
 }
 
 /**
- * Opens a page of a list. A cursor carries the number of its page, and the list's total and time from the first one.
+ * {@link openList} for a list whose pages are also numbered. A cursor contains the number of its page, and the total and
+ * the time of the first page.
  *
  * @throws ApiError 400 when the query's cursor is not usable
  */
-export function openPage({ operationId }: Contract, query: PageQuery, context: RequestContext) {
-  const { page: sentPage = 1, per_page, cursor, expand: _, ...listed } = query
-  const { companyId, credentialsKey, now } = context
-  const scope = { companyId, credentialsKey, now, query: [operationId, Object.entries(listed).sort()] }
-  const [page, firstTotal, beganAt, ...after] =
-    cursor === undefined ? [sentPage, null, Math.floor(now / 1000)] : readCursor(scope, cursor)
-  if (now - Number(beganAt) * 1000 > WALK_MAX_MS) {
+export function openPage(contract: Contract, query: PageQuery, context: RequestContext, extras: Extras) {
+  const { page: sentPage = 1, per_page } = query
+  const list = openList(contract, query, context, extras)
+  const [page, firstTotal, beganAt, ...after] = list.after ?? [sentPage, null, Math.floor(context.now / 1000)]
+  if (context.now - Number(beganAt) * 1000 > WALK_MAX_MS) {
     throw invalid([{ path: 'cursor', message: 'is of a list that was begun 30 days ago: begin again without it' }])
   }
   const start = {
     limit: per_page,
-    offset: cursor === undefined ? (sentPage - 1) * per_page : 0,
-    after: cursor === undefined ? null : after,
+    offset: list.after ? 0 : (sentPage - 1) * per_page,
+    after: list.after && after,
   }
 
-  /** The response's `pagination`, and its `Link`. */
-  function pagination({ total: counted, next }: Pick<FoundPage<unknown>, 'total' | 'next'>, extras: Extras) {
+  /** The response's `pagination`. */
+  function pagination({ total: counted, next }: Pick<FoundPage<unknown>, 'total' | 'next'>) {
     const total = Number(counted ?? firstTotal)
-    const next_cursor = next && writeCursor(scope, [Number(page) + 1, total, Number(beganAt), ...next])
-    if (next_cursor !== null) {
-      const link = new URL(extras.url)
-      link.searchParams.delete('page')
-      link.searchParams.set('cursor', next_cursor)
-      extras.headers.Link = `<${link}>; rel="next"`
-    }
-    return { page: Number(page), per_page, total, next_cursor, has_more: next_cursor !== null }
+    const place = next && [Number(page) + 1, total, Number(beganAt), ...next]
+    return { page: Number(page), per_page, total, ...list.following(place) }
   }
   return { start, pagination }
 }

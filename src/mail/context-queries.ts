@@ -5,6 +5,7 @@ import { type CompanyContext, orm, type Placeholders, prepare, prepareBatch } fr
 import { assignments, insertRow } from '../db/columns.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
 import { threadContextLinks, threadContexts } from '../db/schema.ts'
+import type { CursorPlace } from '../http/cursor.ts'
 import { invalid } from '../http/errors.ts'
 import type { NewThreadContext } from './context-input.ts'
 
@@ -89,20 +90,24 @@ const contextPage = prepareBatch((p: Page) => {
 })
 
 /**
- * A page of the contexts that are linked to a client or an order, by their thread ids: at most `limit`, after the thread
- * id `after`.
+ * A page of the contexts that are linked to a client or an order, by their thread ids.
  *
- * @returns `last` is the thread id after which the next page begins, null when none follows
+ * @param options.after the `next` of the page before
+ * @returns `next` is null when no context follows
  */
 export async function listThreadContexts(
   { companyId, db }: CompanyContext,
-  { entityId, limit, ...rest }: { entity: 'client' | 'order'; entityId: number; after: string; limit: number },
-) {
-  const [links, rows] = await db.read(contextPage({ companyId, entityId: String(entityId), limit, ...rest }))
+  options: { entity: 'client' | 'order'; entityId: number; after: CursorPlace | null; limit: number },
+): Promise<{ rows: ThreadContextRow[]; next: CursorPlace | null }> {
+  const [after = ''] = options.after ?? []
+  const [links, rows] = await db.read(
+    contextPage({ ...options, companyId, entityId: String(options.entityId), after: String(after) }),
+  )
   const shown = links.filter(({ isShown }) => isShown)
   const byId = new Map(rows.map((row) => [row.thread_id, row]))
   const listed = shown.flatMap(({ threadId }) => byId.get(threadId) ?? [])
-  return { rows: listed, last: links.length > shown.length ? (shown.at(-1)?.threadId ?? null) : null }
+  const last = links.length > shown.length ? shown.at(-1) : undefined
+  return { rows: listed, next: last ? [last.threadId] : null }
 }
 
 const replacement = prepareBatch((p: Values) => {

@@ -9,7 +9,7 @@ export interface Member {
   kind: Kind
   /** Elements of an array, else 0. */
   count: number
-  /** The indices of elements that are not of the wanted kind, the first 1,000 of them. */
+  /** The indices of elements that are not of the expected kind, the first 1,000 of them. */
   mismatches: number[]
 }
 
@@ -20,7 +20,7 @@ export class JsonError extends Error {
 
 const MAX_MISMATCHES = 1_000
 
-/** A wanted name may be written with every character as `\uXXXX`. */
+/** A requested name may be written with every character as `\uXXXX`. */
 const MAX_NAME_BYTES = 6 * 32
 
 const QUOTE = 0x22
@@ -129,10 +129,10 @@ function isAt(bytes: Uint8Array, start: number, { text, kind }: Member): boolean
   return kind === 'array' && Buffer.compare(bytes.subarray(start, start + text.length), text) === 0
 }
 
-/** The name between two quotes; empty for one that is longer than any wanted name. */
+/** The name between two quotes; empty for one that is longer than any requested name. */
 function nameOf(bytes: Uint8Array, start: number, end: number): string {
   if (end - start - 2 > MAX_NAME_BYTES) return ''
-  // Bytes over 0x7f are decoded wrongly; no wanted name has any.
+  // Bytes over 0x7f are decoded wrongly; no requested name has any.
   const text = String.fromCharCode(...bytes.subarray(start, end))
   return text.includes('\\') ? String(JSON.parse(text)) : text.slice(1, -1)
 }

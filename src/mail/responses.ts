@@ -26,9 +26,8 @@ export function jsonResponse(text: string): Response {
 }
 
 /** A page of a list, its elements as JSON text. */
-export function listResponse(elements: readonly string[], per_page: number, next_cursor: string | null): Response {
-  const pagination = JSON.stringify({ per_page, next_cursor, has_more: next_cursor !== null })
-  return jsonResponse(`{"data":[${elements.join(',')}],"pagination":${pagination}}`)
+export function listResponse(elements: readonly string[], pagination: object): Response {
+  return jsonResponse(`{"data":[${elements.join(',')}],"pagination":${JSON.stringify(pagination)}}`)
 }
 
 /** JSON of the contract's thread context; stored JSON is sent as it is. */

@@ -1,11 +1,11 @@
 import type { RequestContext } from '../context.ts'
 import { runWrite } from '../db/idempotency.ts'
 import type { Input } from '../http/contract.ts'
-import { readCursor, writeCursor } from '../http/cursor.ts'
 import { type Extras, route } from '../http/endpoint.ts'
 import { invalid, notFound } from '../http/errors.ts'
 import { etagsOf } from '../http/etag.ts'
 import { releaseBytes, SMALL_BODY_BYTES } from '../http/memory.ts'
+import { openList } from '../http/paging.ts'
 import type { NewThreadContext } from './context-input.ts'
 import { contextDeletionOf, findThreadContext, listThreadContexts, replaceThreadContext } from './context-queries.ts'
 import * as contract from './contract.ts'
@@ -34,28 +34,19 @@ export const routes = [
   }),
 
   route(contract.listThreadContexts, async ({ query }, context, extras) => {
-    const { client_id, order_id, per_page, cursor } = query
+    const { client_id, order_id, per_page: limit } = query
+    const { after, following } = openList(contract.listThreadContexts, query, context, extras)
     const entity = order_id === undefined ? 'client' : 'order'
     const entityId = order_id ?? client_id ?? 0
-    const scope = { ...context, query: ['listThreadContexts', entity, entityId] }
-    const [after = ''] = cursor === undefined ? [] : readCursor(scope, cursor)
-    const { rows, last } = await listThreadContexts(context, {
-      entity,
-      entityId,
-      after: String(after),
-      limit: per_page,
-    })
-    extras.nextCursor = last === null ? null : writeCursor(scope, [last])
-    return listResponse(rows.map(contextText), per_page, extras.nextCursor)
+    const { rows, next } = await listThreadContexts(context, { entity, entityId, after, limit })
+    return listResponse(rows.map(contextText), { per_page: limit, ...following(next) })
   }),
 
   route(contract.listEmailThreads, async ({ query }, context, extras) => {
-    const { account_email: accountEmail, deleted, updated_since: updatedSince = 0, per_page, cursor } = query
-    const scope = { ...context, query: ['listEmailThreads', accountEmail, deleted, updatedSince] }
-    const after = cursor === undefined ? null : readCursor(scope, cursor)
-    const { rows, last } = await listThreads(context, { accountEmail, deleted, updatedSince, after, limit: per_page })
-    extras.nextCursor = last && writeCursor(scope, last)
-    return listResponse(rows.map(summaryText), per_page, extras.nextCursor)
+    const { account_email: accountEmail, deleted, updated_since: updatedSince = 0, per_page: limit } = query
+    const { after, following } = openList(contract.listEmailThreads, query, context, extras)
+    const { rows, next } = await listThreads(context, { accountEmail, deleted, updatedSince, after, limit })
+    return listResponse(rows.map(summaryText), { per_page: limit, ...following(next) })
   }),
 
   route(contract.deleteEmailThread, async ({ params, query }, context) => {

@@ -73,8 +73,8 @@ const page = prepareBatch((p: Page) => {
 /**
  * A page of a mailbox's threads, newest created first, without their content.
  *
- * @param options.after the place that the page before has returned as `last`
- * @returns `last` is null when no thread follows
+ * @param options.after the `next` of the page before
+ * @returns `next` is null when no thread follows
  */
 export async function listThreads(
   { companyId, db }: CompanyContext,
@@ -85,7 +85,7 @@ export async function listThreads(
     after: CursorPlace | null
     limit: number
   },
-): Promise<{ rows: ThreadSummaryRow[]; last: CursorPlace | null }> {
+): Promise<{ rows: ThreadSummaryRow[]; next: CursorPlace | null }> {
   const { accountEmail, deleted, updatedSince, limit } = options
   const [createdAt = null, id = null] = options.after ?? [Number.MAX_SAFE_INTEGER, '']
   const values = { companyId, accountEmail, listed: LISTED[deleted], updatedSince, createdAt, id, limit: limit + 1 }
@@ -93,7 +93,7 @@ export async function listThreads(
   const rows = found.map(({ json }) => decode(json))
   const shown = rows.slice(0, limit)
   const last = rows.length > limit ? shown.at(-1) : end
-  return { rows: shown, last: last ? [last.created_at, last.id] : null }
+  return { rows: shown, next: last ? [last.created_at, last.id] : null }
 }
 
 const deletion = prepareBatch((p: Placeholders<Actor | Key, KeyName>) => {

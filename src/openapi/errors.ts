@@ -93,7 +93,8 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
   },
   forbidden: { description: 'The token lacks the permission of this operation, or its company is suspended.' },
   not_found: {
-    description: 'The company has no such resource. Another company’s, a deleted one and an invalid id look the same.',
+    description:
+      'The resource does not exist in the company. Another company’s, a deleted one and an invalid id look the same.',
   },
   method_not_allowed: { description: 'The path does not support this method; `Allow` lists those it supports.' },
   conflict: {

@@ -52,7 +52,7 @@ export function describeWebhooks(schemas: SchemaWriter): JsonObject {
         },
         responses: {
           '2XX': { description: 'Received. Anything else is repeated, but for 410.' },
-          '410': { description: 'No longer wanted: the endpoint is disabled.' },
+          '410': { description: 'The receiver unsubscribes: the endpoint is disabled.' },
         },
       },
     },

@@ -85,8 +85,8 @@ const replacement = prepareBatch((p: Change & Placeholders<'items'>) => {
 type Lines = { change: ChangedRow; items: RowOf<typeof itemColumns>[] }
 
 /**
- * The replacement of all lines of an order's invoice. Reading its result throws an ApiError: 404 where there is no such
- * order, 409 where it has no invoice, 400 for ids that are not those of its lines.
+ * The replacement of all lines of an order's invoice. Reading its result throws an ApiError: 404 where the order
+ * does not exist, 409 where it has no invoice, 400 for ids that are not those of its lines.
  */
 export function replacementOf(context: RequestContext, orderId: number, items: NewItem[]): Write<Lines> {
   const lines = items.map(({ unit_price, ...item }) => ({
@@ -106,7 +106,7 @@ export function replacementOf(context: RequestContext, orderId: number, items: N
   })
 }
 
-/** @throws ApiError 404 where there is no order, 409 where it has no invoice */
+/** @throws ApiError 404 where the order does not exist, 409 where it has no invoice */
 function decodeOfInvoice(change: unknown[] | null): ChangedRow {
   if (!change) throw notFound('Order')
   const row = decodeChange(change)

@@ -8,9 +8,9 @@ import { findOrder, findStatuses, findTaxes } from './queries.ts'
 
 export const routes = [
   route(contract.listOrders, async ({ query }, context, extras) => {
-    const { start, pagination } = openPage(contract.listOrders, query, context)
+    const { start, pagination } = openPage(contract.listOrders, query, context, extras)
     const page = await listOrders(context, query, start)
-    return { data: page.rows.map((row) => presentListed(row, query.expand)), pagination: pagination(page, extras) }
+    return { data: page.rows.map((row) => presentListed(row, query.expand)), pagination: pagination(page) }
   }),
   route(contract.readOrder, async ({ params }, context, extras) => {
     const { body, version } = replyWhole(await findOrder(context, params.id))

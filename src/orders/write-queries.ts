@@ -3,7 +3,7 @@ import type { RequestContext } from '../context.ts'
 import { type Actor, auditEntry } from '../db/audit.ts'
 import { orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
 import { assignments, insertRow } from '../db/columns.ts'
-import { type KeyName, requireVersion, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
+import { failWhen, isOtherVersion, type KeyName, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
 import { accountingEvent } from '../db/outbox.ts'
 import { companies, invoices, orderStatuses, orders } from '../db/schema.ts'
 import { fold } from '../db/search.ts'
@@ -106,7 +106,7 @@ const update = prepareBatch((p: Update) => {
 
 /**
  * The change of an order: sets only the columns of the fields that are sent, so that concurrent updates of different
- * fields are all applied. Its result is undefined when there is no such order; reading it throws an ApiError 400 that
+ * fields are all applied. Its result is undefined when the order does not exist; reading it throws an ApiError 400 that
  * names each field that refers to what is not the company's, or makes the discount impossible.
  */
 export function changeOf(context: RequestContext, orderId: number, body: OrderFields): Write<ChangedRow | undefined> {
@@ -140,7 +140,7 @@ const deletion = prepareBatch((p: Placeholders<Actor | 'orderId', KeyName>) => {
   ]
 })
 
-/** The deletion of an order. Its result is undefined when there is no such order, or it is deleted already. */
+/** The deletion of an order. Its result is undefined when the order does not exist or is already deleted. */
 export function deletionOf(context: RequestContext, orderId: number): Write<ChangedRow | undefined> {
   return guarded(context, orderId, {
     statements: deletion({ ...writerOf(context), orderId }),
@@ -150,7 +150,7 @@ export function deletionOf(context: RequestContext, orderId: number): Write<Chan
 }
 
 const versionGuard = prepare((p: Which & Placeholders<'versions'>) =>
-  requireVersion(sql`orders`, isOrder(p), sql`${p.versions}`),
+  failWhen(isOtherVersion(p.versions), sql`orders`, isOrder(p)),
 )
 
 /** The write of an order, which fails for another version than the request's `If-Match` names. */

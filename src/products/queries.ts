@@ -19,7 +19,7 @@ const isVisibleLineOf = (companyId: number) => sql`${invoiceItems.company_id} = 
   AND ${invoiceItems.deleted} = 0 AND EXISTS (SELECT 1 FROM ${invoices}
   WHERE ${invoices.company_id} = ${invoiceItems.company_id} AND ${invoices.id} = ${invoiceItems.invoice_id} AND ${invoices.deleted} = 0)`
 
-/** The wanted sources of the database, and the integrations of the company's suppliers, in one round trip. */
+/** The requested sources of the database, and the integrations of the company's suppliers, in one round trip. */
 export async function searchOwn(context: RequestContext, q: string, isWanted: (source: 'local' | 'lines') => boolean) {
   const match = wordsMatch(q)
   const linesMatch = isWanted('lines') ? match : null

@@ -39,7 +39,7 @@ export type Steering =
   | { action: 'set_active'; realm_id: string; id: string; active: boolean }
   /** Rates in percent by tax code, and the rate that the system chooses by itself. */
   | { action: 'set_taxes'; realm_id: string; codes?: Record<string, number>; automated_rate?: number | null }
-  /** Tokens are given by the token host alone: here is no such address. */
+  /** Only the token host issues tokens: the API host has no token endpoint. */
   | { action: 'move_tokens' }
   /** Invoices of this date and before can no longer be changed. */
   | { action: 'close_books'; realm_id: string; until: string }

@@ -109,7 +109,7 @@ async function resolve(host: string, resolver: string): Promise<string[]> {
   return addresses
 }
 
-/** Record type 1 is A, 28 is AAAA; others, such as CNAME, lead to them. No answer: there is no such name. */
+/** Record type 1 is A, 28 is AAAA; others, such as CNAME, lead to them. Without `Answer` the name does not exist. */
 const answer = z.object({
   Answer: z.optional(z.array(z.object({ type: z.number(), data: z.string() }))),
 })

@@ -7,9 +7,9 @@ import type { Api, Schemas } from './program.ts'
 
 export async function sendInvalid(api: Api): Promise<void> {
   const id = { path: { id: '1' } }
-  // @ts-expect-error There is no such path.
+  // @ts-expect-error The path does not exist.
   await api.GET('/customers')
-  // @ts-expect-error The path has no such method.
+  // @ts-expect-error The path does not support the method.
   await api.DELETE('/clients/{id}', { params: id })
   // @ts-expect-error The id is missing.
   await api.GET('/clients/{id}', {})
@@ -28,11 +28,11 @@ export async function sendInvalid(api: Api): Promise<void> {
   // @ts-expect-error An order's id is a number.
   await api.GET('/orders/{id}', { params: id })
   const orderId = { path: { id: 1 } }
-  // @ts-expect-error There is no such discount.
+  // @ts-expect-error The discount type does not exist.
   await api.PATCH('/orders/{id}', { params: orderId, body: { discount_amount_type: 'percent' } })
   // @ts-expect-error A title is never null.
   await api.PATCH('/orders/{id}', { params: orderId, body: { title: null } })
-  // @ts-expect-error There is no such source.
+  // @ts-expect-error The source does not exist.
   await api.GET('/products/{source}', { params: { path: { source: 'supplier_c' } } })
   const thread = { path: { legacyThreadId: 't' } }
   // @ts-expect-error The mailbox is missing.
@@ -67,7 +67,7 @@ export async function readInvalid(api: Api, order: Schemas['Order']): Promise<un
   return [
     // @ts-expect-error Success was not checked.
     clients.data.pagination,
-    // @ts-expect-error There is no such field.
+    // @ts-expect-error The field does not exist.
     clients.data?.data[0]?.name,
     // @ts-expect-error The list may be empty.
     clients.data?.data[0].id,
@@ -77,13 +77,13 @@ export async function readInvalid(api: Api, order: Schemas['Order']): Promise<un
     order.project.description.trim(),
     // @ts-expect-error A number is not a string.
     order.invoice?.total.trim(),
-    // @ts-expect-error The server has no such state.
+    // @ts-expect-error The server does not send this state.
     order.accounting.status === 'failed',
     // @ts-expect-error The source was not checked.
     product.data?.products,
     // @ts-expect-error The shape of stored JSON is unknown.
     thread.data?.orders_data.length,
-    // @ts-expect-error There is no such code.
+    // @ts-expect-error The code does not exist.
     errors?.error.code === 'conflict',
     // @ts-expect-error Not every error has a list of issues.
     errors?.error.details?.issues,

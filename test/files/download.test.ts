@@ -203,7 +203,7 @@ describe('a deletion', () => {
 })
 
 describe.each(ACTIONS)('a %s', (action) => {
-  it('returns 404 for what is not a file of the order, and asks no storage for it', async () => {
+  it('returns 404 for what is not a file of the order, without a request to the storage', async () => {
     const other = await mintCompanyWithOrder()
     const sibling = { ...own, orderId: await mintOrder(own) }
     const foreign = [`${folderOf(other)}x`, `${folderOf(sibling)}x`, `${folderOf(own).slice(0, -1)}2/x`, 'x']

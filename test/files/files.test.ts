@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { migrate, mintCompany, mintToken, request, send, sql } from '../support/app.ts'
 import { type CompanyWithOrder, giveStorage, mintCompanyWithOrder, mintOrder } from './support.ts'
 
@@ -13,6 +13,10 @@ beforeAll(async () => {
   await migrate()
   company = await mintCompanyWithOrder()
   path = `/orders/${company.orderId}/files`
+})
+
+afterEach(() => {
+  vi.useRealTimers()
 })
 
 function pathsOf(body: { error: { details: { issues: { path: string }[] } } }): Set<string> {
@@ -36,6 +40,20 @@ describe('POST /orders/{orderId}/files/presign', () => {
     const { body } = await send(request(company.token, 'POST', `${path}/presign`, valid), { env: bindings })
     expect(body.uploadUrl).toMatch(/^https:\/\/storage\.example\/[\w-]+\/orders\//)
     expect(body.uploadUrl).toContain('%2Fauto%2Fs3%2F')
+  })
+
+  it('returns the first response to a repeated Idempotency-Key, and 400 for another request with it', async () => {
+    const presign = (body: object) => company.call('POST', `${path}/presign`, body, { 'idempotency-key': 'presign' })
+    const first = await presign(valid)
+    expect([first.status, first.headers.has('idempotency-replayed')]).toEqual([200, false])
+    // A URL signed a second later would differ.
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2_000 })
+    const second = await presign(valid)
+    expect([second.status, second.headers.get('idempotency-replayed')]).toEqual([200, 'true'])
+    expect(second.body).toEqual(first.body)
+    expect((await company.call('POST', `${path}/presign`, valid)).body.uploadUrl).not.toBe(first.body.uploadUrl)
+    const other = await presign({ ...valid, size: 4 })
+    expect([other.status, other.body.error.details]).toEqual([400, { reason: 'idempotency_key_reused' }])
   })
 
   it('has the default type application/octet-stream', async () => {
@@ -183,18 +201,19 @@ describe.each(['POST', 'GET'])('%s files', (method) => {
 })
 
 describe('GET /orders/{orderId}/files', () => {
-  it('lists 2,500 files, and those of one thread', async () => {
+  it('lists files of two storage pages, and those of one thread', async () => {
     const { id, orderId, call } = await mintCompanyWithOrder()
     const folder = `orders/${id}/${orderId}/`
-    const keys = Array.from({ length: 2_500 }, (_, n) => `${folder}email/t${n % 2}/${String(n).padStart(4, '0')}`)
-    for (let n = 0; n < keys.length; n += 250) {
-      await Promise.all(keys.slice(n, n + 250).map((key) => env.FILES.put(key, 'abc')))
+    // R2 lists 1,000 objects at a time.
+    const keys = Array.from({ length: 1_100 }, (_, n) => `${folder}email/t${n % 2}/${String(n).padStart(4, '0')}`)
+    for (let n = 0; n < keys.length; n += 220) {
+      await Promise.all(keys.slice(n, n + 220).map((key) => env.FILES.put(key, 'abc')))
     }
     const { body } = await call('GET', `/orders/${orderId}/files`)
     expect(body.configured).toBe(true)
     expect(body.files.map((file: { path: string }) => file.path)).toEqual(keys.toSorted())
     const ofThread = await call('GET', `/orders/${orderId}/files?legacyThreadId=t1`)
-    expect(ofThread.body.files).toHaveLength(1_250)
+    expect(ofThread.body.files).toHaveLength(550)
   }, 60_000)
 
   it('returns path, name, length, time and source of a file', async () => {

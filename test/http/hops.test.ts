@@ -1,6 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { defaultDepth } from '../db/budgets.ts'
+import { refuse, withLimiter } from '../rate-limit/support.ts'
 import { call, migrate, mintCompany, mintToken, request, send, type TestCompany } from '../support/app.ts'
 import { contracts, endpoints, exampleOf, nameOf } from '../support/endpoints.ts'
 import { measureHops } from '../support/hops.ts'
@@ -161,15 +162,8 @@ describe('serial waits for the network', () => {
   it('are none for a request without a token, and none for a refused token until its reset', async () => {
     expect((await measureHops(request(null, 'GET', '/clients'))).depth).toBe(0)
     const token = await mintToken(company.id)
-    const refusing = {
-      acquire: async () => ({ permits: 0, remaining: 0, resetAt: Date.now() + 60_000, databaseMs: 1 }),
-    }
-    // Only these two methods of a namespace are used.
-    const RATE_LIMITER = {
-      idFromName: (name: string) => name,
-      get: () => refusing,
-    } as unknown as typeof env.RATE_LIMITER
-    expect((await send(request(token, 'GET', '/clients'), { env: { ...env, RATE_LIMITER } })).status).toBe(429)
+    const { bindings } = withLimiter(refuse)
+    expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(429)
     const { response, depth } = await measureHops(request(token, 'GET', '/clients'))
     expect({ status: response.status, depth }).toEqual({ status: 429, depth: 0 })
   })

@@ -1,5 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { refuse, withLimiter } from '../rate-limit/support.ts'
 import { call, migrate, mintCompany, mintToken, request, send, sql, type TestCompany } from '../support/app.ts'
 import { measureHops } from '../support/hops.ts'
 import { wrapBindings } from '../support/wrap-bindings.ts'
@@ -191,17 +192,10 @@ describe('a key', () => {
 
   it('is not stored by a request over the limit', async () => {
     const token = await mintToken(company.id)
-    const refusing = {
-      acquire: async () => ({ permits: 0, remaining: 0, resetAt: Date.now() + 60_000, databaseMs: 1 }),
-    }
-    // Only these two methods of a namespace are used.
-    const RATE_LIMITER = {
-      idFromName: (name: string) => name,
-      get: () => refusing,
-    } as unknown as typeof env.RATE_LIMITER
+    const { bindings } = withLimiter(refuse)
     const before = await count('idempotency_keys')
     const sent = request(token, 'POST', '/clients', { company_name: 'A' }, keyed(freshKey()))
-    expect((await send(sent, { env: { ...env, RATE_LIMITER } })).status).toBe(429)
+    expect((await send(sent, { env: bindings })).status).toBe(429)
     expect(await count('idempotency_keys')).toBe(before)
   })
 

@@ -231,7 +231,7 @@ describe('an error of the request as a whole', () => {
     const one = await company.call('GET', '/orders/1/files/presign')
     expect(one.body.error.message).toBe('The path does not support this method: use POST')
     const unknown = await company.call('GET', '/nowhere')
-    expect(unknown.body.error.message).toBe('There is no such path: /api/v1/openapi.json describes all of them')
+    expect(unknown.body.error.message).toBe('Route not found: /api/v1/openapi.json describes every route')
   })
 
   it('names the limit of a body in MiB, and in bytes for programs', async () => {

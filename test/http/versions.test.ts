@@ -1,5 +1,6 @@
+import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
+import { migrate, mintCompany, request, send, sql, type TestCompany } from '../support/app.ts'
 
 let company: TestCompany
 let clientId: number
@@ -103,6 +104,7 @@ describe.each(KINDS)('the version of a %s', (_, { create, change, versionIn }) =
     ['a list without it', () => '"2", W/"3-abc"', 412],
     ['another digit in front', (etag) => etag.replace('"1', '"11'), 412],
     ['what is no ETag', () => '1', 412],
+    ['an empty list', () => ' , ', 412],
   ])('with %s in If-Match decides whether it is changed', async (_name, header, status) => {
     const path = await create()
     const sent = header((await read(path)).headers.get('etag') ?? '')
@@ -139,6 +141,17 @@ describe('If-Match', () => {
       }
     },
   )
+
+  it('is 412 with an empty value: no version of an empty list matches (RFC 9110, 13.1.1)', async () => {
+    const path = `/clients/${(await company.call('POST', '/clients', { company_name: 'A' })).body.client.id}`
+    const body = { phone: '1' }
+    // Sent to the application: over a connection the runtime drops the empty header.
+    const sent = request(company.token, 'PATCH', path, body, { 'if-match': '' })
+    expect((await send(sent, { env: { ...env } })).status).toBe(412)
+    const batch = await company.call('POST', '/batch', { operations: [{ method: 'PATCH', path, body, if_match: '' }] })
+    expect(batch.body.results).toMatchObject([{ status: 412 }])
+    expect((await read(path)).body.client.version).toBe(1)
+  })
 
   it('guards the deletion of an order', async () => {
     const path = await KINDS[1]?.[1].create()

@@ -244,7 +244,7 @@ describe('PUT of a thread context', () => {
     expect(response.body.error.message).toContain('DELETE')
   })
 
-  it('stores the largest body, and 413 is the answer to a larger one', async () => {
+  it('stores the largest body, and returns 413 for a larger one', async () => {
     const legacyId = freshThreadId()
     // Each number has 21 digits when it is written out.
     const body = (count: number) => `{"client_id":${clients.mine},"client_data":{"a":[${Array(count).fill('1e20')}]}}`

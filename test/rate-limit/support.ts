@@ -22,6 +22,11 @@ export function withLimiter(acquireLease: (name: string, demand: Demand) => Prom
   return { bindings: { ...env, RATE_LIMITER: namespace as unknown as Env['RATE_LIMITER'] }, called }
 }
 
+/** A limiter that refuses every request until a minute has passed. */
+export async function refuse(): Promise<Lease> {
+  return { permits: 0, remaining: 0, resetAt: Date.now() + 60_000, databaseMs: 1 }
+}
+
 /** A limiter in memory with the real window. */
 export function memory() {
   const windows = new Map<string, Window>()

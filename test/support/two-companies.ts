@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { mintCompany, sql, type TestCompany } from './app.ts'
 import { insertion } from './rows.ts'
 
-/** What another company must never get to see stands in every text of a company. */
+/** A company whose every text contains a marker that no other company may receive. */
 export interface FilledCompany extends TestCompany {
   marker: string
   ids: Ids
@@ -124,19 +124,35 @@ export async function giveIntegrations({ id }: FilledCompany): Promise<void> {
 
 type Rows = Record<string, Record<string, unknown>[]>
 
-/** Everything that the database holds but indexes and what every request leaves: last use, the audit and cached counts. */
-export async function dump(): Promise<Rows> {
-  const tables = await sql<{ name: string }>(
-    `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '%\\_fts%' ESCAPE '\\'
+/**
+ * Everything that the database has of some companies, except indexes and what every request leaves: last use, the audit
+ * and cached counts.
+ */
+export async function dump(companyIds: readonly number[]): Promise<Rows> {
+  const tables = await sql<{ name: string; sql: string }>(
+    `SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '%\\_fts%' ESCAPE '\\'
        AND name NOT LIKE 'clients\\_grams%' ESCAPE '\\' AND name <> 'client_search_counts'
        AND name NOT LIKE '\\_cf%' ESCAPE '\\' AND name NOT LIKE 'd1\\_%' ESCAPE '\\' AND name <> 'audit_log' ORDER BY name`,
   )
+  const ids = JSON.stringify(companyIds)
   const results = await env.DB.batch<Record<string, unknown>>(
-    tables.map(({ name }) => env.DB.prepare(`SELECT * FROM ${name} ORDER BY 1, 2`)),
+    tables.map((table) =>
+      env.DB.prepare(`SELECT * FROM ${table.name} WHERE ${isOf(table.name, table.sql)} ORDER BY 1, 2`).bind(ids),
+    ),
   )
   return Object.fromEntries(
     tables.map(({ name }, index) => [name, (results[index]?.results ?? []).map(({ last_used_at, ...row }) => row)]),
   )
+}
+
+/** The condition on the rows of the companies `?1`; a table without companies is read as a whole. */
+function isOf(table: string, definition: string): string {
+  const ofCompanies = 'IN (SELECT value FROM json_each(?1))'
+  if (table === 'companies') return `id ${ofCompanies}`
+  if (table === 'email_thread_segments') {
+    return `thread_id IN (SELECT id FROM email_threads WHERE company_id ${ofCompanies})`
+  }
+  return definition.includes('company_id') ? `company_id ${ofCompanies}` : '?1 IS NOT NULL'
 }
 
 /** The rows of one company. */

@@ -18,7 +18,7 @@ export interface Supplier {
      * `present` makes its part of the response: of the items of the lookup at `index`, or of none.
      */
     search(q: string): { lookups: Lookup[]; present(items: unknown[], index: number): object }
-    /** The lookup of product info, the parameters that it uses, and its wanted items. @throws ApiError for invalid ones */
+    /** The lookup of product info, the parameters that it uses, and the requested items. @throws ApiError for invalid ones */
     find(query: ProductQuery): { lookup: Lookup; parameters: object; select?(items: unknown[]): unknown[] }
   }
 }
