@@ -40,7 +40,7 @@ async function checkFeed(url: string, token: string, state: CompanyState): Promi
     const response = await get(url, token, path)
     if (response.status !== 200) return [`GET ${path}: the status is ${response.status}`]
     const page: { data: Record<string, unknown>[]; pagination: { next_cursor: string; has_more: boolean } } =
-      await response.json()
+      JSON.parse(await response.text())
     read.push(...page.data.map(({ time: _, ...change }) => change))
     path = `/changes?per_page=1000&cursor=${encodeURIComponent(page.pagination.next_cursor)}`
     hasMore = page.pagination.has_more
