@@ -94,11 +94,11 @@ function writeExample(url: string, token: string, { resource, path, body }: Exam
 
 /** A line of output; what the Worker logged of a failed request as `502 of request 3f1c…: the cause`. */
 function describeLine(line: string): string {
-  const [logged] = /\{"event":.*"request_id":.*\}/.exec(line) ?? []
-  if (logged === undefined) return line
+  const start = line.indexOf('{"event":')
+  if (start === -1) return line
   try {
-    const { request_id, status, error } = JSON.parse(logged)
-    return `${status} of request ${request_id}: ${error}`
+    const { request_id, status, error } = JSON.parse(line.slice(start, line.lastIndexOf('}') + 1))
+    return request_id === undefined ? line : `${status} of request ${request_id}: ${error}`
   } catch {
     return line
   }

@@ -1,8 +1,8 @@
 type Path = readonly (string | number)[]
 
 const SPACE = /[ \t\r\n]*/y
-const PLAIN = '[^"\\\\\\x00-\\x1f]*'
-const STRING = new RegExp(`"${PLAIN}(?:\\\\(?:["\\\\/bfnrt]|u[\\dA-Fa-f]{4})${PLAIN})*"`, 'y')
+/** RFC 8259 names the characters that need no escape by the same three ranges. */
+const STRING = /"[ !#-[\]-\uffff]*(?:\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4})[ !#-[\]-\uffff]*)*"/y
 const SCALAR = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?![\w.+-])/y
 
 class JsonTextError extends Error {

@@ -30,6 +30,7 @@ describe.runIf(process.platform === 'linux')('a service that is killed ten times
 
   const newest = (table: string, condition = '1') =>
     `${table} WHERE rowid = (SELECT max(rowid) FROM ${table} WHERE ${condition})`
+  const LAST_CHANGE = '(SELECT last_change FROM companies)'
   const lastOf = (table: string) => `(SELECT max(id) FROM ${table})`
 
   it.each([
@@ -46,6 +47,40 @@ describe.runIf(process.platform === 'linux')('a service that is killed ten times
     ],
     ['a lost event', `DELETE FROM ${newest('accounting_outbox')}`, [/^event \d+/]],
     ['an event for another order', `UPDATE accounting_outbox SET order_id = 2 WHERE id = 1`, [/^event 1 /]],
+    [
+      'a version raised twice',
+      'UPDATE clients SET version = version + 1 WHERE id = 1',
+      [/^client 1 is/, /^change \d+ of/],
+    ],
+    ['a change without a new version', 'UPDATE orders SET version = version - 1 WHERE id = 1', [/^order 1 is/]],
+    ['a wrong version of a thread', `UPDATE email_threads SET revision = revision + 1`, [/^thread .* is/]],
+    ['an external id lost', 'UPDATE clients SET external_id = NULL', [/^client \d+ is .*"external_id":null/]],
+    ['an external id of an order lost', 'UPDATE orders SET external_id = NULL', [/^order \d+ is/]],
+    ['a change missing in the feed', `DELETE FROM changes WHERE sequence = ${LAST_CHANGE} - 5`, [/^change \d+ of/]],
+    [
+      'the newest change missing',
+      `DELETE FROM changes WHERE sequence = ${LAST_CHANGE}`,
+      [/^change \d+ of .* is absent/],
+    ],
+    [
+      'a change in the feed of a write that is absent',
+      `INSERT INTO changes SELECT company_id, sequence + 1, type, entity_id, operation, version + 1, at, previous_updated_at
+       FROM changes WHERE sequence = ${LAST_CHANGE}`,
+      [/^change \d+ of .* instead of absent/],
+    ],
+    [
+      'two changes in the wrong order',
+      `UPDATE changes SET sequence = -1 WHERE sequence = ${LAST_CHANGE};
+       UPDATE changes SET sequence = ${LAST_CHANGE} WHERE sequence = ${LAST_CHANGE} - 1;
+       UPDATE changes SET sequence = ${LAST_CHANGE} - 1 WHERE sequence = -1`,
+      [/^change \d+ of/],
+    ],
+    [
+      'a delete in the feed as an update',
+      "UPDATE changes SET operation = 'update' WHERE operation = 'delete'",
+      [/^change/],
+    ],
+    ['a gap in the sequence of the feed', 'UPDATE companies SET last_change = last_change + 1', [/ids and number/]],
     ['a wrong count', 'UPDATE companies SET client_count = client_count - 1', [/^the counts/]],
     ['a wrong count of a day', 'UPDATE order_counts SET count = count + 1', [/^the order counts/]],
     ['a lost segment', `DELETE FROM ${newest('email_thread_segments')}`, [/^the content of thread/]],

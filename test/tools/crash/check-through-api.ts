@@ -1,4 +1,4 @@
-import { at, clientOf, differences, invoiceOf, projectOf, withoutTotals } from './check.ts'
+import { at, clientOf, compareLists, differences, invoiceOf, projectOf, withoutTotals } from './check.ts'
 import { isContent } from './check-threads.ts'
 import type { CompanyState } from './company-state.ts'
 import { nameOf, type ThreadName, type Write } from './journal.ts'
@@ -29,11 +29,37 @@ export async function checkThroughApi(
     }
   }
   await Promise.all(Array.from({ length: AT_ONCE }, ask))
-  return findings
+  return [...findings, ...(await checkFeed(url, tokens[0] ?? '', state))]
+}
+
+/** Reads the whole feed of changes, page by page. */
+async function checkFeed(url: string, token: string, state: CompanyState): Promise<string[]> {
+  const read: unknown[] = []
+  let path = '/changes?per_page=1000'
+  for (let hasMore = true; hasMore; ) {
+    const response = await get(url, token, path)
+    if (response.status !== 200) return [`GET ${path}: the status is ${response.status}`]
+    const page: { data: Record<string, unknown>[]; pagination: { next_cursor: string; has_more: boolean } } =
+      JSON.parse(await response.text())
+    read.push(...page.data.map(({ time: _, ...change }) => change))
+    path = `/changes?per_page=1000&cursor=${encodeURIComponent(page.pagination.next_cursor)}`
+    hasMore = page.pagination.has_more
+  }
+  const names = new Map(Array.from(state.threads, ([name, { id }]) => [id, name.split(' ')]))
+  const wanted = state.changes.map(({ type, entity_id, operation, version }) => {
+    if (type !== 'email_threads') return { type, id: Number(entity_id), operation, version }
+    const [account_email, legacy_thread_id] = names.get(entity_id) ?? []
+    return { type, id: entity_id, account_email, legacy_thread_id, operation, version }
+  })
+  return compareLists((place) => `GET /changes: change ${place}`, wanted, read)
+}
+
+async function get(url: string, token: string, path: string): Promise<Response> {
+  return fetch(`${url}/api/v1${path}`, { headers: { authorization: `Bearer ${token}` } })
 }
 
 async function put(url: string, token: string, { path, judge }: Read): Promise<string[]> {
-  const response = await fetch(`${url}/api/v1${path}`, { headers: { authorization: `Bearer ${token}` } })
+  const response = await get(url, token, path)
   return judge(response.status, await response.json()).map((finding) => `GET ${path}: ${finding}`)
 }
 
@@ -66,8 +92,15 @@ function readsOfClient(state: CompanyState, id: number): Read[] {
     const rows = at(response, 'data')
     return Array.isArray(rows) && rows.some((row) => at(row, 'id') === id)
   }
+  const paths = [`/clients/${id}`]
+  if (typeof client?.external_id === 'string') {
+    paths.push(`/clients/by-external-id/${encodeURIComponent(client.external_id)}`)
+  }
   return [
-    { path: `/clients/${id}`, judge: (_, response) => differences(`client ${id}`, at(response, 'client'), client) },
+    ...paths.map((path) => ({
+      path,
+      judge: (_: number, response: unknown) => differences(`client ${id}`, at(response, 'client'), client),
+    })),
     {
       path: `/clients?per_page=100&q=${encodeURIComponent(client?.company_name ?? '')}`,
       judge: (_, response) => differences(`client ${id} among the hits`, isFound(response), client?.deleted === false),

@@ -2,19 +2,10 @@ import { DatabaseSync } from 'node:sqlite'
 import { isDeepStrictEqual } from 'node:util'
 import { digitsOf, fold } from '../../../src/db/search.ts'
 import { checkThreads } from './check-threads.ts'
-import {
-  type AuditRow,
-  apply,
-  type ClientRow,
-  type CompanyState,
-  type EventRow,
-  entityOf,
-  toClient,
-  toInvoice,
-  toProject,
-} from './company-state.ts'
+import { apply, type CompanyState, entityOf } from './company-state.ts'
 import { nameOf, type Write } from './journal.ts'
 import { readAudit, readState, select } from './read-state.ts'
+import { type AuditRow, type ClientRow, type EventRow, toClient, toInvoice, toProject } from './rows.ts'
 import { compareIndexes } from './search-index.ts'
 
 /**
@@ -112,6 +103,7 @@ function compareStates(expected: CompanyState, actual: CompanyState): string[] {
     ...compareMaps('invoice of order', expected.invoices, actual.invoices),
     ...differences('the last ids and number', actual.last, expected.last),
     ...compareEvents(expected.events, actual.events),
+    ...compareLists((place) => `change ${place} of the feed`, expected.changes, actual.changes),
   ]
 }
 
@@ -124,10 +116,14 @@ function compareEvents(expected: EventRow[], actual: EventRow[]): string[] {
   const asSent = (event: EventRow, other: EventRow | undefined) =>
     other?.operation === 'sent' && event.operation !== 'delete' ? { ...event, operation: 'sent' } : event
   const wanted = expected.map((event, index) => asSent(event, actual[index]))
-  const index = wanted.findIndex((event, position) => !isDeepStrictEqual(event, actual[position]))
-  if (index === -1 && actual.length === wanted.length) return []
-  const place = index === -1 ? wanted.length : index
-  return differences(`event ${place + 1} for the accounting system`, actual[place], wanted[place])
+  return compareLists((place) => `event ${place} for the accounting system`, wanted, actual)
+}
+
+/** The first difference of two lists: everything after a missing element would differ as well. */
+export function compareLists<T>(name: (place: number) => string, expected: readonly T[], actual: readonly T[]) {
+  const length = Math.max(expected.length, actual.length)
+  const index = Array.from({ length }, (_, place) => place).find((p) => !isDeepStrictEqual(expected[p], actual[p]))
+  return index === undefined ? [] : differences(name(index + 1), actual[index], expected[index])
 }
 
 /** The columns that are derived from a client's text. */

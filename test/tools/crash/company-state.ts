@@ -1,68 +1,6 @@
-import { isoDate, isoTime } from '../../../src/http/contract.ts'
+import { isoDate } from '../../../src/http/contract.ts'
 import { type Action, type ClientFields, nameOf, type OrderFields } from './journal.ts'
-
-/** Rows as the tables hold them: SQLite has no booleans. */
-export interface ClientRow {
-  id: number
-  company_name: string
-  first_name: string | null
-  last_name: string | null
-  email: string | null
-  website: string | null
-  phone: string | null
-  accounting_sync_enabled: number
-  tax_exempt: number
-  tax_exempt_reason: string | null
-  deleted: number
-  created_at: number
-  updated_at: number
-}
-
-export interface OrderRow {
-  id: number
-  title: string
-  client_id: number
-  description: string | null
-  start_date: string | null
-  deadline: string | null
-  order_status_id: number | null
-  client_notes: string | null
-  created_date: string
-  created_at: number
-  updated_at: number
-  deleted: number
-}
-
-export interface InvoiceRow {
-  id: number
-  project_id: number
-  number: string
-  due_date: string | null
-  tax_id: number | null
-  tax_exempt: number
-  tax_exempt_reason: string | null
-  discount_hundredths: number
-  discount_amount_type: string
-  discount_type: string
-  deleted: number
-  created_at: number
-  updated_at: number
-}
-
-/** A thread's last write, by its request id, and how many there were. */
-export interface ThreadRow {
-  id: string
-  mark: string
-  bytes: number
-  revision: number
-  updated_at: number
-}
-
-export interface EventRow {
-  order_id: number
-  operation: string
-  created_at: number
-}
+import type { AuditRow, ChangeRow, ClientRow, EventRow, InvoiceRow, OrderRow, ThreadRow } from './rows.ts'
 
 /** The rows of one company, as its tables hold them or as they should. */
 export interface CompanyState {
@@ -73,16 +11,9 @@ export interface CompanyState {
   /** By {@link nameOf}. */
   threads: Map<string, ThreadRow>
   events: EventRow[]
-  last: { clients: number; orders: number; invoices: number; number: number }
+  changes: ChangeRow[]
+  last: { clients: number; orders: number; invoices: number; number: number; change: number }
   defaultStatusId: number
-}
-
-/** The audit entry of a write. */
-export interface AuditRow {
-  request_id: string
-  action: string
-  entity_id: string
-  at: number
 }
 
 /** Applies an audited write to a state: all of its changes at once, with the next ids. */
@@ -92,25 +23,28 @@ export function apply(state: CompanyState, action: Action, { request_id, entity_
       createClient(state, action.fields, at)
       break
     case 'client.update':
-      Object.assign(state.clients.get(action.id) ?? {}, clientColumns(action.fields), { updated_at: at })
+      change(state, 'clients', action.id, clientColumns(action.fields), at)
       break
     case 'order.create':
       createOrder(state, action.fields, at)
       break
     case 'order.update':
-      Object.assign(state.orders.get(action.id) ?? {}, orderColumns(action.fields), { updated_at: at })
+      change(state, 'orders', action.id, orderColumns(action.fields), at)
       changeInvoice(state, action.id, invoiceColumns(action.fields), at)
       recordEvent(state, action.id, 'update', action.fields, at)
       break
     case 'order.delete':
-      Object.assign(state.orders.get(action.id) ?? {}, { deleted: 1, updated_at: at })
+      change(state, 'orders', action.id, { deleted: 1 }, at)
       Object.assign(state.invoices.get(action.id) ?? {}, { deleted: 1, updated_at: at })
       recordEvent(state, action.id, 'delete', {}, at)
       break
     case 'email_thread.write': {
       const name = nameOf(action.thread)
-      const revision = (state.threads.get(name)?.revision ?? 0) + 1
+      const before = state.threads.get(name)
+      const revision = (before?.revision ?? 0) + 1
       state.threads.set(name, { id: entity_id, mark: request_id, bytes: action.bytes, revision, updated_at: at })
+      const row = { id: entity_id, version: revision, deleted: 0 }
+      recordChange(state, 'email_threads', row, before?.updated_at ?? null)
     }
   }
 }
@@ -121,6 +55,32 @@ export function entityOf(state: CompanyState, action: Action): string | undefine
   if (action.kind === 'order.create') return String(state.last.orders)
   if (action.kind === 'email_thread.write') return state.threads.get(nameOf(action.thread))?.id
   return String(action.id)
+}
+
+/** Each change of a client or order raises its version by 1, whatever it sets. */
+function change(state: CompanyState, type: 'clients' | 'orders', id: number, columns: object, at: number): void {
+  const row = state[type].get(id)
+  if (!row) return
+  const before = row.updated_at
+  Object.assign(row, columns, { version: row.version + 1, updated_at: at })
+  recordChange(state, type, row, before)
+}
+
+/** @param before the row's `updated_at` before the change, null of a created one */
+function recordChange(
+  state: CompanyState,
+  type: ChangeRow['type'],
+  { id, version, deleted }: { id: number | string; version: number; deleted: number },
+  before: number | null,
+): void {
+  state.changes.push({
+    sequence: ++state.last.change,
+    type,
+    entity_id: String(id),
+    operation: deleted ? 'delete' : before === null ? 'create' : 'update',
+    version,
+    previous_updated_at: before,
+  })
 }
 
 /** An invoice changes only when the request has a field of it. */
@@ -135,7 +95,7 @@ function changeInvoice(
 
 function createClient(state: CompanyState, fields: ClientFields & { company_name: string }, at: number): void {
   const id = ++state.last.clients
-  state.clients.set(id, {
+  const row = {
     id,
     company_name: fields.company_name,
     first_name: null,
@@ -147,10 +107,14 @@ function createClient(state: CompanyState, fields: ClientFields & { company_name
     tax_exempt: 0,
     tax_exempt_reason: null,
     deleted: 0,
+    external_id: null,
+    version: 1,
     ...clientColumns(fields),
     created_at: at,
     updated_at: at,
-  })
+  }
+  state.clients.set(id, row)
+  recordChange(state, 'clients', row, null)
 }
 
 function createOrder(
@@ -160,7 +124,7 @@ function createOrder(
 ): void {
   const id = ++state.last.orders
   const client = state.clients.get(fields.client_id)
-  state.orders.set(id, {
+  const row = {
     id,
     title: fields.title,
     client_id: fields.client_id,
@@ -169,12 +133,16 @@ function createOrder(
     deadline: null,
     order_status_id: state.defaultStatusId,
     client_notes: null,
+    external_id: null,
+    version: 1,
     ...orderColumns(fields),
     created_date: isoDate(at),
     created_at: at,
     updated_at: at,
     deleted: 0,
-  })
+  }
+  state.orders.set(id, row)
+  recordChange(state, 'orders', row, null)
   state.invoices.set(id, {
     id: ++state.last.invoices,
     project_id: id,
@@ -203,8 +171,8 @@ function clientColumns({ deleted, ...fields }: ClientFields) {
   return { ...fields, ...(deleted !== undefined && { deleted: Number(deleted) }) }
 }
 
-function orderColumns({ title, client_id, description, client_notes, deadline, status_id }: OrderFields) {
-  return given({ title, client_id, description, client_notes, deadline, order_status_id: status_id })
+function orderColumns({ title, client_id, description, client_notes, deadline, status_id, external_id }: OrderFields) {
+  return given({ title, client_id, description, client_notes, deadline, order_status_id: status_id, external_id })
 }
 
 function invoiceColumns({ deadline, tax_exempt, discount_amount, discount_amount_type }: OrderFields) {
@@ -221,37 +189,4 @@ type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> }
 function given<T extends object>(fields: T): Given<T>
 function given(fields: object): object {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
-}
-
-/** A client as the API returns it. */
-export function toClient(row: ClientRow) {
-  return {
-    ...row,
-    accounting_sync_enabled: row.accounting_sync_enabled === 1,
-    tax_exempt: row.tax_exempt === 1,
-    deleted: row.deleted === 1,
-    created_at: isoTime(row.created_at),
-    updated_at: isoTime(row.updated_at),
-  }
-}
-
-/** A project as the API returns it. */
-export function toProject(row: OrderRow) {
-  return {
-    ...row,
-    deleted: row.deleted === 1,
-    created_at: isoTime(row.created_at),
-    updated_at: isoTime(row.updated_at),
-  }
-}
-
-/** An invoice as the API returns it, without its computed fields. */
-export function toInvoice({ project_id, discount_hundredths, created_at: _, updated_at: __, ...row }: InvoiceRow) {
-  return {
-    ...row,
-    project_id,
-    discount_amount: discount_hundredths / 100,
-    tax_exempt: row.tax_exempt === 1,
-    deleted: row.deleted === 1,
-  }
 }

@@ -4,6 +4,7 @@ export interface ClientFields {
   first_name?: string | null
   email?: string
   phone?: string
+  external_id?: string | null
   deleted?: boolean
 }
 
@@ -15,6 +16,7 @@ export interface OrderFields {
   client_notes?: string
   deadline?: string
   status_id?: number
+  external_id?: string | null
   tax_exempt?: boolean
   discount_amount?: number
   discount_amount_type?: 'percentage' | 'fixed_amount'

@@ -1,11 +1,12 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { AuditRow, ClientRow, CompanyState, EventRow, InvoiceRow, OrderRow } from './company-state.ts'
+import type { CompanyState } from './company-state.ts'
+import type { AuditRow, ChangeRow, ClientRow, EventRow, InvoiceRow, OrderRow } from './rows.ts'
 
 /** The database has one company, so that no query names it. */
 const CLIENT =
-  'id, company_name, first_name, last_name, email, website, phone, accounting_sync_enabled, tax_exempt, tax_exempt_reason, deleted, created_at, updated_at'
+  'id, company_name, first_name, last_name, email, website, phone, accounting_sync_enabled, tax_exempt, tax_exempt_reason, deleted, external_id, version, created_at, updated_at'
 const ORDER =
-  'id, title, client_id, description, start_date, deadline, order_status_id, client_notes, created_date, created_at, updated_at, deleted'
+  'id, title, client_id, description, start_date, deadline, order_status_id, client_notes, created_date, created_at, updated_at, deleted, external_id, version'
 const INVOICE =
   'id, project_id, number, due_date, tax_id, tax_exempt, tax_exempt_reason, discount_hundredths, discount_amount_type, discount_type, deleted, created_at, updated_at'
 
@@ -22,7 +23,7 @@ export function readState(db: DatabaseSync): CompanyState {
   const byKey = <T>(rows: T[], key: (row: T) => number) => new Map(rows.map((row) => [key(row), row]))
   const [last] = select<CompanyState['last']>(
     db,
-    'SELECT last_client_id AS clients, last_order_id AS orders, last_invoice_id AS invoices, last_invoice_number AS number FROM companies',
+    'SELECT last_client_id AS clients, last_order_id AS orders, last_invoice_id AS invoices, last_invoice_number AS number, last_change AS change FROM companies',
   )
   const [status] = select<{ id: number }>(db, 'SELECT id FROM order_statuses WHERE is_default = 1 AND deleted = 0')
   return {
@@ -34,7 +35,17 @@ export function readState(db: DatabaseSync): CompanyState {
     ),
     threads: new Map(),
     events: readEvents(db),
-    last: last ?? { clients: Number.NaN, orders: Number.NaN, invoices: Number.NaN, number: Number.NaN },
+    changes: select<ChangeRow>(
+      db,
+      'SELECT sequence, type, entity_id, operation, version, previous_updated_at FROM changes ORDER BY sequence',
+    ),
+    last: last ?? {
+      clients: Number.NaN,
+      orders: Number.NaN,
+      invoices: Number.NaN,
+      number: Number.NaN,
+      change: Number.NaN,
+    },
     defaultStatusId: status?.id ?? Number.NaN,
   }
 }

@@ -132,6 +132,7 @@ function clientFields(random: Random): ClientFields {
     first_name: random.chance(0.2) ? null : 'Zoë',
     email: `${random.hex(8)}@Client.example`,
     phone: phone(random),
+    ...(random.chance(0.3) && { external_id: externalId(random) }),
   }
 }
 
@@ -143,7 +144,13 @@ function updateClient(random: Random, world: World): Action {
 
 function clientChange(random: Random): ClientFields {
   if (random.chance(0.15)) return { deleted: random.chance(0.5) }
+  if (random.chance(0.2)) return { external_id: random.chance(0.3) ? null : externalId(random) }
   return random.chance(0.5) ? { phone: phone(random) } : { company_name: nameFor(random), ...clientFields(random) }
+}
+
+/** Long enough that no two are equal: they are unique in the company. */
+function externalId(random: Random): string {
+  return `shop:${random.hex(16)}`
 }
 
 function phone(random: Random): string {
@@ -157,6 +164,7 @@ function orderChange(random: Random, world: World): OrderFields {
     ...(random.chance(0.5) && { client_notes: random.hex(20) }),
     ...(random.chance(0.5) && { deadline: `2027-0${random.between(1, 9)}-${random.between(10, 28)}` }),
     ...(random.chance(0.3) && { status_id: random.pick(world.statusIds) }),
+    ...(random.chance(0.3) && { external_id: random.chance(0.3) ? null : externalId(random) }),
     ...(random.chance(0.3) && { tax_exempt: random.chance(0.5) }),
     ...(random.chance(0.3) && discount(random)),
     ...(random.chance(0.3) && { accounting_sync_enabled: random.chance(0.5) }),
