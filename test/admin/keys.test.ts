@@ -1,0 +1,92 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { decryptCredentials, encryptCredentials } from '../../src/auth/credentials.ts'
+import { ADMIN_TOKEN, adminRequest, adminSend } from '../support/admin.ts'
+import { migrate, mintCompany, sql } from '../support/app.ts'
+
+const OLD = env.CREDENTIALS_KEY
+const NEW = btoa('n'.repeat(32))
+
+beforeAll(migrate)
+
+const rotate = (keys: string) =>
+  adminSend(adminRequest('POST', '/key-rotation', undefined, { authorization: `Bearer ${ADMIN_TOKEN}` }), {
+    ...env,
+    CREDENTIALS_KEY: keys,
+  })
+
+async function fill(key: string) {
+  const { id } = await mintCompany()
+  const seal = (kind: string) => encryptCredentials(key, id, kind, { of: kind })
+  await sql(
+    `INSERT INTO integrations (company_id, kind, enabled, base_url, credentials, updated_at)
+      VALUES (?1, 'storage', 1, 'https://a.example', ?2, 7)`,
+    id,
+    await seal('storage'),
+  )
+  await sql(
+    'INSERT INTO accounting_connections (company_id, remote_account, tokens) VALUES (?, ?, ?)',
+    id,
+    'x',
+    await seal('accounting_sync'),
+  )
+  await sql(
+    `INSERT INTO webhook_endpoints (company_id, id, url, secret, event_types, enabled, position, created_at, updated_at)
+      VALUES (?1, ?2, 'https://a.example', ?3, '[]', 1, 0, 0, 0)`,
+    id,
+    `we_${id}`,
+    await seal(`webhook/we_${id}`),
+  )
+  return id
+}
+
+async function readAll(key: string, id: number) {
+  const [stored] = await sql<Record<string, string>>(
+    `SELECT (SELECT credentials FROM integrations WHERE company_id = ?1) AS storage,
+      (SELECT tokens FROM accounting_connections WHERE company_id = ?1) AS accounting_sync,
+      (SELECT secret FROM webhook_endpoints WHERE company_id = ?1) AS webhook`,
+    id,
+  )
+  const kinds = { storage: 'storage', accounting_sync: 'accounting_sync', webhook: `webhook/we_${id}` }
+  return Promise.all(
+    Object.entries(kinds).map(([name, kind]) =>
+      decryptCredentials(key, id, kind, stored?.[name] ?? '').catch(() => null),
+    ),
+  )
+}
+
+describe('the rotation of the key', () => {
+  it('encrypts everything anew, in every company, and says when the old key may go', async () => {
+    const ids = [await fill(OLD), await fill(OLD)]
+    expect((await rotate(OLD)).body).toMatchObject({ reencrypted: 0, remaining: 0 })
+    expect((await rotate(`${NEW},${OLD}`)).body).toEqual({ reencrypted: 6, unreadable: 0, remaining: 0 })
+    for (const id of ids) {
+      const kinds = ['storage', 'accounting_sync', `webhook/we_${id}`]
+      expect(await readAll(NEW, id)).toEqual(kinds.map((of) => ({ of })))
+      expect(await sql('SELECT updated_at FROM integrations WHERE company_id = ?', id)).toEqual([{ updated_at: 7 }])
+    }
+    expect((await rotate(`${NEW},${OLD}`)).body).toEqual({ reencrypted: 0, unreadable: 0, remaining: 0 })
+    expect((await rotate(`${OLD},${NEW}`)).body.reencrypted).toBe(6)
+  })
+
+  it('does not end while anything uses a key that is unknown', async () => {
+    const id = await fill(btoa('?'.repeat(32)))
+    expect((await rotate(`${NEW},${OLD}`)).body).toMatchObject({ unreadable: 3, remaining: 3 })
+    await sql('DELETE FROM integrations WHERE company_id = ?', id)
+    await sql('DELETE FROM accounting_connections WHERE company_id = ?', id)
+    await sql('DELETE FROM webhook_endpoints WHERE company_id = ?', id)
+    expect((await rotate(`${NEW},${OLD}`)).body).toMatchObject({ remaining: 0 })
+  })
+
+  it('takes values in portions', async () => {
+    for (let i = 0; i < 40; i++) await fill(OLD)
+    const seen: number[] = []
+    for (let more = true; more; ) {
+      const { body } = await rotate(`${NEW},${OLD}`)
+      seen.push(body.reencrypted)
+      more = body.reencrypted > 0
+      if (!more) expect(body.remaining).toBe(0)
+    }
+    expect(seen).toEqual([100, 20, 0])
+  })
+})
