@@ -64,6 +64,23 @@ describe('a token', () => {
     expect(entries).toHaveLength(1)
   })
 
+  it('is revoked without an effect on another token under load', async () => {
+    const revoked = (await as('POST', path(), { name: 'Revoked' })).body
+    const used = (await as('POST', path(), { name: 'Used' })).body
+    const statuses: number[] = []
+    let isEnding = false
+    const loads = Array.from({ length: 4 }, async () => {
+      while (!isEnding && statuses.length < 250) statuses.push(await statusOf(used.token))
+    })
+    await as('DELETE', `${path()}/${revoked.id}`)
+    const before = statuses.length
+    expect(await statusOf(revoked.token)).toBe(401)
+    isEnding = true
+    await Promise.all(loads)
+    expect(statuses.length).toBeGreaterThan(before)
+    expect(new Set(statuses)).toEqual(new Set([200]))
+  })
+
   it('is revoked also where KV fails', async () => {
     const { body } = await as('POST', path(), { name: 'Short' })
     const { adminRequest, adminSend, ADMIN_TOKEN } = await import('../support/admin.ts')

@@ -1,0 +1,71 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { adminContracts } from '../../src/admin/contracts.ts'
+import type { Contract } from '../../src/http/contract.ts'
+import { adminDocumentationOf } from '../../src/openapi/admin.ts'
+import { ADMIN_TOKEN, adminRequest, adminSend } from '../support/admin.ts'
+import { migrate, mintCompany, sql } from '../support/app.ts'
+import { wrapBindings } from '../support/wrap-bindings.ts'
+
+/*
+ * Every endpoint of the administration API while its database fails at each of its batches: no response but an error of
+ * the one shape, and no change without its entry in the log.
+ */
+const FAILURES = ['D1_ERROR: out of order', 'D1_ERROR: D1 DB is overloaded. Too many requests queued.']
+const all = adminContracts.map((contract): [string, Contract] => [`${contract.method} ${contract.path}`, contract])
+
+beforeAll(migrate)
+
+/** The documented example, of a new company with one token. */
+async function makeRequest(contract: Contract): Promise<() => Request> {
+  const { id } = await mintCompany()
+  const [token] = await sql<{ id: number }>('SELECT id FROM api_tokens WHERE company_id = ?', id)
+  const { example } = adminDocumentationOf(contract)
+  const params: Record<string, string> = { ...example.params, company_id: String(id), token_id: String(token?.id) }
+  const path = contract.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? 'x'))
+  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+  return () => adminRequest(contract.method, path, contract.body && example.body, headers)
+}
+
+const logged = async () => (await sql('SELECT * FROM admin_log')).length
+
+describe.each(all)('%s', (_, contract) => {
+  it('fails whole while a batch of the database fails', async () => {
+    let batches = 0
+    const counting = wrapBindings(env, (name, work) => {
+      if (name === 'DB.batch') batches++
+      return work()
+    })
+    const first = await makeRequest(contract)
+    const { status } = await adminSend(first(), counting)
+    expect(status).toBeLessThan(500)
+
+    for (let failing = 1; failing <= batches; failing++) {
+      for (const message of FAILURES) {
+        const request = await makeRequest(contract)
+        const before = await logged()
+        let batch = 0
+        let failed = 0
+        const spoilt = wrapBindings(env, (name, work) => {
+          if (name !== 'DB.batch' || ++batch < failing) return work()
+          failed++
+          return Promise.reject(new Error(message))
+        })
+        const result = await adminSend(request(), spoilt)
+        expect(failed).toBeGreaterThan(0)
+        expect(result.status).toBe(500)
+        expect(result.body.error).toMatchObject({ code: 'internal_error', details: null })
+        if (failing === 1) expect(await logged()).toBe(before)
+      }
+    }
+  })
+
+  it('succeeds when a first batch of the database fails once', async () => {
+    const request = await makeRequest(contract)
+    let batch = 0
+    const spoilt = wrapBindings(env, (name, work) =>
+      name === 'DB.batch' && ++batch === 1 ? Promise.reject(new Error('D1_ERROR: Network connection lost.')) : work(),
+    )
+    expect((await adminSend(request(), spoilt)).status).toBeLessThan(500)
+  })
+})
