@@ -7,6 +7,7 @@ import { endpoints as keys } from './keys/contract.ts'
 import { endpoints as members } from './members/contract.ts'
 import { endpoints as session } from './session/contract.ts'
 import { endpoints as tokens } from './tokens/contract.ts'
+import { endpoints as webhooks } from './webhooks/contract.ts'
 
 /** Every endpoint of the administration API. */
 export const adminContracts: readonly Contract[] = [
@@ -16,6 +17,7 @@ export const adminContracts: readonly Contract[] = [
   ...members,
   ...integrations,
   ...accounting,
+  ...webhooks,
   ...audit,
   ...keys,
 ]

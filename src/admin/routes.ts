@@ -7,6 +7,7 @@ import { routes as keys } from './keys/routes.ts'
 import { routes as members } from './members/routes.ts'
 import { routes as session } from './session/routes.ts'
 import { routes as tokens } from './tokens/routes.ts'
+import { routes as webhooks } from './webhooks/routes.ts'
 
 export const adminRoutes: readonly Route[] = [
   ...session,
@@ -15,6 +16,7 @@ export const adminRoutes: readonly Route[] = [
   ...members,
   ...integrations,
   ...accounting,
+  ...webhooks,
   ...audit,
   ...keys,
 ]

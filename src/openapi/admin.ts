@@ -7,6 +7,7 @@ import { documentation as keys } from '../admin/keys/documentation.ts'
 import { documentation as members } from '../admin/members/documentation.ts'
 import { documentation as session } from '../admin/session/documentation.ts'
 import { documentation as tokens } from '../admin/tokens/documentation.ts'
+import { documentation as webhooks } from '../admin/webhooks/documentation.ts'
 import type { Contract, Documentation } from '../http/contract.ts'
 import { type Described, describeApi } from './document.ts'
 import { requestHeaders } from './headers.ts'
@@ -18,6 +19,7 @@ const all: Record<string, Documentation> = {
   ...members,
   ...integrations,
   ...accounting,
+  ...webhooks,
   ...audit,
   ...keys,
 }
@@ -39,6 +41,8 @@ const administrationApi: Described = {
     Members: 'The people who administer a company.',
     Integrations: 'Connections of a company to other systems.',
     Accounting: 'Changes that are not delivered to the accounting system yet.',
+    Webhooks:
+      'The addresses to which the changes of a company are delivered, signed by the Standard Webhooks convention.',
     Audit: 'Who changed what.',
     Keys: 'The rotation of the key of stored credentials.',
   },
@@ -64,7 +68,8 @@ const administrationApi: Described = {
     not_found: 'There is no such resource, or its company is one that the caller may not see.',
     conflict: 'The state of the company does not allow this.',
     rate_limited: 'Too many requests. Retry after the seconds in `Retry-After`.',
-    unavailable: 'Too busy, or the keys of the sign-in cannot be read. Nothing was changed. Retry after `Retry-After`.',
+    unavailable:
+      'Too busy, or a service that is needed, such as the sign-in’s, does not respond. Nothing was changed. Retry after `Retry-After`.',
   },
   webhooks: null,
 }

@@ -7,7 +7,7 @@ import { callOutside, OutboundError } from '../http/outbound.ts'
 const DEFAULT_RESOLVER = 'https://cloudflare-dns.com/dns-query'
 const RESOLVER_TIMEOUT_MS = 5_000
 const MAX_ANSWER_BYTES = 65_536
-const MAX_URL_LENGTH = 2_048
+export const MAX_URL_LENGTH = 2_048
 /** How old the result of a look-up may be: deliveries of one batch share it. */
 const FRESH_MS = 5_000
 
@@ -16,6 +16,16 @@ export interface AddressPolicy {
   resolver: string | undefined
   /** Whether `http` and `https` on a loopback address are accepted, in development. */
   allowsLoopback: boolean
+}
+
+/** As the deployment is configured. */
+export function addressPolicy({ WEBHOOK_RESOLVER, WEBHOOK_LOOPBACK }: AddressSettings): AddressPolicy {
+  return { resolver: WEBHOOK_RESOLVER, allowsLoopback: WEBHOOK_LOOPBACK === 'development' }
+}
+
+interface AddressSettings {
+  WEBHOOK_RESOLVER?: string
+  WEBHOOK_LOOPBACK?: string
 }
 
 /** The resolver did not respond: nothing is known of the address. */

@@ -2,6 +2,7 @@ import type { CompanyContext } from '../db/client.ts'
 import { CompanyObject, startObject } from '../db/company-object.ts'
 import { listWebhookCompanies } from '../db/sweep.ts'
 import type { Env } from '../env.ts'
+import { addressPolicy } from './address.ts'
 import { deliverChanges } from './deliver-changes.ts'
 import { listEnabledEndpoints } from './queries.ts'
 
@@ -15,8 +16,8 @@ export class WebhookDelivery extends CompanyObject {
   /** The endpoints do not wait for each other. */
   protected override async run(context: CompanyContext): Promise<number | null> {
     const endMs = Date.now() + RUN_MS
-    const { CREDENTIALS_KEY: credentialsKey, WEBHOOK_RESOLVER: resolver, WEBHOOK_LOOPBACK } = this.env
-    const addresses = { resolver, allowsLoopback: WEBHOOK_LOOPBACK === 'development' }
+    const { CREDENTIALS_KEY: credentialsKey } = this.env
+    const addresses = addressPolicy(this.env)
     const endpointIds = await listEnabledEndpoints(context)
     const runs = await Promise.allSettled(
       endpointIds.map((endpointId) => deliverChanges({ ...context, endpointId, credentialsKey, addresses }, endMs)),
