@@ -6,6 +6,7 @@ import { adminDocumentationOf } from '../../src/openapi/admin.ts'
 import { ADMIN_TOKEN, adminRequest, adminSend } from '../support/admin.ts'
 import { migrate, mintCompany, sql } from '../support/app.ts'
 import { wrapBindings } from '../support/wrap-bindings.ts'
+import { openResolver } from '../webhooks/support.ts'
 
 /*
  * Every endpoint of the administration API while its database fails at each of its batches: no response but an error of
@@ -14,17 +15,39 @@ import { wrapBindings } from '../support/wrap-bindings.ts'
 const FAILURES = ['D1_ERROR: out of order', 'D1_ERROR: D1 DB is overloaded. Too many requests queued.']
 const all = adminContracts.map((contract): [string, Contract] => [`${contract.method} ${contract.path}`, contract])
 
-beforeAll(migrate)
+/** Those of the Worker, with a resolver that knows the documented address. */
+const bindings = { ...env }
 
-/** The documented example, of a new company with one token. */
+beforeAll(async () => {
+  await migrate()
+  bindings.WEBHOOK_RESOLVER = await openResolver({ 'hooks.ridgeline.example': '1.1.1.1' })
+})
+
+/** The documented example, of a new company with a token and, where the path names one, a webhook endpoint. */
 async function makeRequest(contract: Contract): Promise<() => Request> {
   const { id } = await mintCompany()
   const [token] = await sql<{ id: number }>('SELECT id FROM api_tokens WHERE company_id = ?', id)
   const { example } = adminDocumentationOf(contract)
+  if (example.params?.endpoint_id) await addEndpoint(id, example.params.endpoint_id)
   const params: Record<string, string> = { ...example.params, company_id: String(id), token_id: String(token?.id) }
   const path = contract.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? 'x'))
   const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
   return () => adminRequest(contract.method, path, contract.body && example.body, headers)
+}
+
+/** An endpoint that was sent one change. */
+async function addEndpoint(companyId: number, id: string): Promise<void> {
+  await sql(
+    `INSERT INTO webhook_endpoints (company_id, id, url, secret, event_types, position, created_at, updated_at)
+     VALUES (?, ?, 'https://hooks.example/', '', '[]', 1, 0, 0)`,
+    companyId,
+    id,
+  )
+  await sql(
+    `INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at)
+     VALUES (?, 1, 'clients', '1', 'create', 1, unixepoch('2026-03-01T12:00:00Z') * 1000)`,
+    companyId,
+  )
 }
 
 const logged = async () => (await sql('SELECT * FROM admin_log')).length
@@ -32,7 +55,7 @@ const logged = async () => (await sql('SELECT * FROM admin_log')).length
 describe.each(all)('%s', (_, contract) => {
   it('fails whole while a batch of the database fails', async () => {
     let batches = 0
-    const counting = wrapBindings(env, (name, work) => {
+    const counting = wrapBindings(bindings, (name, work) => {
       if (name === 'DB.batch') batches++
       return work()
     })
@@ -46,7 +69,7 @@ describe.each(all)('%s', (_, contract) => {
         const before = await logged()
         let batch = 0
         let failed = 0
-        const spoilt = wrapBindings(env, (name, work) => {
+        const spoilt = wrapBindings(bindings, (name, work) => {
           if (name !== 'DB.batch' || ++batch < failing) return work()
           failed++
           return Promise.reject(new Error(message))
@@ -63,7 +86,7 @@ describe.each(all)('%s', (_, contract) => {
   it('succeeds when a first batch of the database fails once', async () => {
     const request = await makeRequest(contract)
     let batch = 0
-    const spoilt = wrapBindings(env, (name, work) =>
+    const spoilt = wrapBindings(bindings, (name, work) =>
       name === 'DB.batch' && ++batch === 1 ? Promise.reject(new Error('D1_ERROR: Network connection lost.')) : work(),
     )
     expect((await adminSend(request(), spoilt)).status).toBeLessThan(500)

@@ -1,11 +1,10 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { decryptCredentials } from '../../src/auth/credentials.ts'
-import { spoil } from '../../src/simulators/steer.ts'
 import { credentialsKind, EVENT_TYPES, readSecrets } from '../../src/webhooks/message.ts'
 import { addMember, adminCall, startAccess } from '../support/admin.ts'
 import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
-import { expectedSignature, Receiver, Subscriber } from '../webhooks/support.ts'
+import { expectedSignature, openResolver, Receiver, Subscriber } from '../webhooks/support.ts'
 
 let access: Awaited<ReturnType<typeof startAccess>>
 let subscriber: Subscriber
@@ -16,16 +15,10 @@ let started: number[]
 beforeAll(async () => {
   await migrate()
   access = await startAccess()
-  const resolver = `${inject('receiverUrl')}/t/${crypto.randomUUID()}`
-  const answer = (host: string, data: string) => ({
-    match: `name=${host}&type=A$`,
-    times: -1,
-    body: JSON.stringify({ Status: 0, Answer: [{ type: 1, data }] }),
-  })
-  await spoil(resolver, answer('hooks.example', '1.1.1.1'), answer('inside.example', '10.0.0.1'))
+  const WEBHOOK_RESOLVER = await openResolver({ 'hooks.example': '1.1.1.1', 'inside.example': '10.0.0.1' })
   const start = async (id: number) => void started.push(id)
   const WEBHOOK_DELIVERY = { idFromName: String, get: () => ({ start }) }
-  Object.assign(access.bindings, { WEBHOOK_RESOLVER: `${resolver}/dns-query`, WEBHOOK_DELIVERY })
+  Object.assign(access.bindings, { WEBHOOK_RESOLVER, WEBHOOK_DELIVERY })
 })
 
 beforeEach(async () => {

@@ -156,6 +156,18 @@ export class Subscriber {
   }
 }
 
+/** The address of a resolver that knows these hosts. */
+export async function openResolver(addresses: Record<string, string>): Promise<string> {
+  const scope = `${inject('receiverUrl')}/t/${crypto.randomUUID()}`
+  const answers = Object.entries(addresses).map(([host, data]) => ({
+    match: `name=${host}&type=A$`,
+    times: -1,
+    body: JSON.stringify({ Status: 0, Answer: [{ type: 1, data }] }),
+  }))
+  await spoil(scope, ...answers)
+  return `${scope}/dns-query`
+}
+
 /** The signature that the convention asks for, computed by other means than the service does. */
 export async function expectedSignature(secret: string, { id, timestamp, text }: Message): Promise<string> {
   const encoder = new TextEncoder()
