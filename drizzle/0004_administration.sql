@@ -36,3 +36,5 @@ CREATE INDEX `members_email` ON `members` (`email`,`company_id`);--> statement-b
 ALTER TABLE `api_tokens` ADD `created_by` text;--> statement-breakpoint
 ALTER TABLE `companies` ADD `deliveries_paused` integer DEFAULT false NOT NULL;--> statement-breakpoint
 CREATE INDEX `audit_log_company` ON `audit_log` (`company_id`,`id`);
+--> statement-breakpoint
+PRAGMA optimize;

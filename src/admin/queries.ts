@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { type Database, orm, type Placeholders, prepareBatch } from '../db/client.ts'
+import { type CompanyContext, orm, type Placeholders, prepareBatch } from '../db/client.ts'
 import { companies, members } from '../db/schema.ts'
 import type { AdminCompany, AdminContext, Membership } from './context.ts'
 
@@ -15,7 +15,7 @@ const access = prepareBatch((p: Placeholders<'email' | 'companyId'>) => [
 ])
 
 /** The roles of a person, and the company of a path; null where there is none. */
-export async function findAccess({ db, companyId }: { db: Database; companyId: number }, email: string) {
+export async function findAccess({ db, companyId }: CompanyContext, email: string) {
   const [roles, [company]] = await db.read(access({ email, companyId }))
   const memberships = new Map<number, Membership>(roles.map((row) => [row.companyId, row.role]))
   return { memberships, company: (company ?? null) satisfies AdminCompany | null }

@@ -2,6 +2,7 @@ import { sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
 import {
   accountingOutbox,
+  adminLog,
   auditLog,
   changes,
   companies,
@@ -64,7 +65,7 @@ export async function listWebhookCompanies(binding: D1Database, nowMs: number): 
 }
 
 /**
- * Removes audit rows after 90 days, changes after 31, delivered accounting events after 7, results of idempotent requests
+ * Removes entries of administrators after 400 days, audit rows after 90, changes after 31, delivered accounting events after 7, results of idempotent requests
  * after one, and uploads after 15 minutes.
  */
 export async function removeExpiredRows(binding: D1Database, nowMs: number): Promise<void> {
@@ -78,6 +79,8 @@ export async function removeExpiredRows(binding: D1Database, nowMs: number): Pro
     WHERE at < ${nowMs - CHANGES_TTL_MS} ORDER BY at LIMIT ${CHUNK_ROWS})`
   const keys = sql`rowid IN (SELECT rowid FROM idempotency_keys
     WHERE created_at < ${nowMs - IDEMPOTENCY_TTL_MS} ORDER BY created_at LIMIT ${CHUNK_ROWS})`
+  const entries = sql`id IN (SELECT id FROM admin_log WHERE at < ${nowMs - 400 * DAY_MS} ORDER BY at LIMIT ${CHUNK_ROWS})`
+  await removeInChunks(() => orm.delete(adminLog).where(entries), CHUNK_ROWS)
   await removeInChunks(() => orm.delete(auditLog).where(audit), CHUNK_ROWS)
   await removeInChunks(() => orm.delete(changes).where(old), CHUNK_ROWS)
   await removeInChunks(() => orm.delete(idempotencyKeys).where(keys), CHUNK_ROWS)

@@ -16,19 +16,10 @@ export interface AuditRow {
 
 /** Newest first. @param before the id before which the page begins */
 export async function listAdminEntries({ companyId, db }: AdminContext, before: number, limit: number) {
-  const { company_id: _, ...columns } = { ...adminLog }
+  const { id, at, actor, action, entity_id, address, request_id } = adminLog
   const [rows] = await db.read([
     orm
-      .select({
-        id: columns.id,
-        at: columns.at,
-        actor: columns.actor,
-        token_id: sql<null>`NULL`.as('token_id'),
-        action: columns.action,
-        entity_id: columns.entity_id,
-        address: columns.address,
-        request_id: columns.request_id,
-      })
+      .select({ id, at, actor, token_id: sql<null>`NULL`.as('token_id'), action, entity_id, address, request_id })
       .from(adminLog)
       .where(sql`company_id = ${companyId} AND id < ${before}`)
       .orderBy(sql`id DESC`)
@@ -39,18 +30,11 @@ export async function listAdminEntries({ companyId, db }: AdminContext, before: 
 
 /** The same, of the changes by tokens. */
 export async function listApiEntries({ companyId, db }: AdminContext, before: number, limit: number) {
+  const { id, at, token_id, action, entity_id, request_id } = auditLog
+  const [actor, address] = [sql<string>`'token'`.as('actor'), sql<null>`NULL`.as('address')]
   const [rows] = await db.read([
     orm
-      .select({
-        id: auditLog.id,
-        at: auditLog.at,
-        actor: sql<string>`'token'`.as('actor'),
-        token_id: auditLog.token_id,
-        action: auditLog.action,
-        entity_id: auditLog.entity_id,
-        address: sql<null>`NULL`.as('address'),
-        request_id: auditLog.request_id,
-      })
+      .select({ id, at, actor, token_id, action, entity_id, address, request_id })
       .from(auditLog)
       .where(sql`company_id = ${companyId} AND id < ${before}`)
       .orderBy(sql`id DESC`)

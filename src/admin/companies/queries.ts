@@ -4,18 +4,11 @@ import { orm } from '../../db/client.ts'
 import { apiTokens, companies } from '../../db/schema.ts'
 import type { AdminContext } from '../context.ts'
 
+const { id, name, suspended, accounting_sync_enabled, deliveries_paused, client_count, order_count } = companies
+const { mail_bytes, mail_quota_bytes, created_at, updated_at } = companies
 const columns = {
-  id: companies.id,
-  name: companies.name,
-  suspended: companies.suspended,
-  accounting_sync_enabled: companies.accounting_sync_enabled,
-  deliveries_paused: companies.deliveries_paused,
-  client_count: companies.client_count,
-  order_count: companies.order_count,
-  mail_bytes: companies.mail_bytes,
-  mail_quota_bytes: companies.mail_quota_bytes,
-  created_at: companies.created_at,
-  updated_at: companies.updated_at,
+  ...{ id, name, suspended, accounting_sync_enabled, deliveries_paused, client_count, order_count },
+  ...{ mail_bytes, mail_quota_bytes, created_at, updated_at },
 }
 
 /** @param after the id behind which the page begins */
