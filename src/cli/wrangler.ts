@@ -4,6 +4,7 @@ import { mkdtempDisposable, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { stripVTControlCharacters } from 'node:util'
 import * as z from 'zod/mini'
 import { CommandError } from './command.ts'
 
@@ -50,7 +51,8 @@ export async function runWrangler(args: string[]): Promise<string> {
   const output = collectOutput(child)
   const [code] = await once(child, 'close')
   if (code === 0) return output.stdout
-  const lines = `${output.stdout}\n${output.stderr}`.trim().split('\n')
+  // It colours its errors wherever it runs.
+  const lines = stripVTControlCharacters(`${output.stdout}\n${output.stderr}`).trim().split('\n')
   const message = lines.find((line) => line.includes('[ERROR]')) ?? lines.at(-1) ?? ''
   throw new CommandError(`wrangler ${args.slice(0, 3).join(' ')}: ${message.replace(/^.*\[ERROR\]\s*/, '')}`)
 }

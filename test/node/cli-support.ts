@@ -26,7 +26,7 @@ export async function freshState(): Promise<string> {
   return state
 }
 
-type Command = 'accounting' | 'demo' | 'seed' | 'tokens' | 'webhooks'
+type Command = 'accounting' | 'demo' | 'migrate' | 'seed' | 'setup' | 'tokens' | 'webhooks'
 
 /** Starts a command as its npm script does. */
 export function startCommand(name: Command | 'dev', args: string[], env: Record<string, string> = {}) {

@@ -9,7 +9,8 @@ const LIMIT_KB = 140
 
 const directory = mkdtempSync(join(tmpdir(), 'bundle-'))
 try {
-  execFileSync('wrangler', ['deploy', '--dry-run', '--outdir', directory], { stdio: ['ignore', 'ignore', 'inherit'] })
+  const args = ['deploy', '--dry-run', '--env', 'production', '--outdir', directory]
+  execFileSync('wrangler', args, { stdio: ['ignore', 'ignore', 'inherit'] })
   const bundle = readFileSync(join(directory, 'index.js'))
   const kb = (bytes: number) => (bytes / 1000).toFixed(1)
   const gzipped = gzipSync(bundle).length

@@ -1,0 +1,33 @@
+import { mkdirSync } from 'node:fs'
+import { CommandError, print, readCommandLine, resolvePath, runCommand, TEXT } from './command.ts'
+import { readState } from './database.ts'
+import { checkEnvironment } from './setup-config.ts'
+import { PROJECT_ROOT, runWrangler } from './wrangler.ts'
+
+const USAGE = 'npm run migrate [-- --env NAME | --state DIR]'
+const HELP = `${USAGE}
+
+Applies the migrations of drizzle/ that a database lacks, in their order. The only command that changes the schema of a
+deployed database: run it before the Worker that needs it is deployed.
+
+  --env NAME     the deployed database of this environment of wrangler.toml
+  --state DIR    the local database in this directory, by default .wrangler/state
+  --config FILE  another wrangler.toml`
+
+await runCommand(HELP, async (args) => {
+  const { values } = readCommandLine(args, USAGE, { env: TEXT, state: TEXT, config: TEXT })
+  const { env, state } = values
+  if (env !== undefined && state !== undefined) {
+    throw new CommandError("Options '--env' and '--state' cannot be used together.")
+  }
+  const config = values.config === undefined ? `${PROJECT_ROOT}wrangler.toml` : resolvePath(values.config)
+  if (env !== undefined) checkEnvironment(config, env)
+  const place = env === undefined ? ['--local', '--persist-to', makeState(state)] : ['--remote', '--env', env]
+  print((await runWrangler(['d1', 'migrations', 'apply', 'DB', ...place, '--config', config])).trim())
+})
+
+function makeState(directory?: string): string {
+  const state = readState(directory, true)
+  mkdirSync(state, { recursive: true })
+  return state
+}

@@ -1,0 +1,81 @@
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import * as z from 'zod/mini'
+import { CommandError } from './command.ts'
+
+/** An id is nothing but zeros until its resource is made; then it is read as null. */
+const id = z.pipe(
+  z.string(),
+  z.transform((text) => (/^[0-]+$/.test(text) ? null : text)),
+)
+
+/** What wrangler reads of an environment, as far as it names resources. */
+const environment = z.object({
+  /** The Worker's. */
+  name: z.string(),
+  d1_databases: z.array(z.object({ binding: z.string(), database_name: z.string(), database_id: id })),
+  kv_namespaces: z.array(z.object({ binding: z.string(), id })),
+  r2_buckets: z.array(
+    z.object({ binding: z.string(), bucket_name: z.string(), jurisdiction: z._default(z.nullable(z.string()), null) }),
+  ),
+})
+
+/** @throws CommandError when a wrangler.toml or its environment is absent */
+export function checkEnvironment(file: string, env: string): void {
+  if (!existsSync(file)) throw new CommandError(`There is no file '${file}'.`)
+  const names = Array.from(readFileSync(file, 'utf8').matchAll(/^\[env\.([\w-]+)\]$/gm), ([, name]) => name)
+  if (!names.includes(env)) throw new CommandError(`--env must be one of ${names.join(', ')}, not '${env}'.`)
+}
+
+/** @throws CommandError when a binding lacks its name or id */
+export async function readEnvironment(file: string, env: string): Promise<z.output<typeof environment>> {
+  checkEnvironment(file, env)
+  // It takes two seconds to load.
+  const { unstable_readConfig } = await import('wrangler')
+  const { success, data, error } = environment.safeParse(
+    unstable_readConfig({ config: file, env }, { hideWarnings: true }),
+  )
+  if (success) return data
+  throw new CommandError(`wrangler.toml, env.${env}: ${z.prettifyError(error)}`)
+}
+
+/** A key of a wrangler.toml: `[[env.production.d1_databases]]` with `binding = "DB"`, or the table `[env.production]`. */
+export interface ConfigKey {
+  table: string
+  binding?: string
+  key: string
+}
+
+/** Sets a key in a file at once, so that it is never half written. Returns whether that changed it. */
+export function writeConfig(file: string, where: ConfigKey, value: string): boolean {
+  const text = readFileSync(file, 'utf8')
+  const changed = setKey(text, where, value)
+  if (changed === text) return false
+  writeFileSync(`${file}.new`, changed)
+  renameSync(`${file}.new`, file)
+  return true
+}
+
+/**
+ * Sets one key in the text of a wrangler.toml and leaves all else as it is, comments too.
+ *
+ * @param value as TOML
+ * @throws CommandError when the table is written in another form
+ */
+export function setKey(text: string, { table, binding, key }: ConfigKey, value: string): string {
+  const header = binding === undefined ? `[${table}]` : `[[${table}]]`
+  const lines = text.split('\n')
+  const line = `${key} = ${value}`
+  for (let start = lines.indexOf(header); start !== -1; start = lines.indexOf(header, start + 1)) {
+    const length = lines.slice(start + 1).findIndex((each) => each.startsWith('['))
+    const end = length === -1 ? lines.length : start + 1 + length
+    const find = (pattern: RegExp) => lines.findIndex((each, at) => at > start && at < end && pattern.test(each))
+    const marker = binding === undefined ? start : find(new RegExp(`^binding\\s*=\\s*"${binding}"`))
+    if (marker === -1) continue
+    const present = find(new RegExp(`^${key}\\s*=`))
+    if (/\[[^\]]*$/.test(lines[present] ?? '')) break // a list of several lines
+    const [comment = ''] = /\s+#[^"]*$/.exec(lines[present] ?? '') ?? []
+    return lines.toSpliced(present === -1 ? marker + 1 : present, present === -1 ? 0 : 1, line + comment).join('\n')
+  }
+  const place = binding === undefined ? header : `${header} with binding = "${binding}"`
+  throw new CommandError(`wrangler.toml has no ${place} that can be changed: write ${line} there yourself.`)
+}

@@ -1,0 +1,320 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { setKey } from '../../src/cli/setup-config.ts'
+import { readOptions } from '../../src/cli/setup-options.ts'
+import { readSecrets } from '../../src/cli/setup-secrets.ts'
+import type { AccountApi } from './account-api.ts'
+import { freshAccount, runAt, setUpHere } from './setup-fixture.ts'
+
+const NAME = 'crm-integration-api-production'
+const KEYS = { STORAGE_ACCESS_KEY_ID: 'key-id', STORAGE_SECRET_ACCESS_KEY: 'key-secret' }
+const KEY = Buffer.alloc(32, 7).toString('base64')
+
+/** What an account has, without what differs from run to run. */
+function summarize({ databases, namespaces, buckets, workers }: AccountApi) {
+  return {
+    databases: databases.map(({ name, hint, jurisdiction, replication }) => ({
+      name,
+      hint,
+      jurisdiction,
+      replication,
+    })),
+    namespaces: namespaces.map(({ title, jurisdiction }) => ({ title, jurisdiction })),
+    buckets: buckets.map(({ name, location, jurisdiction, cors }) => ({ name, location, jurisdiction, cors })),
+    secrets: [...workers].map(([name, { secrets }]) => [name, ...[...secrets.keys()].sort()]),
+  }
+}
+
+const secretsOf = (api: AccountApi) => Object.fromEntries(api.workers.get(NAME)?.secrets ?? [])
+
+describe('setup of an empty account', () => {
+  it('makes what the environment names and writes its ids into wrangler.toml, and nothing else there', async () => {
+    const { api, config, readConfig } = await freshAccount()
+    const before = readConfig().split('\n')
+    const domains = ['--domain', 'api.shop.com', '--domain', 'settings.shop.com']
+    const args = ['--env', 'production', '--location', 'weur', ...domains, '--config', config]
+    const { code, stdout, stderr } = await runAt(api, 'setup', args, KEYS)
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    const files = { name: `${NAME}-files`, location: 'weur', jurisdiction: 'default' }
+    expect(summarize(api)).toMatchObject({
+      databases: [{ name: NAME, hint: 'weur', jurisdiction: null, replication: 'auto' }],
+      namespaces: [{ title: `${NAME}-cache` }],
+      buckets: expect.arrayContaining([
+        { ...files, cors: JSON.parse(readFileSync('src/files/cors-rules.json', 'utf8')) },
+      ]),
+    })
+    const changed = readConfig()
+      .split('\n')
+      .filter((line, at) => line !== before[at])
+    expect(changed).toEqual([
+      'routes = [{ pattern = "api.shop.com", custom_domain = true }, { pattern = "settings.shop.com", custom_domain = true }]',
+      `database_id = "${api.databases[0]?.uuid}"`,
+      `id = "${api.namespaces[0]?.id}"`,
+    ])
+    expect(stdout).toContain('npm run migrate -- --env production')
+  })
+
+  it('puts all secrets in one call, and prints those that it generates', async () => {
+    const { api, config } = await freshAccount()
+    const printed = await setUpHere(api, { config, secrets: KEYS })
+    const { CREDENTIALS_KEY = '', ADMIN_TOKEN, ...storage } = secretsOf(api)
+    expect(Buffer.from(CREDENTIALS_KEY, 'base64')).toHaveLength(32)
+    expect(ADMIN_TOKEN).toMatch(/^[0-9a-f]{64}$/)
+    expect(storage).toEqual({
+      ...KEYS,
+      STORAGE_ENDPOINT: `https://${api.account}.r2.cloudflarestorage.com`,
+      STORAGE_BUCKET: `${NAME}-files`,
+    })
+    expect(printed).toContain(`CREDENTIALS_KEY=${CREDENTIALS_KEY} `)
+    expect(printed).toContain(`ADMIN_TOKEN=${ADMIN_TOKEN} `)
+    expect(printed).not.toContain(KEYS.STORAGE_SECRET_ACCESS_KEY)
+    expect(api.changes().filter(({ path }) => path.endsWith('secrets-bulk'))).toHaveLength(1)
+  })
+
+  it('keeps everything in a jurisdiction, without a hint, and signs uploads for its endpoint', async () => {
+    const { api, config, readConfig } = await freshAccount()
+    await setUpHere(api, { config, location: null, jurisdiction: 'eu', secrets: KEYS })
+    const { databases, namespaces, buckets } = summarize(api)
+    expect(databases).toEqual([{ name: NAME, hint: undefined, jurisdiction: 'eu', replication: 'disabled' }])
+    expect(namespaces).toEqual([{ title: `${NAME}-cache`, jurisdiction: 'eu' }])
+    expect(new Set(buckets.map(({ jurisdiction }) => jurisdiction))).toEqual(new Set(['eu']))
+    expect(readConfig()).toMatch(/^\[\[env\.production\.r2_buckets]]\nbinding = "FILES"\njurisdiction = "eu"$/m)
+    expect(secretsOf(api).STORAGE_ENDPOINT).toBe(`https://${api.account}.eu.r2.cloudflarestorage.com`)
+    const before = api.changes().length
+    await setUpHere(api, { config, location: null, jurisdiction: 'eu', secrets: KEYS })
+    expect(api.changes()).toHaveLength(before)
+    await expect(setUpHere(api, { config })).rejects.toThrow('is in jurisdiction eu')
+  })
+})
+
+describe('setup of an account that has something', () => {
+  it('changes nothing when it runs twice', async () => {
+    const { api, config, readConfig } = await freshAccount()
+    await setUpHere(api, { config, secrets: KEYS })
+    const before = { changes: api.changes(), toml: readConfig(), secrets: secretsOf(api) }
+    await setUpHere(api, { config, secrets: { ...KEYS, CREDENTIALS_KEY: KEY, ADMIN_TOKEN: 'a'.repeat(64) } })
+    expect({ changes: api.changes(), toml: readConfig(), secrets: secretsOf(api) }).toEqual(before)
+  })
+
+  it('completes a run that was cut off at any call, before or after it had its effect', async () => {
+    const whole = await freshAccount()
+    await setUpHere(whole.api, { config: whole.config, secrets: KEYS })
+    expect(whole.api.calls.length).toBeGreaterThan(10)
+    for (let call = 1; call <= whole.api.calls.length; call++) {
+      for (const after of [false, true]) {
+        const { api, config, readConfig } = await freshAccount()
+        api.cut = { call, after }
+        const where = `call ${call}, ${after ? 'after' : 'before'} its effect`
+        await expect(setUpHere(api, { config, secrets: KEYS }), where).rejects.toThrow('Run the command again')
+        const earlier = secretsOf(api)
+        api.cut = null
+        await setUpHere(api, { config, secrets: KEYS })
+        expect(summarize(api), where).toEqual(summarize(whole.api))
+        expect(secretsOf(api), where).toMatchObject(earlier)
+        expect(readConfig(), where).toContain(`database_id = "${api.databases[0]?.uuid}"`)
+        expect(readConfig(), where).toContain(`id = "${api.namespaces[0]?.id}"`)
+      }
+    }
+  })
+
+  it('prints every secret that it may have put, also when the response is lost', async () => {
+    const { api, config } = await freshAccount()
+    await setUpHere(api, { config })
+    const bulk = api.calls.findIndex(({ path }) => path.endsWith('secrets-bulk')) + 1
+    const lost = await freshAccount()
+    lost.api.cut = { call: bulk, after: true }
+    const { printed } = await setUpHere(lost.api, { config: lost.config }).catch((error) => error)
+    for (const value of Object.values(secretsOf(lost.api))) expect(printed).toContain(value)
+    expect(Object.keys(secretsOf(lost.api))).toEqual(['CREDENTIALS_KEY', 'ADMIN_TOKEN'])
+  })
+
+  it('finds what is on a later page', async () => {
+    const { api, config } = await freshAccount()
+    await setUpHere(api, { config })
+    const [database] = api.databases.splice(0)
+    const [namespace] = api.namespaces.splice(0)
+    if (!(database && namespace)) throw new Error('Nothing was made.')
+    for (let index = 0; index < 250; index++) {
+      api.databases.push({ ...database, uuid: `${index}`, name: `${NAME}-${index}` })
+      api.namespaces.push({ id: `${index}`, title: `${NAME}-cache-${index}` })
+    }
+    api.databases.push(database)
+    api.namespaces.push(namespace)
+    writeFileSync(config, readFileSync('wrangler.toml', 'utf8'))
+    const before = api.changes().length
+    await setUpHere(api, { config })
+    expect(api.changes()).toHaveLength(before)
+    expect(readFileSync(config, 'utf8')).toContain(database.uuid)
+  })
+
+  it('never generates a CREDENTIALS_KEY for a database that has tables', async () => {
+    const { api, config } = await freshAccount()
+    await setUpHere(api, { config })
+    api.databases[0]?.sqlite.exec('CREATE TABLE integrations (id INTEGER PRIMARY KEY)')
+    api.workers.clear()
+    await expect(setUpHere(api, { config })).rejects.toThrow('give the one that encrypted them')
+    expect(api.workers.size).toBe(0)
+    await setUpHere(api, { config, secrets: { CREDENTIALS_KEY: KEY } })
+    expect(secretsOf(api).CREDENTIALS_KEY).toBe(KEY)
+  })
+
+  it('keeps CORS rules that the bucket has', async () => {
+    const { api, config } = await freshAccount()
+    const rules = { rules: [{ allowed: { origins: ['https://shop.example'], methods: ['PUT'] } }] }
+    api.buckets.push({ name: `${NAME}-files`, location: 'weur', jurisdiction: 'default', cors: rules })
+    await setUpHere(api, { config })
+    expect(api.buckets[0]?.cors).toEqual(rules)
+  })
+
+  it('refuses a database or a namespace that is not in the jurisdiction, before it makes anything', async () => {
+    const { api, config } = await freshAccount()
+    await setUpHere(api, { config })
+    const before = api.changes().length
+    const inEurope = { config, location: null, jurisdiction: 'eu' }
+    await expect(setUpHere(api, inEurope)).rejects.toThrow('exists in no jurisdiction, which cannot be changed')
+    expect(api.changes()).toHaveLength(before)
+  })
+
+  it.each([
+    ['a database_id', (api: AccountApi) => api.databases.splice(0), 'is no database'],
+    [
+      'the name of another',
+      (api: AccountApi) => Object.assign(api.databases[0] ?? {}, { name: 'other' }),
+      'is other, not',
+    ],
+    ['an id of a namespace', (api: AccountApi) => api.namespaces.splice(0), 'is no KV namespace'],
+  ])('refuses a wrangler.toml with %s that the account does not have', async (_, lose, message) => {
+    const { api, config } = await freshAccount()
+    await setUpHere(api, { config })
+    lose(api)
+    const before = api.changes().length
+    await expect(setUpHere(api, { config })).rejects.toThrow(message)
+    expect(api.changes()).toHaveLength(before)
+  })
+})
+
+describe('wrangler.toml', () => {
+  const table = 'env.production.d1_databases'
+
+  it('keeps comments, and all other tables', () => {
+    const text =
+      '[[env.staging.d1_databases]]\nbinding = "DB"\nid = "1"\n\n[[env.production.d1_databases]]\nid = "2" # mine\nbinding = "DB"\n'
+    const where = { table, binding: 'DB', key: 'id' }
+    expect(setKey(text, where, '"3"')).toBe(text.replace('"2"', '"3"'))
+    expect(setKey(text, { ...where, key: 'name' }, '"a"')).toBe(text.replace(/"DB"\n$/, '"DB"\nname = "a"\n'))
+  })
+
+  it.each([
+    ['no such binding', '[[env.production.d1_databases]]\nbinding = "OTHER"\n', { table, binding: 'DB', key: 'id' }],
+    ['no such table', 'd1_databases = [{ binding = "DB" }]\n', { table, binding: 'DB', key: 'id' }],
+    ['a list of several lines', '[env.production]\nroutes = [\n  "a"\n]\n', { table: 'env.production', key: 'routes' }],
+  ])('is refused where it has %s', (_, text, where) => {
+    expect(() => setKey(text, where, '"3"')).toThrow('yourself')
+  })
+})
+
+describe('--dry-run', () => {
+  it('prints exactly the calls that the run then makes, and changes nothing', async () => {
+    const { api, config, readConfig } = await freshAccount()
+    const toml = readConfig()
+    const printed = await setUpHere(api, { config, secrets: KEYS, isDryRun: true })
+    expect(api.changes()).toEqual([])
+    expect(readConfig()).toBe(toml)
+    expect(printed).not.toContain(KEYS.STORAGE_SECRET_ACCESS_KEY)
+    api.calls.length = 0
+    await setUpHere(api, { config, secrets: KEYS })
+    const [{ uuid } = { uuid: '' }] = api.databases
+    const made = api.calls.map(({ method, path }) => `${method} ${path.replace(uuid, 'DATABASE_ID')}`)
+    const planned = Array.from(printed.matchAll(/^([A-Z]+) \/accounts\/\w+\/([^\s?]+)/gm), ([, a, b]) => `${a} ${b}`)
+    expect(planned).toEqual(made)
+  })
+
+  it('needs no account', async () => {
+    const { api, config, readConfig } = await freshAccount()
+    const toml = readConfig()
+    const none = { CLOUDFLARE_API_TOKEN: '', CLOUDFLARE_ACCOUNT_ID: '' }
+    const args = ['--env', 'staging', '--jurisdiction', 'eu', '--dry-run', '--config', config]
+    const { code, stdout, stderr } = await runAt(api, 'setup', args, none)
+    expect(code).toBe(0)
+    expect(stderr).toContain('the calls for an empty account')
+    expect(stdout).toContain('{"name":"crm-integration-api-staging","jurisdiction":"eu"}')
+    expect(api.calls).toEqual([])
+    expect(readConfig()).toBe(toml)
+  })
+})
+
+describe('setup that cannot work', () => {
+  it.each([
+    [['--location', 'weur'], '--env is missing'],
+    [['--env', 'production'], 'Give either --location or --jurisdiction'],
+    [['--env', 'production', '--location', 'weur', '--jurisdiction', 'eu'], 'Give either --location or --jurisdiction'],
+    [['--env', 'production', '--location', 'sam'], '--location must be one of weur'],
+    [['--env', 'production', '--jurisdiction', 'EU'], '--jurisdiction must be one of eu'],
+    [['--env', 'production', '--location', 'weur', '--domain', 'https://a.example'], '--domain must be a host name'],
+    [['--env', 'production', '--location', 'weur', '--secrets', 'no-such-file'], 'cannot be read'],
+  ])('refuses %j', (args, message) => {
+    expect(() => readOptions(args)).toThrow(message)
+  })
+
+  it('refuses an environment that wrangler.toml does not have with one line and no call', async () => {
+    const { api, config } = await freshAccount()
+    const args = ['--env', 'prod', '--location', 'weur', '--config', config]
+    const { code, stdout, stderr } = await runAt(api, 'setup', args)
+    const line = "--env must be one of staging, production, not 'prod'.\n"
+    expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: line })
+    expect(api.calls).toEqual([])
+  })
+
+  it.each([
+    ['CREDENTIALS_KEY=c2hvcnQ=', 'CREDENTIALS_KEY is malformed'],
+    ['ADMIN_TOKEN=very-secret-admin', 'ADMIN_TOKEN is malformed'],
+    ['STORAGE_ACCESS_KEY_ID=very-secret', 'are a pair'],
+    ['STORAGE_KEY=very-secret', 'STORAGE_KEY is none of'],
+  ])('refuses a file of secrets with %s, without its value', async (line, message) => {
+    const { config } = await freshAccount()
+    const file = join(config, '../secrets.env')
+    writeFileSync(file, `# mine\n${line}\n`)
+    expect(() => readSecrets(file, {})).toThrow(message)
+    expect(() => readSecrets(file, {})).not.toThrow(line.split('=')[1])
+  })
+
+  it('prefers the file of secrets over the environment', async () => {
+    const { config } = await freshAccount()
+    const file = join(config, '../secrets.env')
+    writeFileSync(file, `CREDENTIALS_KEY="${KEY}"\n`)
+    const env = { CREDENTIALS_KEY: 'other', ADMIN_TOKEN: 'b'.repeat(64), HOME: '/' }
+    expect(readSecrets(file, env)).toEqual({ CREDENTIALS_KEY: KEY, ADMIN_TOKEN: 'b'.repeat(64) })
+  })
+
+  it('names the permissions of a token that is refused, and never prints the token', async () => {
+    const { api, config } = await freshAccount()
+    api.env.CLOUDFLARE_API_TOKEN = 'wrong-token'
+    const { message, printed } = await setUpHere(api, { config }).catch((error) => error)
+    expect(message).toContain('403 Authentication error (10000)')
+    expect(message).toContain('D1 Edit, Workers KV Storage Edit')
+    expect(message + printed).not.toContain('wrong-token')
+  })
+
+  it.each([
+    [{ CLOUDFLARE_ACCOUNT_ID: 'f'.repeat(32) }, '404 Could not route to'],
+    [{ CLOUDFLARE_ACCOUNT_ID: 'my-account' }, 'must be 32 hexadecimal digits'],
+    [{ CLOUDFLARE_API_TOKEN: '' }, 'Set CLOUDFLARE_ACCOUNT_ID'],
+    [{ CLOUDFLARE_API_BASE_URL: 'http://127.0.0.1:9' }, 'no response'],
+  ])('reports an account that cannot be reached with %j', async (env, message) => {
+    const { api, config } = await freshAccount()
+    Object.assign(api.env, env)
+    await expect(setUpHere(api, { config })).rejects.toThrow(message)
+    expect(api.changes()).toEqual([])
+  })
+
+  it.each([
+    ['r2/buckets', 403, '{"success":false,"errors":[{"code":10042,"message":"Please enable R2"}]}', 'Please enable R2'],
+    ['d1/database', 502, '<html>Bad gateway</html>', 'a response of status 502 that is not of this API'],
+    ['d1/database', 200, '{"success":true,"errors":[],"result":{}}', 'expected array'],
+  ])('reports what %s responds with status %i', async (path, status, body, message) => {
+    const { api, config } = await freshAccount()
+    api.replies.set(path, { status, body })
+    await expect(setUpHere(api, { config })).rejects.toThrow(message)
+  })
+})
