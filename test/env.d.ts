@@ -7,6 +7,11 @@ declare namespace Cloudflare {
   }
 }
 
+declare module '*.toml?raw' {
+  const text: string
+  export default text
+}
+
 declare module '*.md?raw' {
   const text: string
   export default text
