@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { eq, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
-import { type DatabaseUse, databaseFor, orm, runQuery } from '../db/client.ts'
+import { type DatabaseUse, orm, runBatch, runQuery } from '../db/client.ts'
 import { apiTokens, companies } from '../db/schema.ts'
 import { isMissing, newestApplied, outdated, requireSchema, verifySchema } from '../db/migrations.ts'
 import { LruCache } from '../http/cache.ts'
@@ -78,11 +78,10 @@ export async function loadToken(
     .from(apiTokens)
     .innerJoin(companies, eq(companies.id, apiTokens.company_id))
     .where(eq(apiTokens.token_hash, hash))
-  const [[row]] = await databaseFor(binding, 0, { use })
-    .read([query])
-    .catch((error: unknown) => {
-      throw isMissing(error) ? outdated(null) : error
-    })
+  const { values } = await runQuery(() => runBatch(binding, [query], use), true).catch((error: unknown) => {
+    throw isMissing(error) ? outdated(null) : error
+  })
+  const [[row]] = values
   if (!row) {
     cache.delete(hash)
     await requireSchema(binding)

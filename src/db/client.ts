@@ -168,7 +168,7 @@ export function databaseFor(
     try {
       const batch = () => runBatch(session, queries, use)
       const { values } = await runQuery(() => (meter ? meter.run(batch) : batch()), isIdempotent)
-      return values as Results<T>
+      return values
     } finally {
       waited += Date.now() - start
     }
@@ -183,8 +183,12 @@ export function databaseFor(
   }
 }
 
-/** The results of a batch, and the database time it took. */
-async function runBatch(session: D1DatabaseSession, statements: Statements, use: DatabaseUse) {
+/** The results of a batch, and the database time it took. Without a session it runs at the primary. */
+export async function runBatch<T extends Statements>(
+  session: Pick<D1Database, 'prepare' | 'batch'>,
+  statements: T,
+  use: DatabaseUse,
+) {
   const queries = statements.map((statement) => {
     const { prepared, values } = 'prepared' in statement ? statement : { prepared: statement.prepare(), values: {} }
     const { sql, params } = prepared.getQuery()
@@ -192,7 +196,7 @@ async function runBatch(session: D1DatabaseSession, statements: Statements, use:
   })
   const results = await session.batch(queries.map(({ bound }) => bound))
   return {
-    values: queries.map(({ prepared }, index) => prepared.mapResult(results[index], true)),
+    values: queries.map(({ prepared }, index) => prepared.mapResult(results[index], true)) as Results<T>,
     durationMs: results.reduce((sum, { meta }) => sum + addUse(use, meta), 0),
   }
 }

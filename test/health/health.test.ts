@@ -9,7 +9,6 @@ import { type ApiResponse, migrate, send } from '../support/app.ts'
 import { logLines } from '../support/log.ts'
 import { type Around, wrapBindings } from '../support/wrap-bindings.ts'
 
-
 beforeAll(migrate)
 
 let clock = Date.now()
