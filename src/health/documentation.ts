@@ -12,7 +12,7 @@ export const documentation = {
         checked_at: '2026-11-22T18:30:00.000Z',
         checks: {
           database: { status: 'ok', ms: 12 },
-          schema: { status: 'ok', ms: 12, applied: '0003_changes.sql', needed: '0003_changes.sql' },
+          schema: { status: 'ok', ms: 12, applied: '0004_administration.sql', needed: '0004_administration.sql' },
           cache: { status: 'ok', ms: 4 },
           files: { status: 'ok', ms: 31 },
           durable_objects: {
