@@ -16,6 +16,16 @@ const { TEST_MIGRATIONS: migrations } = env
 /** From the application itself: the responses are those of a state that the published description does not have. */
 const get = (path: string, token: string | null = randomToken()) => send(request(token, 'GET', path), { app })
 
+/** A migration of the next release, which only adds. */
+const NEXT = {
+  name: '9999_next.sql',
+  queries: [
+    'CREATE TABLE next (id INTEGER PRIMARY KEY)',
+    'ALTER TABLE clients ADD COLUMN next TEXT',
+    'CREATE INDEX clients_next ON clients (company_id, next)',
+  ],
+}
+
 const outdatedLines = () => logLines.filter(({ event }) => event === 'schema_outdated')
 
 it('is that of the newest file of migrations', () => {
@@ -98,18 +108,12 @@ describe('a schema that is one migration older', () => {
     expect(logLines).toContainEqual(expect.objectContaining({ event: 'accounting_failed', error: 'ApiError' }))
   })
 
-  it('is served as soon as it is migrated, and the first look-up of a token verifies it without another wait', async () => {
-    await applyD1Migrations(env.DB, migrations)
+  it('is served as soon as it is migrated, even further than this code knows, without another wait', async () => {
+    await applyD1Migrations(env.DB, [...migrations, NEXT])
     const { response, hops } = await measureHops(request(company.token, 'GET', '/clients'))
     expect(response.status).toBe(200)
+    expect((await send(request(company.token, 'POST', '/clients', { company_name: 'a' }))).status).toBe(200)
     // The look-up of the token, and the list beside the limiter.
     expect(hops.filter(({ name }) => name.startsWith('DB.')).map(({ depth }) => depth)).toEqual([1, 2])
-  })
-
-  it('is not asked for again', async () => {
-    await sql('ALTER TABLE d1_migrations RENAME COLUMN name TO name_')
-    await sql('ALTER TABLE d1_migrations RENAME COLUMN name_ TO name')
-    expect((await get('/clients')).status).toBe(401)
-    await worker.scheduled(createScheduledController({ scheduledTime: Date.now() }), env)
   })
 })
