@@ -1,4 +1,4 @@
-import type { MiddlewareHandler, NotFoundHandler } from 'hono'
+import type { Context, MiddlewareHandler, NotFoundHandler } from 'hono'
 import { Hono } from 'hono/tiny'
 import { routes as account } from './account/routes.ts'
 import { adminContracts } from './admin/contracts.ts'
@@ -9,10 +9,13 @@ import { routes as changes } from './changes/routes.ts'
 import { routes as clients } from './clients/routes.ts'
 import { type AppEnv, openContext } from './context.ts'
 import { contracts } from './contracts.ts'
-import { databaseMessage } from './db/client.ts'
+import { databaseMessage, startUse } from './db/client.ts'
 import type { Env } from './env.ts'
 import { RELAY, relayFile } from './files/relay.ts'
 import { routes as files } from './files/routes.ts'
+import { countFailure } from './health/failures.ts'
+import { routes as health } from './health/routes.ts'
+import { countSlow } from './health/slow-statements.ts'
 import type { Contract } from './http/contract.ts'
 import { BUDGET_MS, DeadlineError, withDeadline } from './http/deadline.ts'
 import { honoPath, NO_QUERY, type Route, validate } from './http/endpoint.ts'
@@ -43,7 +46,7 @@ export function createApp({ contracts, routes }: Api, administration: Api): Hono
   const app = new Hono<AppEnv>({ strict: false })
   app.use(addHeaders, respondToPreflight, catchErrors)
   // Hono passes Errors to its own handler before the middleware sees them.
-  app.onError((error, c) => toResponse(error, c.get('requestId')))
+  app.onError((error, c) => toResponse(error, c))
   app.notFound(serveAsset)
 
   const api = new Hono<AppEnv>({ strict: false })
@@ -57,6 +60,14 @@ export function createApp({ contracts, routes }: Api, administration: Api): Hono
   serveDescription(admin, 'admin-openapi.json')
   mount(admin, administration)
   app.route('/admin/v1', admin)
+
+  for (const { contract, respond } of health) {
+    app.get(contract.path, validate('query', NO_QUERY), async (c) => {
+      c.set('operation', contract.operationId)
+      return respond(c.env)
+    })
+    app.all(contract.path, refuseMethod(['GET', 'HEAD']))
+  }
   app.on(['GET', 'PUT'], `${RELAY}*`, relayFile)
   return app
 }
@@ -81,7 +92,9 @@ const OWN_ORIGIN = /^\/(admin|settings)(\/|$)/
 /** Adds the headers that every response has, and logs the request. */
 const addHeaders: Middleware = async (c, next) => {
   const receivedAt = Date.now()
+  const use = startUse()
   c.set('receivedAt', receivedAt)
+  c.set('databaseUse', use)
   const given = c.req.header('x-request-id')
   const requestId = given && REQUEST_ID.test(given) ? given : crypto.randomUUID()
   c.set('requestId', requestId)
@@ -103,7 +116,15 @@ const addHeaders: Middleware = async (c, next) => {
     company_id: token?.companyId ?? c.get('admin')?.companyId,
     token_id: token?.id,
     ...(actor !== undefined && { actor, address: c.req.header('cf-connecting-ip') }),
+    rows_read: use.rowsRead,
+    rows_written: use.rowsWritten,
+    database_ms: Math.round(use.durationMs * 100) / 100,
+    slow_statements: use.slow,
+    served_by_region: use.region,
+    served_by_primary: use.isPrimary,
+    colo: c.req.raw.cf?.colo,
   })
+  if (use.slow > 0) c.executionCtx.waitUntil(countSlow(c.env.CACHE, use.slow, receivedAt))
 }
 
 /** CORS: every origin may send every request. What protects is the token, which no browser sends by itself. */
@@ -126,7 +147,7 @@ const catchErrors: Middleware = async (c, next) => {
   try {
     await next()
   } catch (thrown) {
-    c.res = toResponse(thrown, c.get('requestId'))
+    c.res = toResponse(thrown, c)
   }
 }
 
@@ -169,8 +190,9 @@ function methodsByPath(all: readonly Contract[]): Map<string, string[]> {
   return paths
 }
 
-/** Every 5xx is logged with its cause: a `failure`, or the kind of the error. */
-function toResponse(thrown: unknown, requestId: string): Response {
+/** Every 5xx is logged with its cause: a `failure`, which the platform counts as well, or the kind of the error. */
+function toResponse(thrown: unknown, c: Context<AppEnv>): Response {
+  const requestId = c.get('requestId')
   if (thrown instanceof ApiError) {
     const { kind, message, cause } = thrown
     const error = cause === undefined ? message : `${message} | ${cause}`
@@ -178,6 +200,7 @@ function toResponse(thrown: unknown, requestId: string): Response {
     return errorResponse(thrown)
   }
   log('failure', { request_id: requestId, status: 500, error: describe(thrown) }, 'error')
+  countFailure(c.executionCtx, requestId)
   return errorResponse(
     new ApiError('internal_error', { message: `Internal error: report the request id ${requestId}` }),
   )

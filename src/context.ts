@@ -2,7 +2,7 @@ import type { MiddlewareHandler } from 'hono'
 import { startDelivery } from './accounting/delivery.ts'
 import type { AdminContext } from './admin/context.ts'
 import type { Token } from './auth/tokens.ts'
-import { type CompanyContext, databaseFor, type Idempotency } from './db/client.ts'
+import { type CompanyContext, type DatabaseUse, databaseFor, type Idempotency } from './db/client.ts'
 import type { Env } from './env.ts'
 import { deploymentStorage, type FileStorage } from './files/storage.ts'
 import type { Lease } from './http/memory.ts'
@@ -41,6 +41,7 @@ export interface AppEnv {
     requestId: string
     /** When the request arrived, in milliseconds since the epoch. */
     receivedAt: number
+    databaseUse: DatabaseUse
     token?: Token
     context: RequestContext
     usage: RequestUsage
@@ -66,7 +67,8 @@ export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
   const now = c.get('receivedAt')
   const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
   const meter = c.get('usage')
-  const db = databaseFor(env.DB, token.companyId, { bookmark: c.req.header('x-bookmark'), meter })
+  const use = c.get('databaseUse')
+  const db = databaseFor(env.DB, token.companyId, { bookmark: c.req.header('x-bookmark'), meter, use })
   c.set('context', {
     requestId: c.get('requestId'),
     now,

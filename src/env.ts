@@ -4,17 +4,20 @@ import type { Demand, HourOfUsage, Lease } from './rate-limit/window.ts'
 interface RateLimiter extends Rpc.DurableObjectBranded {
   acquire(demand: Demand): Lease
   usage(): HourOfUsage[]
+  ping(): void
 }
 
 /** Delivers one company's accounting events: see `accounting/delivery.ts`. */
 interface AccountingDelivery extends Rpc.DurableObjectBranded {
   start(companyId: number): Promise<void>
   check(companyId: number): Promise<{ ok: boolean; message: string }>
+  ping(): void
 }
 
 /** Delivers one company's changes to its webhook endpoints: see `webhooks/delivery.ts`. */
 interface WebhookDelivery extends Rpc.DurableObjectBranded {
   start(companyId: number): Promise<void>
+  ping(): void
 }
 
 declare global {

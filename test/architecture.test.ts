@@ -268,15 +268,19 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     { 'clients/routes.ts': "import { Hono } from 'hono'" },
   ],
   [
-    'the runtime is imported by Durable Objects only',
-    imports(/^cloudflare:workers$/, allowed(/^(db\/company-object|rate-limit\/limiter)\.ts$/)),
+    'the runtime is imported by Durable Objects and what counts failures only',
+    imports(/^cloudflare:workers$/, allowed(/^(db\/company-object|rate-limit\/limiter|health\/failures)\.ts$/)),
     { 'clients/queries.ts': "import { env } from 'cloudflare:workers'" },
   ],
   [
     'the slices get what the bindings are for, not the bindings',
     occurrences(
       /\benv\.[A-Z]\w+/g,
+<<<<<<< HEAD
       /^(app|context|index|auth\/authenticate|rate-limit\/[\w-]+|(accounting|webhooks)\/delivery|db\/company-object|files\/(storage|relay)|admin\/.+)\.ts$/,
+=======
+      /^(app|context|index|auth\/authenticate|rate-limit\/[\w-]+|(accounting|webhooks)\/delivery|db\/company-object|health\/(health|gauges)|files\/(storage|relay))\.ts$/,
+>>>>>>> h-operate
     ),
     { 'clients/queries.ts': 'await env.DB.batch([])' },
   ],

@@ -7,6 +7,16 @@ declare namespace Cloudflare {
   }
 }
 
+declare module '*.json?raw' {
+  const text: string
+  export default text
+}
+
+declare module '*.toml?raw' {
+  const text: string
+  export default text
+}
+
 declare module '*.md?raw' {
   const text: string
   export default text

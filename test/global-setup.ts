@@ -16,6 +16,8 @@ declare module 'vitest' {
     crmApiUrl: string
     /** Where `npm run prism` records every request and response; '' in any other run. */
     prismRecorder: string
+    /** Whether `test/db/released-sql.test.ts` records. */
+    recordsRelease: boolean
     /** A company's own storage, before `/t/SCOPE`. */
     s3Url: string
     /** Hosts of the supplier simulators; the SOAP endpoint of supplier_a is at `/productinfo`. */
@@ -29,6 +31,7 @@ declare module 'vitest' {
 /** Starts the outside world once for the whole run, in Node: tests reach it over real HTTP. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   project.provide('prismRecorder', process.env.PRISM_RECORDER ?? '')
+  project.provide('recordsRelease', process.env.RECORD_RELEASE !== undefined)
   const accounting = await startAccounting()
   project.provide('accountingUrl', accounting.url)
   const tokenHost = await startTokenHost(accounting)

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { CredentialsError, decryptCredentials, encryptCredentials } from '../auth/credentials.ts'
 import type { CompanyContext } from '../db/client.ts'
+import { log } from '../http/log.ts'
 import { AccountingAdapter, type Tokens, tokensSchema } from './adapter.ts'
 import { type ConnectionRow, type IntegrationRow, saveConnection, switchRemoteAccount } from './queries.ts'
 
@@ -53,6 +54,7 @@ export async function openConnection(
   } catch (error) {
     const reason = error instanceof CredentialsError ? error.message : 'The settings of the integration cannot be read.'
     await saveConnection(context, { stopped_for: version, reason: `credentials_unreadable: ${reason}` })
+    log('outbox', { state: 'company_stopped', cause: 'credentials_unreadable', company_id: companyId })
     return null
   }
 

@@ -1,7 +1,15 @@
 import type { CompanyContext } from '../db/client.ts'
 import { log, nameOf } from '../http/log.ts'
 import type { Connection } from './connection.ts'
-import { classify, decide, type InvoiceIdentity, isOurInvoice, type Operation, planOrder } from './decisions.ts'
+import {
+  classify,
+  decide,
+  type FailureClass,
+  type InvoiceIdentity,
+  isOurInvoice,
+  type Operation,
+  planOrder,
+} from './decisions.ts'
 import * as payload from './invoice-payload.ts'
 import { DONE, dropEvents, type EventRow, type LinkRow, loadOrder, recordStep, type StepChanges } from './queries.ts'
 import { AccountingError } from './transport.ts'
@@ -11,6 +19,9 @@ export type Delivery = CompanyContext & { connection: Connection }
 
 /** `again`: the order may have more to deliver; `idle`: not now; `halt`: nothing of this company can be delivered. */
 export type StepResult = 'again' | 'idle' | 'halt'
+
+/** What a line of the log says of an event or its company. */
+type OutboxState = 'parked' | 'dead' | 'company_paused' | 'company_stopped' | 'consent_lost'
 
 /** One attempt to deliver one event. `event` is as it is stored now; `findFirst`: see `OrderPlan`. */
 interface Step {
@@ -100,6 +111,7 @@ async function send(step: Step): Promise<void> {
   // The invoice exists: it is linked, so that the next change of the order corrects it.
   const attempts = event.attempts + 1
   await record(step, { event: { ...NO_REQUEST, state: 'parked', attempts, last_error }, link: toLink(sent) })
+  logState(step, 'parked', 'difference', attempts)
 }
 
 /** Carries out what is decided for a call that failed. A failure of this service counts as a transient one. */
@@ -116,8 +128,9 @@ async function recover(step: Step, error: unknown, operation: Operation): Promis
   const stale_attempts = event.stale_attempts + Number(failure === 'stale')
   const situation = { operation, attempts, staleAttempts: stale_attempts, nowMs: Date.now(), random: Math.random() }
   const decision = decide(failure, situation)
-  const halt = async (connection: StepChanges['connection']) => {
+  const halt = async (state: OutboxState, connection: StepChanges['connection']) => {
     await record(step, { event: { last_error }, connection: { ...connection, reason: last_error } })
+    logState(step, state, failure, attempts)
     return 'halt' as const
   }
   switch (decision.action) {
@@ -128,9 +141,11 @@ async function recover(step: Step, error: unknown, operation: Operation): Promis
       await record(step, { event: { attempts, next_attempt_at: decision.atMs, last_error } })
       return 'idle'
     case 'pause_company':
-      return halt({ paused_until: decision.untilMs })
+      return halt('company_paused', { paused_until: decision.untilMs })
     case 'stop_company':
-      return halt({ stopped_for: step.delivery.connection.version })
+      return halt(failure === 'grant_lost' ? 'consent_lost' : 'company_stopped', {
+        stopped_for: step.delivery.connection.version,
+      })
     case 'merge':
       await record(step, { event: { ...UNSENT, stale_attempts, last_error } })
       return 'again'
@@ -147,6 +162,7 @@ async function recover(step: Step, error: unknown, operation: Operation): Promis
   const clientId = accountingError?.hasCode('2500') ? step.source?.client.id : undefined
   const customer = clientId === undefined ? undefined : { clientId, customerId: null }
   await record(step, { event: { ...NO_REQUEST, state, attempts, last_error }, customer })
+  logState(step, state, failure, attempts)
   return 'again'
 }
 
@@ -161,6 +177,12 @@ async function adopt(step: Step, last_error: string): Promise<boolean> {
 async function findOurInvoice({ delivery }: Step, wanted: InvoiceIdentity): Promise<payload.InvoiceKey | null> {
   const found = await delivery.connection.adapter.findInvoices(wanted.DocNumber ?? '')
   return found.find((invoice) => isOurInvoice(invoice, wanted)) ?? null
+}
+
+/** One line for each change that a person may have to act on, after it is stored. The error itself may hold values. */
+function logState({ event }: Step, state: OutboxState, cause: FailureClass | 'difference', attempts: number): void {
+  const { company_id, order_id, id: event_id } = event
+  log('outbox', { state, cause, company_id, order_id, event_id, attempts })
 }
 
 function record({ delivery, event }: Step, changes: StepChanges): Promise<void> {

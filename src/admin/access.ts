@@ -3,7 +3,7 @@ import { createLocalJWKSet, errors, type JSONWebKeySet, jwtVerify } from 'jose'
 import * as z from 'zod/mini'
 import { countFailure } from '../auth/authenticate.ts'
 import { networkOf } from '../auth/failed-lookups.ts'
-import { databaseFor } from '../db/client.ts'
+import type { CompanyContext } from '../db/client.ts'
 import type { Env } from '../env.ts'
 import { LruCache } from '../http/cache.ts'
 import { ROLES, type Role } from '../http/contract.ts'
@@ -73,17 +73,15 @@ const LIMIT_SECONDS = 60
 /**
  * The caller with their roles, and the company of the path.
  *
- * @param companyId of the path; 0 where it has none
+ * @param context with the company of the path; 0 where it has none
  * @throws ApiError 403 for a role that is too low, 404 for a company that the caller may not see
  */
 export async function authorise(
   identity: Identity,
-  env: Env,
-  companyId: number,
+  { companyId, db }: CompanyContext,
   { role, createsCompany }: { role: Role; createsCompany?: true | undefined },
 ): Promise<{ caller: Caller; company: AdminCompany | null }> {
   const { actor, isPerson, isOperator } = identity
-  const db = databaseFor(env.DB, companyId)
   const { memberships, company } =
     isPerson || companyId !== 0
       ? await findAccess({ db, companyId }, isPerson ? actor : '')

@@ -1,6 +1,7 @@
 import type { MiddlewareHandler } from 'hono'
 import type { AppEnv } from '../context.ts'
 import { databaseFor } from '../db/client.ts'
+import { requireSchema } from '../db/migrations.ts'
 import { type Contract, type Input, parseId, type ResponseBody } from '../http/contract.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { honoPath, NO_QUERY, type Route, readBody, refuseCoding, validate, validated } from '../http/endpoint.ts'
@@ -42,14 +43,16 @@ function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
     c.set('actor', identity.actor)
     const companyId = ofCompany ? parseId(c.req.param('company_id') ?? '') : 0
     if (companyId === null) throw notFound('Company')
-    const { caller, company } = await authorise(identity, env, companyId, { role, createsCompany })
+    await requireSchema(env.DB)
+    const db = databaseFor(env.DB, companyId, { use: c.get('databaseUse') })
+    const { caller, company } = await authorise(identity, { db, companyId }, { role, createsCompany })
     c.set('admin', {
       requestId,
       now: c.get('receivedAt'),
       companyId,
       caller,
       company,
-      db: databaseFor(env.DB, companyId),
+      db,
       address: c.req.header('cf-connecting-ip') ?? 'unknown',
       url: c.req.url,
       env,

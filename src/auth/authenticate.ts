@@ -1,6 +1,5 @@
-import type { MiddlewareHandler } from 'hono'
+import type { Context, MiddlewareHandler } from 'hono'
 import type { AppEnv } from '../context.ts'
-import type { Env } from '../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError } from '../http/errors.ts'
 import { log, nameOf } from '../http/log.ts'
@@ -31,7 +30,7 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
   const address = c.req.header('cf-connecting-ip') ?? 'unknown'
   const requestId = c.get('requestId')
   const cached = cachedToken(hash, now)
-  const token = cached === undefined ? await lookUp(env, hash, networkOf(address), now, requestId) : cached
+  const token = cached === undefined ? await lookUp(c, hash, networkOf(address)) : cached
   if (!token) throw unauthenticated('invalid_token')
 
   const keepAlive = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
@@ -46,12 +45,14 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
 }
 
 /** Null where it has expired or was revoked. @throws ApiError 401 for an unknown token, 429 for too many of them */
-async function lookUp(env: Env, hash: string, network: string, now: number, requestId: string): Promise<Token | null> {
+async function lookUp(c: Context<AppEnv>, hash: string, network: string): Promise<Token | null> {
+  const { env } = c
+  const now = c.get('receivedAt')
   let delayMs = wasValid(hash, now) ? 0 : delayLookup(network, hash, now)
   if (delayMs === 0) {
-    const token = await loadToken(env.DB, hash, now)
+    const token = await loadToken(env.DB, hash, now, c.get('databaseUse'))
     if (token !== undefined) return token
-    if (await countFailure(env.AUTH_FAILURES, network, requestId)) throw unauthenticated('invalid_token')
+    if (await countFailure(env.AUTH_FAILURES, network, c.get('requestId'))) throw unauthenticated('invalid_token')
     delayMs = blockNetwork(network, now)
   }
   throw rateLimited(Math.ceil(delayMs / 1000), 'Too many unknown tokens from this network')

@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto'
 import { eq, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
-import { runQuery } from '../db/client.ts'
+import { type DatabaseUse, orm, runBatch, runQuery } from '../db/client.ts'
+import { isMissing, newestApplied, outdated, requireSchema, verifySchema } from '../db/migrations.ts'
 import { apiTokens, companies } from '../db/schema.ts'
 import { LruCache } from '../http/cache.ts'
 import { isPermission, type Permission } from './permissions.ts'
@@ -46,16 +47,29 @@ export function wasValid(hash: string, now: number): boolean {
   return entry !== undefined && usable(entry.token, now) !== null
 }
 
-/** Looks a token up in the primary database: null when it has expired or was revoked, undefined when unknown. */
-export async function loadToken(binding: D1Database, hash: string, now: number): Promise<Token | null | undefined> {
-  const query = drizzle(binding)
+/**
+ * Looks a token up in the primary database: null when it has expired or was revoked, undefined when unknown. The first
+ * look-up of an isolate also verifies the schema.
+ *
+ * @throws ApiError 503 where the schema is older than the code
+ */
+export async function loadToken(
+  binding: D1Database,
+  hash: string,
+  now: number,
+  use: DatabaseUse,
+): Promise<Token | null | undefined> {
+  const query = orm
     .select({
+      newestApplied,
       id: apiTokens.id,
       companyId: apiTokens.company_id,
       companySlot: companies.slot,
       suspended: companies.suspended,
       hasWebhooks: sql<boolean>`EXISTS (SELECT 1 FROM webhook_endpoints
-        WHERE company_id = ${companies.id} AND enabled = 1)`.mapWith(Boolean),
+        WHERE company_id = ${companies.id} AND enabled = 1)`
+        .mapWith(Boolean)
+        .as('has_webhooks'),
       permissions: apiTokens.permissions,
       expiresAt: apiTokens.expires_at,
       lastUsedAt: apiTokens.last_used_at,
@@ -64,12 +78,17 @@ export async function loadToken(binding: D1Database, hash: string, now: number):
     .from(apiTokens)
     .innerJoin(companies, eq(companies.id, apiTokens.company_id))
     .where(eq(apiTokens.token_hash, hash))
-  const [row] = await runQuery(async () => query, true)
+  const { values } = await runQuery(() => runBatch(binding, [query], use), true).catch((error: unknown) => {
+    throw isMissing(error) ? outdated(null) : error
+  })
+  const [[row]] = values
   if (!row) {
     cache.delete(hash)
+    await requireSchema(binding)
     return
   }
-  const { lastUsedAt, revokedAt, permissions, ...rest } = row
+  const { newestApplied: applied, lastUsedAt, revokedAt, permissions, ...rest } = row
+  verifySchema(applied)
   const token = revokedAt === null ? { ...rest, hash, permissions: new Set(permissions.filter(isPermission)) } : null
   cache.set(hash, { token, staleAt: now + CACHE_MS, touchedAt: lastUsedAt ?? 0 })
   return usable(token, now)

@@ -119,6 +119,28 @@ export interface Idempotency {
   isReplayed: boolean
 }
 
+/** What one request uses of the database, for its line in the log. */
+export interface DatabaseUse {
+  rowsRead: number
+  rowsWritten: number
+  /** Of the statements themselves, without the network. */
+  durationMs: number
+  /** Statements that took {@link SLOW_MS} or longer. */
+  slow: number
+  /** Bytes of the database after the last batch. */
+  sizeBytes: number
+  /** Where the last batch ran; undefined in local databases. */
+  region: string | undefined
+  isPrimary: boolean | undefined
+}
+
+export function startUse(): DatabaseUse {
+  return { rowsRead: 0, rowsWritten: 0, durationMs: 0, slow: 0, sizeBytes: 0, region: undefined, isPrimary: undefined }
+}
+
+/** Ten times as long as the dearest request of the budgets takes; one database runs one statement at a time. */
+export const SLOW_MS = 100
+
 /** Decides when a batch may run, and charges the database time it took. */
 export interface Meter {
   run<T extends { durationMs: number }>(batch: () => Promise<T>): Promise<T>
@@ -131,11 +153,12 @@ export interface Meter {
  * @param options.bookmark of the caller's last response: reads then go to any replica that is as fresh. Without one, or
  *   with a malformed one, the session starts at the primary.
  * @param options.meter of the caller's token; background work has none
+ * @param options.use gets what the batches use
  */
 export function databaseFor(
   binding: D1Database,
   _companyId: number,
-  { bookmark, meter }: { bookmark?: string | undefined; meter?: Meter } = {},
+  { bookmark, meter, use = startUse() }: { bookmark?: string | undefined; meter?: Meter; use?: DatabaseUse } = {},
 ): Database {
   const session = binding.withSession(bookmark && BOOKMARK.test(bookmark) ? bookmark : 'first-primary')
   let waited = 0
@@ -143,9 +166,9 @@ export function databaseFor(
   async function run<T extends Statements>(queries: T, isIdempotent: boolean): Promise<Results<T>> {
     const start = Date.now()
     try {
-      const batch = () => runBatch(session, queries)
+      const batch = () => runBatch(session, queries, use)
       const { values } = await runQuery(() => (meter ? meter.run(batch) : batch()), isIdempotent)
-      return values as Results<T>
+      return values
     } finally {
       waited += Date.now() - start
     }
@@ -160,8 +183,12 @@ export function databaseFor(
   }
 }
 
-/** The results of a batch, and the database time it took. */
-async function runBatch(session: ReturnType<D1Database['withSession']>, statements: Statements) {
+/** The results of a batch, and the database time it took. Without a session it runs at the primary. */
+export async function runBatch<T extends Statements>(
+  session: Pick<D1Database, 'prepare' | 'batch'>,
+  statements: T,
+  use: DatabaseUse,
+) {
   const queries = statements.map((statement) => {
     const { prepared, values } = 'prepared' in statement ? statement : { prepared: statement.prepare(), values: {} }
     const { sql, params } = prepared.getQuery()
@@ -169,9 +196,23 @@ async function runBatch(session: ReturnType<D1Database['withSession']>, statemen
   })
   const results = await session.batch(queries.map(({ bound }) => bound))
   return {
-    values: queries.map(({ prepared }, index) => prepared.mapResult(results[index], true)),
-    durationMs: results.reduce((sum, { meta }) => sum + meta.duration, 0),
+    values: queries.map(({ prepared }, index) => prepared.mapResult(results[index], true)) as Results<T>,
+    durationMs: results.reduce((sum, { meta }) => sum + addUse(use, meta), 0),
   }
+}
+
+type Meta = Awaited<ReturnType<D1Database['batch']>>[number]['meta']
+
+/** Adds one statement. @returns its milliseconds */
+function addUse(use: DatabaseUse, meta: Meta): number {
+  use.rowsRead += meta.rows_read
+  use.rowsWritten += meta.rows_written
+  use.durationMs += meta.duration
+  if (meta.duration >= SLOW_MS) use.slow++
+  use.sizeBytes = meta.size_after
+  use.region = meta.served_by_region
+  use.isPrimary = meta.served_by_primary
+  return meta.duration
 }
 
 /**

@@ -3,6 +3,7 @@ import type { Env } from '../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log, nameOf } from '../http/log.ts'
 import { type CompanyContext, databaseFor } from './client.ts'
+import { requireSchema } from './migrations.ts'
 
 /** A failed run is repeated after 30 s, doubled for each failure in a row. */
 const FIRST_RETRY_MS = 30_000
@@ -28,6 +29,9 @@ export abstract class CompanyObject extends DurableObject<Env> {
     await this.schedule(Math.max(Date.now(), this.ctx.storage.kv.get<Retry>('retry')?.at ?? 0))
   }
 
+  /** For the health check. */
+  ping(): void {}
+
   /** Never throws: a failed run is repeated with a backoff. */
   override async alarm(): Promise<void> {
     const { kv } = this.ctx.storage
@@ -36,6 +40,7 @@ export abstract class CompanyObject extends DurableObject<Env> {
     const failures = kv.get<Retry>('retry')?.failures ?? 0
     let at: number | null
     try {
+      await requireSchema(this.env.DB)
       at = await this.run({ companyId, db: databaseFor(this.env.DB, companyId) })
       if (failures > 0) kv.delete('retry')
     } catch (error) {

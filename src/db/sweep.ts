@@ -1,5 +1,6 @@
-import { sql } from 'drizzle-orm'
+import { type SQL, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
+import { databaseFor, orm, startUse } from './client.ts'
 import {
   accountingOutbox,
   adminLog,
@@ -62,6 +63,46 @@ export async function listWebhookCompanies(binding: D1Database, nowMs: number): 
           AND d.next_attempt_at IS NOT NULL AND d.next_attempt_at <= ${nowMs}))`,
     )
   return rows.map((row) => row.companyId)
+}
+
+/** What a gauge counts at most, so that its cost has a limit: a larger count means the limit or more. */
+const GAUGE_MAX = 10_000
+
+/**
+ * Counts what waits in the whole database. The oldest event is the one with the lowest id among those counted.
+ *
+ * @returns the fields of the gauge line
+ */
+export async function readGauges(binding: D1Database, nowMs: number) {
+  const use = startUse()
+  const isWaiting = sql`state IN ('pending', 'sent')`
+  const counted = sql`SELECT count(*) FILTER (WHERE ${isWaiting}) AS pending,
+    count(*) FILTER (WHERE state = 'parked') AS parked, count(*) FILTER (WHERE state = 'dead') AS dead,
+    min(id) FILTER (WHERE ${isWaiting}) AS oldest
+    FROM (SELECT id, state FROM accounting_outbox WHERE state <> 'done' LIMIT ${GAUGE_MAX})`
+  const countRows = (rows: SQL) => orm.select({ count: sql<number>`count(*)`.as('count') }).from(sql`(${rows})`)
+  const [[events], [webhooks], [deliveries]] = await databaseFor(binding, 0, { use }).read([
+    orm
+      .select({
+        pending: sql<number>`pending`.as('events_pending'),
+        parked: sql<number>`parked`.as('events_parked'),
+        dead: sql<number>`dead`.as('events_dead'),
+        oldestAt: sql<number | null>`(SELECT created_at FROM accounting_outbox WHERE id = oldest)`.as('oldest_at'),
+      })
+      .from(sql`(${counted})`),
+    countRows(sql`SELECT 1 FROM webhook_endpoints WHERE enabled = 0 LIMIT ${GAUGE_MAX}`),
+    countRows(sql`SELECT 1 FROM webhook_deliveries LIMIT ${GAUGE_MAX}`),
+  ])
+  const oldestAt = events?.oldestAt ?? null
+  return {
+    events_pending: events?.pending ?? 0,
+    events_parked: events?.parked ?? 0,
+    events_dead: events?.dead ?? 0,
+    oldest_pending_seconds: oldestAt === null ? 0 : Math.max(0, Math.round((nowMs - oldestAt) / 1_000)),
+    webhooks_disabled: webhooks?.count ?? 0,
+    deliveries_pending: deliveries?.count ?? 0,
+    database_bytes: use.sizeBytes,
+  }
 }
 
 /**

@@ -6,7 +6,7 @@ import { notListed } from './messages.ts'
 
 /**
  * What one endpoint is: data from which its route is mounted, its input validated and its description published.
- * Every endpoint can also return 401, 403, 405, 429 and 500; `errors` names what comes on top.
+ * Every endpoint can also return 401, 403, 405, 429, 500 and 503; `errors` names what comes on top.
  */
 export interface Contract {
   method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'

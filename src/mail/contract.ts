@@ -186,7 +186,7 @@ export const readEmailThread = defineContract({
   operationId: 'readEmailThread',
   query: z.strictObject(ofMailbox),
   hasEtag: true,
-  errors: ['not_found', 'unavailable'],
+  errors: ['not_found'],
 })
 
 export const deleteEmailThread = defineContract({

@@ -26,7 +26,14 @@ import { SchemaWriter } from './schema.ts'
 import { describeWebhooks } from './webhooks.ts'
 
 /** Errors of every operation besides its own. 405 belongs to methods that are not described. */
-const COMMON_ERRORS = ['invalid_request', 'unauthenticated', 'forbidden', 'rate_limited', 'internal_error'] as const
+const COMMON_ERRORS = [
+  'invalid_request',
+  'unauthenticated',
+  'forbidden',
+  'rate_limited',
+  'internal_error',
+  'unavailable',
+] as const
 
 /** The groups of operations, as shown. A contract's `tag` is one of these names. */
 const tags: Record<string, string> = {
@@ -147,7 +154,7 @@ export function errorsOf(contract: Contract): ErrorKind[] {
   const kinds = new Set<ErrorKind>([...COMMON_ERRORS, ...contract.errors])
   if (contract.params) kinds.add(contract.invalidParams ?? 'not_found')
   if (takesKey(contract)) kinds.add('conflict')
-  if (contract.body) kinds.add('too_large').add('unsupported_media_type').add('unavailable')
+  if (contract.body) kinds.add('too_large').add('unsupported_media_type')
   return [...kinds].sort((a, b) => ERRORS[a].status - ERRORS[b].status)
 }
 

@@ -136,7 +136,8 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
     example: unusable('supplier_unavailable'),
   },
   unavailable: {
-    description: 'Too busy for a large body. Nothing was changed. Retry after the seconds in `Retry-After`.',
+    description:
+      'The service is being updated, or too busy for a large body. Nothing was changed. Retry after the seconds in `Retry-After`.',
     headers: [...ERROR_HEADERS, 'Retry-After'],
   },
 }

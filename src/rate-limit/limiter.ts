@@ -25,4 +25,7 @@ export class RateLimiter extends DurableObject {
   usage(): HourOfUsage[] {
     return this.stored?.hours ?? []
   }
+
+  /** For the health check. */
+  ping(): void {}
 }

@@ -175,7 +175,17 @@ describe('describeApi', () => {
   it('lists the errors of the contract beside the common ones, and only components that are used', () => {
     const described = describeApi([contract], '', { describe: documentation })
     const operation = asObject(asObject(asObject(described.paths)['/clients/{id}']).get)
-    expect(Object.keys(asObject(operation.responses))).toEqual(['200', '400', '401', '403', '404', '409', '429', '500'])
+    expect(Object.keys(asObject(operation.responses))).toEqual([
+      '200',
+      '400',
+      '401',
+      '403',
+      '404',
+      '409',
+      '429',
+      '500',
+      '503',
+    ])
     expect(Object.keys(asObject(asObject(described.components).responses))).not.toContain('BodyTooLarge')
     expect(described.tags).toMatchObject([{ name: 'Clients' }])
   })

@@ -99,16 +99,16 @@ function checkDescribed(method: string, pathname: string, response: Response, bo
 
 /** Another method on a known path, or an unknown path: an error that any request can meet. */
 function checkUndescribed(isKnownPath: boolean, response: Response, body: Json | undefined): string[] {
-  const expected = [isKnownPath ? 405 : 404, 401, 403, 429, 500]
+  const expected = [isKnownPath ? 405 : 404, 401, 403, 429, 500, 503]
   const problems = checkBody('error', body)
   if (!expected.includes(response.status)) problems.push(`the status is not among ${expected.join(', ')}`)
   if (response.status === 405 && !response.headers.has('allow')) problems.push('the header Allow is missing')
   return problems
 }
 
-/** Every caller with a valid token gets the limit; a 429 or 500 can come before the token is known. */
+/** Every caller with a valid token gets the limit; a 429, 500 or 503 can come before the token is known. */
 function checkLimitHeaders(pathname: string, response: Response): string[] {
-  if (!pathname.startsWith(`${BASE}/`) || [401, 429, 500].includes(response.status)) return []
+  if (!pathname.startsWith(`${BASE}/`) || [401, 429, 500, 503].includes(response.status)) return []
   return ['RateLimit', 'RateLimit-Policy']
     .filter((name) => !response.headers.has(name))
     .map((name) => `the header ${name} is missing`)

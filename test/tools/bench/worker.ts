@@ -74,11 +74,15 @@ async function start(stateDir: string, settings: Settings): Promise<Running> {
   return { worker, url: (await worker.ready).origin }
 }
 
-/** The migrations, statement by statement, in their order. */
+/** The migrations, statement by statement, in their order, and the table that says that they are applied. */
 export function migrationStatements(): string[] {
   const directory = join(ROOT, 'drizzle')
-  return readdirSync(directory)
+  const names = readdirSync(directory)
     .filter((name) => name.endsWith('.sql'))
     .sort()
-    .flatMap((name) => readFileSync(join(directory, name), 'utf8').split('--> statement-breakpoint'))
+  return [
+    ...names.flatMap((name) => readFileSync(join(directory, name), 'utf8').split('--> statement-breakpoint')),
+    'CREATE TABLE d1_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE)',
+    ...names.map((name) => `INSERT INTO d1_migrations (name) VALUES ('${name}')`),
+  ]
 }

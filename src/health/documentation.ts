@@ -1,0 +1,32 @@
+import type { Documentation } from '../http/contract.ts'
+
+/** The published description of these endpoints, by operation. */
+export const documentation = {
+  readHealth: {
+    summary: 'Check what the service depends on',
+    description:
+      'Reaches the database, the cache, the file storage and one Durable Object of each class, each within two seconds, and compares the schema of the database with the release. 503 with the same body where one of them fails. An isolate repeats its checks after five seconds at the earliest. No token.',
+    example: {
+      response: {
+        status: 'ok',
+        checked_at: '2026-11-22T18:30:00.000Z',
+        checks: {
+          database: { status: 'ok', ms: 12 },
+          schema: { status: 'ok', ms: 12, applied: '0004_administration.sql', needed: '0004_administration.sql' },
+          cache: { status: 'ok', ms: 4 },
+          files: { status: 'ok', ms: 31 },
+          durable_objects: {
+            rate_limiter: { status: 'ok', ms: 9 },
+            accounting_delivery: { status: 'ok', ms: 10 },
+            webhook_delivery: { status: 'ok', ms: 10 },
+          },
+        },
+      },
+    },
+  },
+  readLiveness: {
+    summary: 'Check that the service runs',
+    description: 'Reaches nothing: for a monitor that only asks whether requests arrive. No token.',
+    example: { response: { status: 'ok' } },
+  },
+} satisfies Record<string, Documentation>

@@ -1,0 +1,119 @@
+import { applyD1Migrations, createScheduledController, runInDurableObject } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { describe, expect, it, vi } from 'vitest'
+import type { AccountingDelivery } from '../../src/accounting/delivery.ts'
+import { app } from '../../src/app.ts'
+import { NEWEST_MIGRATION } from '../../src/db/migrations.ts'
+import worker from '../../src/index.ts'
+import { mintCompany, randomToken, request, send, sql, type TestCompany } from '../support/app.ts'
+import { measureHops } from '../support/hops.ts'
+import { logLines } from '../support/log.ts'
+
+// The isolate verifies the schema once, so the order of these tests is that of a deployment.
+
+const { TEST_MIGRATIONS: migrations } = env
+
+/** From the application itself: the responses are those of a state that the published description does not have. */
+const get = (path: string, token: string | null = randomToken()) => send(request(token, 'GET', path), { app })
+
+/** A migration of the next release, which only adds. */
+const NEXT = {
+  name: '9999_next.sql',
+  queries: [
+    'CREATE TABLE next (id INTEGER PRIMARY KEY)',
+    'ALTER TABLE clients ADD COLUMN next TEXT',
+    'CREATE INDEX clients_next ON clients (company_id, next)',
+  ],
+}
+
+const outdatedLines = () => logLines.filter(({ event }) => event === 'schema_outdated')
+
+it('is that of the newest file of migrations', () => {
+  expect(NEWEST_MIGRATION).toBe(migrations.at(-1)?.name)
+  expect(NEWEST_MIGRATION).toMatch(/^\d{4}_\w+\.sql$/)
+})
+
+describe('a database without any migration', () => {
+  it('is refused with 503 and Retry-After, and one log line says what to do', async () => {
+    for (let i = 0; i < 3; i++) {
+      const { status, body, headers } = await get('/clients')
+      expect(status).toBe(503)
+      expect(body.error).toMatchObject({ code: 'internal_error', details: null })
+      expect(JSON.stringify(body)).not.toMatch(/sql|table|d1_/i)
+      expect(headers.get('retry-after')).toBe('30')
+    }
+    expect(outdatedLines()).toEqual([
+      {
+        event: 'schema_outdated',
+        applied: null,
+        needed: NEWEST_MIGRATION,
+        advice: expect.stringContaining('npm run migrate'),
+      },
+    ])
+  })
+})
+
+describe('a schema that is one migration older', () => {
+  let company: TestCompany
+  /** One that the Worker has not looked up yet. */
+  const read = () => get('/clients', company.token)
+
+  it('is refused on everything that needs the database, whatever the token', async () => {
+    await applyD1Migrations(env.DB, migrations.slice(0, -1))
+    company = await mintCompany()
+    expect((await read()).status).toBe(503)
+    expect((await get('/clients')).status).toBe(503)
+    expect((await send(request(company.token, 'POST', '/clients', { company_name: 'a' }), { app })).status).toBe(503)
+    expect(await sql('SELECT * FROM clients')).toEqual([])
+    expect((await get('/clients', null)).status).toBe(401)
+  })
+
+  it('is logged again after a minute', async () => {
+    const before = outdatedLines().length
+    vi.useFakeTimers({ toFake: ['Date'] })
+    vi.setSystemTime(Date.now() + 61_000)
+    await read()
+    await read()
+    vi.useRealTimers()
+    expect(outdatedLines()).toHaveLength(before + 1)
+    expect(outdatedLines().at(-1)).toMatchObject({ applied: migrations.at(-2)?.name })
+  })
+
+  it('does not affect static assets and liveness, and is what the health check reports', async () => {
+    const at = (path: string) => send(new Request(`https://api.test${path}`), { app })
+    expect((await get('/openapi.json', null)).status).toBe(200)
+    expect((await at('/health/live')).status).toBe(200)
+    expect(await at('/health')).toMatchObject({
+      status: 503,
+      body: {
+        checks: {
+          database: { status: 'ok' },
+          schema: { status: 'failed', applied: migrations.at(-2)?.name, needed: NEWEST_MIGRATION },
+        },
+      },
+    })
+  })
+
+  it('stops the sweep and the deliveries, which are repeated later', async () => {
+    const sweep = worker.scheduled(createScheduledController({ scheduledTime: Date.now() }), env)
+    await expect(sweep).rejects.toMatchObject({ kind: 'unavailable' })
+    const objects = env.ACCOUNTING_DELIVERY as unknown as DurableObjectNamespace<AccountingDelivery>
+    const object = objects.get(objects.idFromName(String(company.id)))
+    const alarm = await runInDurableObject(object, async (instance, state) => {
+      state.storage.kv.put('company', company.id)
+      await instance.alarm()
+      return state.storage.getAlarm()
+    })
+    expect(alarm).toBeGreaterThan(Date.now() + 20_000)
+    expect(logLines).toContainEqual(expect.objectContaining({ event: 'accounting_failed', error: 'ApiError' }))
+  })
+
+  it('is served as soon as it is migrated, even further than this code knows, without another wait', async () => {
+    await applyD1Migrations(env.DB, [...migrations, NEXT])
+    const { response, hops } = await measureHops(request(company.token, 'GET', '/clients'))
+    expect(response.status).toBe(200)
+    expect((await send(request(company.token, 'POST', '/clients', { company_name: 'a' }))).status).toBe(200)
+    // The look-up of the token, and the list beside the limiter.
+    expect(hops.filter(({ name }) => name.startsWith('DB.')).map(({ depth }) => depth)).toEqual([1, 2])
+  })
+})
