@@ -30,6 +30,7 @@ const SLICES = [
   'mail',
   'orders',
   'products',
+  'seed',
   'webhooks',
 ]
 const IN_SLICE = new RegExp(`^(${SLICES.join('|')})/`)
@@ -276,11 +277,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     'the slices get what the bindings are for, not the bindings',
     occurrences(
       /\benv\.[A-Z]\w+/g,
-<<<<<<< HEAD
-      /^(app|context|index|auth\/authenticate|rate-limit\/[\w-]+|(accounting|webhooks)\/delivery|db\/company-object|files\/(storage|relay)|admin\/.+)\.ts$/,
-=======
-      /^(app|context|index|auth\/authenticate|rate-limit\/[\w-]+|(accounting|webhooks)\/delivery|db\/company-object|health\/(health|gauges)|files\/(storage|relay))\.ts$/,
->>>>>>> h-operate
+      /^(app|context|index|auth\/authenticate|rate-limit\/[\w-]+|(accounting|webhooks)\/delivery|db\/company-object|health\/(health|gauges)|files\/(storage|relay)|admin\/.+)\.ts$/,
     ),
     { 'clients/queries.ts': 'await env.DB.batch([])' },
   ],
