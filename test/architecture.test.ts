@@ -138,7 +138,9 @@ function findOversize(files: SourceFile[]): string[] {
     ...(own.length > 250 ? [`${own.length} files`] : []),
     ...(total > 27_000 ? [`${total} lines`] : []),
     ...(median >= 120 ? [`a median of ${median} lines`] : []),
-    ...SLICES.filter((slice) => slice !== 'admin' && inFolder(slice) > 16).map((slice) => `${slice} has more than 16 files`),
+    ...SLICES.filter((slice) => slice !== 'admin' && inFolder(slice) > 16).map(
+      (slice) => `${slice} has more than 16 files`,
+    ),
     ...(inFolder('accounting') > 8 ? ['accounting has more than 8 files'] : []),
   ]
 }
