@@ -15,7 +15,10 @@ export async function readStored({ companyId, db }: CompanyContext) {
   return { company, connections }
 }
 
-/** Rows of a JSON array that a statement reads as `value`. */
+/**
+ * Rows of a JSON array that a statement reads as `value`. Tables are joined to it by CROSS JOIN, which SQLite never
+ * reorders: otherwise it may read the whole array for each row of the table.
+ */
 const elements = (chunk: string) => sql`json_each(${chunk})`
 
 /**
@@ -50,8 +53,8 @@ export function selectMovedInvoices({ companyId }: CompanyContext, rows: Rows) {
         issue: sql<string>`'invoice ' || ${invoices.id} || ' belongs to order ' || ${invoices.project_id} || ' in the database'`,
       })
       .from(elements(chunk))
-      .innerJoin(
-        invoices,
+      .crossJoin(invoices)
+      .where(
         sql`${invoices.company_id} = ${companyId} AND ${invoices.id} = value ->> 0 AND ${invoices.project_id} <> value ->> 1`,
       ),
   )
@@ -77,8 +80,8 @@ export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
       orm
         .select({ constraint: sql<string>`${constraint}` })
         .from(elements(chunk))
-        .innerJoin(table, sql`${table.company_id} = ${companyId} AND ${column} = value ->> 1`)
-        .where(isAbsent)
+        .crossJoin(table)
+        .where(sql`${table.company_id} = ${companyId} AND ${column} = value ->> 1 AND ${isAbsent}`)
         .limit(1),
     )
   })
@@ -117,8 +120,8 @@ export function selectDifferences({ companyId }: CompanyContext, file: SeedFile,
           columns: sql<string>`(${differing})`.as('columns'),
         })
         .from(elements(chunk))
-        .innerJoin(table, sql`${target}.company_id = ${companyId} AND ${target}.id = value ->> 0`)
-        .where(sql`columns <> ''`)
+        .crossJoin(table)
+        .where(sql`${target}.company_id = ${companyId} AND ${target}.id = value ->> 0 AND columns <> ''`)
         .orderBy(sql`row_id`),
     )
   })
