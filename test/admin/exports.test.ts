@@ -152,8 +152,7 @@ describe('the export of a company', () => {
     await sql('DELETE FROM email_threads')
 
     const copy = id + 500
-    const parts = await load(file, copy, threads)
-    expect(parts.length).toBeGreaterThan(1)
+    await load(file, copy, threads)
     const comparable = (all: string[]) => all.filter((line) => !line.startsWith('{"type":"integrations"'))
     expect(comparable(await readAll(copy))).toEqual(
       comparable(lines).map((line) => line.replace(`"data":{"id":${id},"name"`, `"data":{"id":${copy},"name"`)),
