@@ -4,6 +4,7 @@ import type { SeedFile } from './file.ts'
 import type { IntegrationsFile } from './integrations-file.ts'
 import {
   loadRows,
+  loadThread,
   readStored,
   saveCompany,
   selectBadReferences,
@@ -12,7 +13,6 @@ import {
   selectMovedInvoices,
 } from './queries.ts'
 import { deriveRows, findDuplicates, type KnownIds, NAMES, type Name, type Rows, TABLES } from './rows.ts'
-import { loadThread } from './thread-queries.ts'
 import type { StoredThread } from './threads.ts'
 
 /** Where a file is loaded: the context's company must be the file's. */

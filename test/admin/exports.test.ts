@@ -65,8 +65,11 @@ const TABLES = [
 async function readRows(companyId: number) {
   const entries = TABLES.map(async (table) => {
     const column = table === 'companies' ? 'id' : 'company_id'
-    const rows = await sql(`SELECT * FROM ${table} WHERE ${column} = ?`, companyId)
-    return [table, rows.map((row) => ({ ...row, [column]: 0, slot: 0, last_change: 0, mail_bytes_checked: 0 }))]
+    const condition = table === 'order_counts' ? 'count > 0' : '1'
+    const rows = await sql(`SELECT * FROM ${table} WHERE ${column} = ? AND ${condition}`, companyId)
+    // Threads are cut into other segments, which have other sizes.
+    const own = { [column]: 0, slot: 0, last_change: 0, mail_bytes: 0, mail_bytes_checked: 0 }
+    return [table, rows.map((row) => ({ ...row, ...own }))]
   })
   return Object.fromEntries(await Promise.all(entries))
 }

@@ -21,23 +21,30 @@ const nextPart = z
   .check(z.describe('The part to send next. Null when all are loaded: the file may be sent again from part 1.'))
 const knownIds = z.optional(z.array(id).check(z.maxLength(MAX_KNOWN)))
 
-const importPart = component('ImportPart', 'A part of a seed file, loaded as one transaction.', {
-  hash: hash.check(z.describe('Of the whole file: names the import. By convention the SHA-256.')),
-  part: partNumber.check(z.describe('Which part it is, from 1. Parts are loaded in this order.')),
-  parts,
-  check: z
-    ._default(z.boolean(), false)
-    .check(
-      z.describe('Compares the part with the database and loads nothing: check all parts before the first is loaded.'),
-    ),
-  known: z
-    .optional(z.strictObject({ clients: knownIds, order_statuses: knownIds, taxes: knownIds }))
-    .check(z.describe('For a check: ids in other parts of the file, to which this one refers.')),
-  file: seedFile.check(z.describe('A seed file of the company. Together with the other parts it is the whole file.')),
-  threads: z
-    ._default(z.array(storedThread).check(z.maxLength(MAX_THREADS)), [])
-    .check(z.describe('Email threads of an export, in the form in which they are stored.')),
-}).check(z.refine(({ part, parts }) => part <= parts, { path: ['part'], error: 'must be at most `parts`' }))
+const importPart = z
+  .strictObject({
+    hash: hash.check(z.describe('Of the whole file: names the import. By convention the SHA-256.')),
+    part: partNumber.check(z.describe('Which part it is, from 1. Parts are loaded in this order.')),
+    parts,
+    check: z
+      ._default(z.boolean(), false)
+      .check(
+        z.describe(
+          'Compares the part with the database and loads nothing: check all parts before the first is loaded.',
+        ),
+      ),
+    known: z
+      .optional(z.strictObject({ clients: knownIds, order_statuses: knownIds, taxes: knownIds }))
+      .check(z.describe('For a check: ids in other parts of the file, to which this one refers.')),
+    file: seedFile.check(z.describe('A seed file of the company. Together with the other parts it is the whole file.')),
+    threads: z
+      ._default(z.array(storedThread).check(z.maxLength(MAX_THREADS)), [])
+      .check(z.describe('Email threads of an export, in the form in which they are stored.')),
+  })
+  .check(
+    z.refine(({ part, parts }) => part <= parts, { path: ['part'], error: 'must be at most `parts`' }),
+    z.meta({ id: 'ImportPart', description: 'A part of a seed file, loaded as one transaction.' }),
+  )
 
 const difference = z.strictObject({
   type: z.string().check(z.describe('Such as `client`, `order`, `invoice` or `line`.')),
