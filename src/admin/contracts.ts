@@ -2,6 +2,8 @@ import type { Contract } from '../http/contract.ts'
 import { endpoints as accounting } from './accounting/contract.ts'
 import { endpoints as audit } from './audit/contract.ts'
 import { endpoints as companies } from './companies/contract.ts'
+import { endpoints as exports } from './exports/contract.ts'
+import { endpoints as imports } from './imports/contract.ts'
 import { endpoints as integrations } from './integrations/contract.ts'
 import { endpoints as keys } from './keys/contract.ts'
 import { endpoints as members } from './members/contract.ts'
@@ -20,4 +22,6 @@ export const adminContracts: readonly Contract[] = [
   ...webhooks,
   ...audit,
   ...keys,
+  ...imports,
+  ...exports,
 ]

@@ -2,6 +2,8 @@ import type { Route } from '../http/endpoint.ts'
 import { routes as accounting } from './accounting/routes.ts'
 import { routes as audit } from './audit/routes.ts'
 import { routes as companies } from './companies/routes.ts'
+import { routes as exports } from './exports/routes.ts'
+import { routes as imports } from './imports/routes.ts'
 import { routes as integrations } from './integrations/routes.ts'
 import { routes as keys } from './keys/routes.ts'
 import { routes as members } from './members/routes.ts'
@@ -19,4 +21,6 @@ export const adminRoutes: readonly Route[] = [
   ...webhooks,
   ...audit,
   ...keys,
+  ...imports,
+  ...exports,
 ]

@@ -634,7 +634,7 @@ export const imports = sqliteTable(
     company_id: companyId(),
     /** SHA-256 of the file, hex. */
     hash: text().notNull(),
-    /** Of so many parts, the parts before this one (from 0) are written. */
+    /** Of so many parts, the parts before this one (from 1) are loaded. */
     parts: integer().notNull(),
     next_part: integer().notNull(),
     updated_at: integer().notNull(),

@@ -29,6 +29,8 @@ export interface Contract {
   /** The handler gets the body as bytes of UTF-8 and validates it by itself; `body` is only published. */
   hasRawBody?: true
   response: z.ZodMiniType
+  /** Of the response: JSON by default. */
+  mediaType?: 'application/x-ndjson'
   /** The response carries an `ETag`, and `If-None-Match` may give 304. */
   hasEtag?: true
   /** The response may have a `Link` to the next page. */

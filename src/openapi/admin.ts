@@ -2,6 +2,8 @@ import { documentation as accounting } from '../admin/accounting/documentation.t
 import { documentation as audit } from '../admin/audit/documentation.ts'
 import { documentation as companies } from '../admin/companies/documentation.ts'
 import { adminContracts } from '../admin/contracts.ts'
+import { documentation as exports } from '../admin/exports/documentation.ts'
+import { documentation as imports } from '../admin/imports/documentation.ts'
 import { documentation as integrations } from '../admin/integrations/documentation.ts'
 import { documentation as keys } from '../admin/keys/documentation.ts'
 import { documentation as members } from '../admin/members/documentation.ts'
@@ -22,6 +24,8 @@ const all: Record<string, Documentation> = {
   ...webhooks,
   ...audit,
   ...keys,
+  ...imports,
+  ...exports,
 }
 
 /** @throws Error for an endpoint without documentation */
@@ -45,6 +49,8 @@ const administrationApi: Described = {
       'The addresses to which the changes of a company are delivered, signed by the Standard Webhooks convention.',
     Audit: 'Who changed what.',
     Keys: 'The rotation of the key of stored credentials.',
+    Imports: 'Seed files: the data of one company.',
+    Exports: 'The data of one company as lines.',
   },
   describe: adminDocumentationOf,
   security: {

@@ -193,7 +193,7 @@ function describeOperation(
       '200': {
         description: z.globalRegistry.get(response)?.description ?? 'The operation succeeded.',
         headers: successHeaders,
-        content: json(schemas.write(response, 'output'), example.response),
+        content: json(schemas.write(response, 'output'), example.response, contract.mediaType),
       },
       ...(hasEtag && {
         '304': { description: 'Not modified since the `ETag` in `If-None-Match`. No body.', headers: successHeaders },
@@ -240,8 +240,8 @@ function describeError(kind: ErrorKind, schema: JsonObject, worded?: string): Js
   return { description: worded ?? description, headers: refs('headers', headers), content: json(schema, { error }) }
 }
 
-function json(schema: JsonObject, example: unknown): JsonObject {
-  return { 'application/json': { schema, ...exampleOf(example) } }
+function json(schema: JsonObject, example: unknown, mediaType = 'application/json'): JsonObject {
+  return { [mediaType]: { schema, ...exampleOf(example) } }
 }
 
 function exampleOf(value: unknown): { example?: Json } {

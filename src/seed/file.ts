@@ -230,7 +230,7 @@ const threadId = oneLine(1, 255)
 const threadContext = z.strictObject({
   thread_id: field('The id of the thread in the mail system.', threadId),
   legacy_thread_id: field('The id by which the API finds the thread.', orNull(threadId)),
-  sender_email: field('The email address of the sender.', line),
+  sender_email: field('The email address of the sender.', orNull(trimmed(320))),
   client_id: field('The id of a client, as text.', line),
   client_data: field('The client as an object, with its `id`.', jsonObject),
   clients_data: field('A list of clients, each with its `id`.', json),

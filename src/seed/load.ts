@@ -4,6 +4,7 @@ import type { SeedFile } from './file.ts'
 import type { IntegrationsFile } from './integrations-file.ts'
 import {
   loadRows,
+  loadThread,
   readStored,
   saveCompany,
   selectBadReferences,
@@ -12,6 +13,7 @@ import {
   selectMovedInvoices,
 } from './queries.ts'
 import { deriveRows, findDuplicates, type KnownIds, NAMES, type Name, type Rows, TABLES } from './rows.ts'
+import type { StoredThread } from './threads.ts'
 
 /** Where a file is loaded: the context's company must be the file's. */
 export interface LoadContext extends CompanyContext {
@@ -34,6 +36,7 @@ const CONFLICTS: Record<string, string> = {
   'invoices.company_id, invoices.project_id': 'an order already has another invoice in the database',
   'clients.company_id, clients.external_id': 'an external_id is already that of another client in the database',
   'orders.company_id, orders.external_id': 'an external_id is already that of another order in the database',
+  'email_threads.id': 'an email thread has the id of another one in the database',
   companies_slot: 'the database is full: it takes 1,024 companies',
 }
 
@@ -49,7 +52,12 @@ export function describeConflict(message: string): string | undefined {
  * @returns `issues` and `conflict` where the file contradicts itself or the database: then it must not be loaded. Else
  *   the batch would fail too, but for a conflict that arises meanwhile: see {@link describeConflict}.
  */
-export async function planLoad(context: LoadContext, file: SeedFile, known: KnownIds = {}) {
+export async function planLoad(
+  context: LoadContext,
+  file: SeedFile,
+  known: KnownIds = {},
+  threads: StoredThread[] = [],
+) {
   const { now, db } = context
   const { company, connections } = await readStored(context)
   const rows = deriveRows(file, company?.number ?? 1000, now)
@@ -72,8 +80,12 @@ export async function planLoad(context: LoadContext, file: SeedFile, known: Know
     issues,
     conflict: describeConflict(violated[0] ?? ''),
     differences: found.flat().flatMap(toDifference),
-    counts: countRows(rows),
-    statements: [...saveCompany(context, file, now), ...tables] as const,
+    counts: { ...countTables(rows), ...(threads.length > 0 && { email_threads: threads.length }) },
+    statements: [
+      ...saveCompany(context, file, now),
+      ...tables,
+      ...threads.flatMap((thread) => loadThread(context, thread)),
+    ] as const,
   }
 }
 
@@ -84,17 +96,30 @@ export async function planIntegrations(context: LoadContext, integrations: Integ
   return loadRows(context, TABLES.integrations, rows, context.now)
 }
 
-export type Counts = Partial<Record<Name, number>>
+export type Counts = Partial<Record<Name | 'email_threads', number>>
 
-/** How many rows of each table a file has, where it has any. */
-export function countRows(rows: Rows): Counts {
+/** How many rows of each table there are, where there are any. */
+function countTables(rows: Rows): Partial<Record<Name, number>> {
   return Object.fromEntries(NAMES.flatMap((name) => (rows[name].length > 0 ? [[name, rows[name].length]] : [])))
 }
 
+/** How many rows of each table a file has, where it has any: those that a summary of several parts names. */
+export function countFile(file: SeedFile): Counts {
+  const { integrations, ...rows } = countTables(deriveRows(file, 0, 0))
+  const connections = Object.values(file.integrations).filter(Boolean).length
+  return connections > 0 ? { ...rows, integrations: connections } : rows
+}
+
+/** How many rows a file has, without the company. */
+export function countRows(file: SeedFile): number {
+  return Object.values(countFile(file)).reduce((sum, count) => sum + count, 0)
+}
+
 /** One line: what was loaded. */
-export function describeCounts({ company }: Pick<SeedFile, 'company'>, counts: Counts): string {
-  const parts = NAMES.flatMap((name) => {
-    const [count, { noun }] = [counts[name] ?? 0, TABLES[name]]
+export function describeCounts({ company }: { company: { id: number; name: string } }, counts: Counts): string {
+  const nouns = [...NAMES.map((name) => [name, TABLES[name].noun] as const), ['email_threads', 'email thread'] as const]
+  const parts = nouns.flatMap(([name, noun]) => {
+    const count = counts[name] ?? 0
     const plural = /[sx]$/.test(noun) ? `${noun}es` : `${noun}s`
     return count > 0 ? [`${count} ${count === 1 ? noun : plural}`] : []
   })

@@ -1,10 +1,20 @@
 import { eq, getTableColumns, getTableName, or, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core'
 import { type CompanyContext, orm } from '../db/client.ts'
-import { insertJsonRows } from '../db/columns.ts'
-import { clients, companies, integrations, invoices, orderStatuses, orders } from '../db/schema.ts'
+import { insertJsonRows, insertRow } from '../db/columns.ts'
+import {
+  clients,
+  companies,
+  emailThreadSegments,
+  emailThreads,
+  integrations,
+  invoices,
+  orderStatuses,
+  orders,
+} from '../db/schema.ts'
 import type { SeedFile } from './file.ts'
 import { chunkJson, type KnownIds, NAMES, REFERENCES, type Rows, TABLES } from './rows.ts'
+import type { StoredThread } from './threads.ts'
 
 /** What a file's rows are derived from. */
 export async function readStored({ companyId, db }: CompanyContext) {
@@ -15,7 +25,10 @@ export async function readStored({ companyId, db }: CompanyContext) {
   return { company, connections }
 }
 
-/** Rows of a JSON array that a statement reads as `value`. */
+/**
+ * Rows of a JSON array that a statement reads as `value`. Tables are joined to it by CROSS JOIN, which SQLite never
+ * reorders: otherwise it may read the whole array for each row of the table.
+ */
 const elements = (chunk: string) => sql`json_each(${chunk})`
 
 /**
@@ -50,8 +63,8 @@ export function selectMovedInvoices({ companyId }: CompanyContext, rows: Rows) {
         issue: sql<string>`'invoice ' || ${invoices.id} || ' belongs to order ' || ${invoices.project_id} || ' in the database'`,
       })
       .from(elements(chunk))
-      .innerJoin(
-        invoices,
+      .crossJoin(invoices)
+      .where(
         sql`${invoices.company_id} = ${companyId} AND ${invoices.id} = value ->> 0 AND ${invoices.project_id} <> value ->> 1`,
       ),
   )
@@ -77,8 +90,8 @@ export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
       orm
         .select({ constraint: sql<string>`${constraint}` })
         .from(elements(chunk))
-        .innerJoin(table, sql`${table.company_id} = ${companyId} AND ${column} = value ->> 1`)
-        .where(isAbsent)
+        .crossJoin(table)
+        .where(sql`${table.company_id} = ${companyId} AND ${column} = value ->> 1 AND ${isAbsent}`)
         .limit(1),
     )
   })
@@ -117,8 +130,8 @@ export function selectDifferences({ companyId }: CompanyContext, file: SeedFile,
           columns: sql<string>`(${differing})`.as('columns'),
         })
         .from(elements(chunk))
-        .innerJoin(table, sql`${target}.company_id = ${companyId} AND ${target}.id = value ->> 0`)
-        .where(sql`columns <> ''`)
+        .crossJoin(table)
+        .where(sql`${target}.company_id = ${companyId} AND ${target}.id = value ->> 0 AND columns <> ''`)
         .orderBy(sql`row_id`),
     )
   })
@@ -198,4 +211,33 @@ export function loadRows(
         })
       : insert.onConflictDoNothing({ target: identity })
   })
+}
+
+/**
+ * Statements that load an absent thread with the segments of this part. Until its last segment is there, the thread is
+ * hidden and has the revision 0, which no other has: if somebody writes it meanwhile, theirs stays.
+ */
+export function loadThread({ companyId }: CompanyContext, { segments, segment_count, ...thread }: StoredThread) {
+  const { revision, content_revision, content_hash, deleted } = thread
+  const { company_id, legacy_thread_id, account_email } = emailThreads
+  const hidden = { revision: 0, content_revision: 0, content_hash: '', deleted: true }
+  const isLoading = sql`${emailThreads.id} = ${thread.id} AND ${company_id} = ${companyId} AND ${emailThreads.revision} = 0`
+  const stored = sql`(SELECT count(*) FROM email_thread_segments WHERE thread_id = ${thread.id})`
+  return [
+    orm
+      .insert(emailThreads)
+      .values({ ...thread, ...hidden, company_id: companyId })
+      .onConflictDoNothing({ target: [company_id, legacy_thread_id, account_email] }),
+    ...segments.map(({ field, position, data }) =>
+      insertRow(
+        emailThreadSegments,
+        { thread_id: thread.id, field, position, data },
+        sql`FROM ${emailThreads} WHERE ${isLoading}`,
+      ).onConflictDoNothing(),
+    ),
+    orm
+      .update(emailThreads)
+      .set({ revision, content_revision, content_hash, deleted })
+      .where(sql`${isLoading} AND ${stored} = ${segment_count}`),
+  ] as const
 }

@@ -37,7 +37,7 @@ export const REFERENCES = [
 ] as const
 
 /** Ids of rows in other parts of the same file. */
-export type KnownIds = Partial<Record<'clients' | 'order_statuses' | 'taxes', number[]>>
+export type KnownIds = Partial<Record<'clients' | 'order_statuses' | 'taxes', number[] | undefined>>
 
 /** The rows of a file. An invoice without a number gets the next one after the company's and the file's highest. */
 export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: number): Rows {

@@ -2,6 +2,7 @@ import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import type { SeedInput } from './file.ts'
 import type { KnownIds } from './rows.ts'
+import type { StoredThreadInput } from './threads.ts'
 
 /** Of one part: so many rows are one short transaction. */
 const PART_ROWS = 500
@@ -14,17 +15,18 @@ export interface SeedPart {
   file: SeedInput
   /** The ids in other parts that this one refers to. */
   known: KnownIds
+  threads?: StoredThreadInput[]
 }
 
 type Order = NonNullable<SeedInput['orders']>[number]
 
 /** An element of a list, which stays in one part. */
 interface Element {
-  list: Exclude<keyof SeedInput, '$schema' | 'company'>
+  list: Exclude<keyof SeedInput, '$schema' | 'company'> | 'threads'
   value: object
   rows: number
   bytes: number
-  /** A slice of an order: no other slice of it may be in the same part. */
+  /** A slice of an order or thread: no other slice of it may be in the same part. */
   isSlice?: true
 }
 
@@ -32,13 +34,14 @@ interface Element {
  * Cuts a valid file into parts that are loaded one after the other: what is referred to comes first, and orders whose
  * invoices have numbers before those that get one.
  *
+ * @param threads of an export: see `storeThread`
  * @returns the parts, at least one, and a hash of all of them
  * @throws RangeError for an element that is too large for a part
  */
-export function splitSeedFile(file: SeedInput): { hash: string; parts: SeedPart[] } {
+export function splitSeedFile(file: SeedInput, threads: StoredThreadInput[] = []): { hash: string; parts: SeedPart[] } {
   const groups: Element[][] = [[]]
   let [rows, bytes] = [0, 0]
-  for (const element of listElements(file)) {
+  for (const element of [...listElements(file), ...threads.flatMap(sliceThread)]) {
     if (element.bytes > ELEMENT_MAX_BYTES)
       throw new RangeError(`\`${element.list}\` has an element of more than 900 KB`)
     const group = groups.at(-1) ?? []
@@ -51,24 +54,20 @@ export function splitSeedFile(file: SeedInput): { hash: string; parts: SeedPart[
     rows += element.rows
     bytes += element.bytes
   }
-  const files = groups.map((group) => joinElements(file, group))
-  const addKnown = findKnown(file)
-  return {
-    hash: hash('sha256', JSON.stringify(files)),
-    parts: files.map((part) => ({ file: part, known: addKnown(part) })),
-  }
-}
-
-/** How many rows a file loads, without the company. */
-export function countFileRows(file: SeedInput): number {
-  return listElements(file).reduce((sum, { rows }) => sum + rows, 0)
+  const knownTo = findKnown(file)
+  const parts = groups.map((group): SeedPart => {
+    const part = joinElements(file, group)
+    const itsThreads = group.flatMap(({ list, value }) => (list === 'threads' ? [value as StoredThreadInput] : []))
+    return { file: part, known: knownTo(part), ...(itsThreads.length > 0 && { threads: itsThreads }) }
+  })
+  return { hash: hash('sha256', JSON.stringify(parts)), parts }
 }
 
 function joinElements({ company }: SeedInput, elements: Element[]): SeedInput {
   const part: Record<string, unknown> & SeedInput = { company }
   for (const { list, value } of elements) {
     if (list === 'integrations') part.integrations = { ...part.integrations, ...value }
-    else part[list] = [...(part[list] ?? []), value] as never
+    else if (list !== 'threads') part[list] = [...(part[list] ?? []), value] as never
   }
   return part
 }
@@ -129,6 +128,26 @@ function sliceOrder(order: Order): Element[] {
     }
     const size = slice.reduce((sum, each) => sum + each.bytes, headBytes)
     const element: Element = { list: 'orders', value, rows: headRows + slice.length, bytes: size }
+    return slices.length > 1 ? { ...element, isSlice: true } : element
+  })
+}
+
+/** A thread as one element, or as several that each have some of its segments. */
+function sliceThread({ segments, ...thread }: StoredThreadInput): Element[] {
+  const slices: (typeof segments)[] = [[]]
+  let bytes = 0
+  for (const segment of segments) {
+    if (bytes > 0 && bytes + segment.data.length > PART_BYTES) {
+      slices.push([])
+      bytes = 0
+    }
+    slices.at(-1)?.push(segment)
+    bytes += segment.data.length
+  }
+  return slices.map((slice) => {
+    const value = { ...thread, segments: slice }
+    const size = Buffer.byteLength(JSON.stringify(value))
+    const element: Element = { list: 'threads', value, rows: 1 + slice.length, bytes: size }
     return slices.length > 1 ? { ...element, isSlice: true } : element
   })
 }

@@ -32,7 +32,10 @@ async function makeRequest(contract: Contract): Promise<() => Request> {
   const params: Record<string, string> = { ...example.params, company_id: String(id), token_id: String(token?.id) }
   const path = contract.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? 'x'))
   const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
-  return () => adminRequest(contract.method, path, contract.body && example.body, headers)
+  const body = contract.body && JSON.parse(JSON.stringify(example.body))
+  // A seed file names its company too.
+  if (body?.file) body.file.company.id = id
+  return () => adminRequest(contract.method, path, body, headers)
 }
 
 /** An endpoint that was sent one change. */
@@ -74,8 +77,11 @@ describe.each(all)('%s', (_, contract) => {
           failed++
           return Promise.reject(new Error(message))
         })
-        const result = await adminSend(request(), spoilt)
+        const sent = adminSend(request(), spoilt)
+        // Behind its beginning a stream is cut off.
+        const result = await (contract.mediaType ? sent.catch(() => null) : sent)
         expect(failed).toBeGreaterThan(0)
+        if (!result) continue
         expect(result.status).toBe(500)
         expect(result.body.error).toMatchObject({ code: 'internal_error', details: null })
         if (failing === 1) expect(await logged()).toBe(before)

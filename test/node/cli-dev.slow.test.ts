@@ -4,7 +4,8 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { decryptCredentials } from '../../src/auth/credentials.ts'
 import { readCredentialsKey } from '../../src/cli/seed-integrations.ts'
 import { findFreePort } from '../../src/cli/start-dev.ts'
-import { freshState, runCommand, runSql, smallShop, startCommand, writeSeed } from './cli-support.ts'
+import { smallShop } from '../support/small-shop.ts'
+import { freshState, runCommand, runSql, startCommand, writeSeed } from './cli-support.ts'
 import { ask, killProcess, listDescendants, listProcesses, serveState } from './dev-server.ts'
 
 /** Starts a `dev` that should fail. If it serves, it ends with the test. */

@@ -6,7 +6,7 @@ import { checkSeed } from '../../src/cli/seed-file.ts'
 import { bindTexts, renderStatement } from '../../src/cli/wrangler.ts'
 import type { SeedFile } from '../../src/seed/file.ts'
 import { chunkJson, deriveRows, findDuplicates } from '../../src/seed/rows.ts'
-import { smallShop } from './cli-support.ts'
+import { smallShop } from '../support/small-shop.ts'
 
 /** The duplicates in a seed file. */
 function duplicatesIn(file: SeedFile): string[] {

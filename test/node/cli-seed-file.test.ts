@@ -4,7 +4,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { describeSyntaxError, locateValues } from '../../src/cli/json-text.ts'
 import { checkSeed, readSeedFile } from '../../src/cli/seed-file.ts'
-import { smallShop, writeSeed } from './cli-support.ts'
+import { smallShop } from '../support/small-shop.ts'
+import { writeSeed } from './cli-support.ts'
 
 const SAMPLE = new URL('../../src/cli/sample-company.json', import.meta.url)
 const readJson = (url: URL) => JSON.parse(readFileSync(url, 'utf8'))

@@ -8,7 +8,8 @@ import { checkSeed } from '../../src/cli/seed-file.ts'
 import { readCredentialsKey } from '../../src/cli/seed-integrations.ts'
 import { openWranglerTransport } from '../../src/cli/wrangler.ts'
 import { describeDifferences } from '../../src/seed/load.ts'
-import { freshState, readAll, runCommand, runSql, smallShop, startCommand, writeSeed } from './cli-support.ts'
+import { smallShop } from '../support/small-shop.ts'
+import { freshState, readAll, runCommand, runSql, startCommand, writeSeed } from './cli-support.ts'
 
 const key = readCredentialsKey({ state: '' })
 

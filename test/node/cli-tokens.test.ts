@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { freshState, runCommand, runSql, smallShop, startCommand, writeSeed } from './cli-support.ts'
+import { smallShop } from '../support/small-shop.ts'
+import { freshState, runCommand, runSql, startCommand, writeSeed } from './cli-support.ts'
 
 async function stateWithShop(): Promise<string> {
   const state = await freshState()

@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { decryptCredentials } from '../../src/auth/credentials.ts'
 import { type Simulator, startSimulator } from '../../src/simulators/kit.ts'
 import { credentialsKind, readSecrets } from '../../src/webhooks/message.ts'
-import { freshState, runSql, smallShop, startCommand, writeSeed } from './cli-support.ts'
+import { smallShop } from '../support/small-shop.ts'
+import { freshState, runSql, startCommand, writeSeed } from './cli-support.ts'
 
 const ADDRESSES: Record<string, string> = { 'hooks.example': '1.1.1.1', 'inside.example': '10.0.0.1' }
 

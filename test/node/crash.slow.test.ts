@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { crashCreates } from '../tools/crash/creates.ts'
+import { crashImport } from '../tools/crash/imports.ts'
 import { crash, type Survivor } from '../tools/crash/run.ts'
 
 /** Fixed: the kills come at the same moments each time; `npm run crash` takes another one each time. */
@@ -113,6 +114,15 @@ describe.runIf(process.platform === 'linux')('creations that are sent with a key
     const figures = await crashCreates({ seed: SEED, creates })
     console.log(`${creates} creations: ${JSON.stringify(figures)}`)
     expect([figures.rows, figures.ids]).toEqual([creates, creates])
+    expect(figures.kills).toBeGreaterThan(0)
+  })
+})
+
+describe.runIf(process.platform === 'linux')('an import that is resumed after each kill of the service', () => {
+  it('loads whole parts only, and in the end exactly the file', { timeout: 300_000 }, async () => {
+    const { findings, ...figures } = await crashImport({ seed: SEED, orders: 400 })
+    console.log(`an import: ${JSON.stringify(figures)}`)
+    expect(findings).toEqual([])
     expect(figures.kills).toBeGreaterThan(0)
   })
 })

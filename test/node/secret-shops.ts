@@ -5,7 +5,7 @@ import type { Simulator } from '../../src/simulators/kit.ts'
 import { S3_KEYS, S3_REGION } from '../../src/simulators/s3-keys.ts'
 import { ENDPOINT_PATH, CREDENTIALS as SUPPLIER_A } from '../../src/simulators/supplier-a.ts'
 import { CREDENTIALS as SUPPLIER_B } from '../../src/simulators/supplier-b.ts'
-import { smallShop } from './cli-support.ts'
+import { smallShop } from '../support/small-shop.ts'
 
 export type Simulators = Record<'supplierA' | 'supplierB' | 'accounting' | 's3', Simulator>
 

@@ -129,7 +129,9 @@ export async function send(sent: Request, options: { env?: Env; app?: typeof app
 
 export async function bodyOf(response: Response): Promise<ApiResponse> {
   const text = await response.text()
-  return { status: response.status, headers: response.headers, body: text === '' ? null : JSON.parse(text) }
+  const isJson = !response.headers.get('content-type')?.startsWith('application/x-ndjson')
+  const body = text === '' ? null : isJson ? JSON.parse(text) : text
+  return { status: response.status, headers: response.headers, body }
 }
 
 async function fetchWith(sent: Request, bindings: Env, api = app): Promise<Response> {

@@ -1,33 +1,50 @@
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { crashCreates } from './creates.ts'
+import { crashImport } from './imports.ts'
 import { crash } from './run.ts'
 
 /*
  * npm run crash -- --times N --seed S
  * npm run crash -- --creates N --seed S
+ * npm run crash -- --import N --seed S
  *
  * With `--creates`, kills the service while N creations are sent, each with a key until it is answered: there must be N
- * rows. Else kills the service N times while it writes, the runtime alone and the whole process group in turn, and checks after
+ * rows. With `--import`, kills it while a seed file of N orders is imported and resumed: there must be the rows of the file.
+ * Else kills the service N times while it writes, the runtime alone and the whole process group in turn, and checks after
  * each restart that nothing is lost or torn. Ends with exit code 1 where something was. Needs Linux.
  */
-const USAGE = 'npm run crash -- [--times N | --creates N] [--seed S]'
+const USAGE = 'npm run crash -- [--times N | --creates N | --import N] [--seed S]'
 const SHOWN = 20
 
 const { values } = parseArgs({
-  options: { times: { type: 'string' }, creates: { type: 'string' }, seed: { type: 'string' } },
+  options: {
+    times: { type: 'string' },
+    creates: { type: 'string' },
+    import: { type: 'string' },
+    seed: { type: 'string' },
+  },
 })
 const times = readNumber(values.times ?? '10')
 const seed = readNumber(values.seed ?? String(randomInt(1_000_000_000)))
 
-if (values.creates === undefined) await runCrashes()
-else await runCreates(readNumber(values.creates))
+if (values.creates !== undefined) await runCreates(readNumber(values.creates))
+else if (values.import !== undefined) await runImport(readNumber(values.import))
+else await runCrashes()
 
 async function runCreates(creates: number): Promise<void> {
   console.log(`seed ${seed}, ${creates} creations`)
   const figures = await crashCreates({ seed, creates })
   console.log(JSON.stringify(figures))
   process.exitCode = figures.rows === creates && figures.ids === creates ? 0 : 1
+}
+
+async function runImport(orders: number): Promise<void> {
+  console.log(`seed ${seed}, an import of ${orders} orders`)
+  const { findings, ...figures } = await crashImport({ seed, orders })
+  for (const finding of findings.slice(0, SHOWN)) console.log(finding)
+  console.log(JSON.stringify({ ...figures, findings: findings.length }))
+  process.exitCode = findings.length > 0 ? 1 : 0
 }
 
 async function runCrashes(): Promise<void> {
