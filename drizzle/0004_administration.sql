@@ -34,6 +34,7 @@ CREATE TABLE `members` (
 --> statement-breakpoint
 CREATE INDEX `members_email` ON `members` (`email`,`company_id`);--> statement-breakpoint
 ALTER TABLE `api_tokens` ADD `created_by` text;--> statement-breakpoint
+ALTER TABLE `companies` ADD `backed_up_at` integer;--> statement-breakpoint
 ALTER TABLE `companies` ADD `deliveries_paused` integer DEFAULT false NOT NULL;--> statement-breakpoint
 CREATE INDEX `audit_log_company` ON `audit_log` (`company_id`,`id`);
 --> statement-breakpoint

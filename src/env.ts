@@ -12,12 +12,56 @@ interface AccountingDelivery extends Rpc.DurableObjectBranded {
   start(companyId: number): Promise<void>
   check(companyId: number): Promise<{ ok: boolean; message: string }>
   ping(): void
+  findLastNumber(companyId: number, ceiling: number): Promise<number | 'none' | 'failed'>
 }
 
 /** Delivers one company's changes to its webhook endpoints: see `webhooks/delivery.ts`. */
 interface WebhookDelivery extends Rpc.DurableObjectBranded {
   start(companyId: number): Promise<void>
   ping(): void
+}
+
+/** Whether a company's accounting system was asked for its last invoice number: `none` where it is not connected. */
+export type AccountingCheck = 'none' | 'read' | 'failed'
+
+/** How far a restore has come. */
+export interface RestoreProgress {
+  done: boolean
+  /** Whether this call began it. */
+  begun: boolean
+  /** When the backup began whose state is restored. */
+  backup: string
+  /** What is being restored. */
+  step: string
+  /** Rows read of the backups so far. */
+  rows: number
+  /** At the end: tables that have not as many rows as when the backup ended. */
+  differences: { table: string; expected: number; found: number }[]
+  accounting: AccountingCheck
+}
+
+/** Why a company cannot be restored. */
+export type RestoreProblem = 'no_backup' | 'not_empty' | 'restored_otherwise' | 'backup_unreadable'
+
+export type RestoreResult = RestoreProgress | { problem: RestoreProblem; message?: string }
+
+/** How far the recovery of one company has come. */
+export interface RecoveryProgress {
+  done: boolean
+  /** What it has given out by now, by the column of `companies`. */
+  marks: Record<
+    'last_client_id' | 'last_order_id' | 'last_invoice_id' | 'last_invoice_number' | 'last_payment_id' | 'last_change',
+    number
+  >
+  accounting: AccountingCheck
+}
+
+/** Backs up and restores one company: see `backup/company-backup.ts`. */
+interface CompanyBackup extends Rpc.DurableObjectBranded {
+  start(companyId: number): Promise<void>
+  ping(): void
+  restore(companyId: number, untilMs: number): Promise<RestoreResult>
+  recover(companyId: number, run: string): Promise<RecoveryProgress>
 }
 
 declare global {
@@ -27,10 +71,13 @@ declare global {
       DB: D1Database
       CACHE: KVNamespace
       FILES: R2Bucket
+      /** The backups of the companies: see `backup/format.ts`. */
+      BACKUPS: R2Bucket
       ASSETS: Fetcher
       RATE_LIMITER: DurableObjectNamespace<RateLimiter>
       ACCOUNTING_DELIVERY: DurableObjectNamespace<AccountingDelivery>
       WEBHOOK_DELIVERY: DurableObjectNamespace<WebhookDelivery>
+      COMPANY_BACKUP: DurableObjectNamespace<CompanyBackup>
       AUTH_FAILURES: RateLimit
       ADMIN_REQUESTS: RateLimit
       /** Secret: 32 bytes, base64. Encrypts the companies' integration credentials and webhook secrets. */

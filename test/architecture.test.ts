@@ -23,6 +23,7 @@ const SLICES = [
   'account',
   'accounting',
   'admin',
+  'backup',
   'batch',
   'changes',
   'clients',
@@ -279,7 +280,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     'the slices get what the bindings are for, not the bindings',
     occurrences(
       /\benv\.[A-Z]\w+/g,
-      /^(app|context|index|auth\/authenticate|rate-limit\/[\w-]+|(accounting|webhooks)\/delivery|db\/company-object|health\/(health|gauges)|files\/(storage|relay)|admin\/.+)\.ts$/,
+      /^(app|context|index|auth\/authenticate|rate-limit\/[\w-]+|(accounting|webhooks)\/delivery|backup\/company-backup|db\/company-object|health\/(health|gauges)|files\/(storage|relay)|admin\/.+)\.ts$/,
     ),
     { 'clients/queries.ts': 'await env.DB.batch([])' },
   ],

@@ -6,6 +6,8 @@ import { AccountingError, sendRequest } from './transport.ts'
 const MINOR_VERSION = '75'
 const MAX_REQUEST_ID = 50
 const MAX_NAME_SHOWN = 100
+/** The most that one query returns. */
+const NEWEST = 1_000
 
 export interface AccountingSettings {
   /** The address before `/v3/…`. */
@@ -43,6 +45,9 @@ const invoiceResponse = z.object({ Invoice: invoice })
 const deletedResponse = z.object({ Invoice: entity })
 const customerResponse = z.object({ Customer: entity })
 const invoicesResponse = z.object({ QueryResponse: z.object({ Invoice: z._default(z.array(invoice), []) }) })
+const numbersResponse = z.object({
+  QueryResponse: z.object({ Invoice: z._default(z.array(z.object({ DocNumber: text })), []) }),
+})
 const customersResponse = z.object({ QueryResponse: z.object({ Customer: z._default(z.array(entity), []) }) })
 
 /** An invoice of the accounting system, with all of its fields. */
@@ -81,6 +86,16 @@ export class AccountingAdapter {
   async findInvoices(docNumber: string): Promise<Invoice[]> {
     const query = `select * from Invoice where DocNumber = ${quote(docNumber)}`
     return (await this.#call(invoicesResponse, 'query', { query })).QueryResponse.Invoice
+  }
+
+  /** The highest number up to `ceiling` of the {@link NEWEST} invoices that were created last; 0 where there is none. */
+  async findLastNumber(ceiling: number): Promise<number> {
+    const query = `select DocNumber from Invoice orderby MetaData.CreateTime desc maxresults ${NEWEST}`
+    const { QueryResponse } = await this.#call(numbersResponse, 'query', { query })
+    const numbers = QueryResponse.Invoice.map(({ DocNumber = '' }) =>
+      /^\d{1,15}$/.test(DocNumber) ? Number(DocNumber) : 0,
+    )
+    return numbers.reduce((highest, number) => (number > ceiling ? highest : Math.max(highest, number)), 0)
   }
 
   /**

@@ -2,7 +2,7 @@ import { type CompanyContext, databaseFor } from '../db/client.ts'
 import { CompanyObject, startObject } from '../db/company-object.ts'
 import { listDueCompanies, optimizeDaily, removeExpiredRows } from '../db/sweep.ts'
 import type { Env } from '../env.ts'
-import { log } from '../http/log.ts'
+import { log, nameOf } from '../http/log.ts'
 import { type Connection, openConnection } from './connection.ts'
 import { deliverNext } from './deliver-order.ts'
 import { type ConnectionRow, type IntegrationRow, loadCompanyState, loadQueue } from './queries.ts'
@@ -56,6 +56,20 @@ export class AccountingDelivery extends CompanyObject {
     }
   }
 
+  /** The highest number up to `ceiling` of the newest invoices in the company's accounting system. */
+  async findLastNumber(companyId: number, ceiling: number): Promise<number | 'none' | 'failed'> {
+    const context = { companyId, db: databaseFor(this.env.DB, companyId) }
+    try {
+      const { integration, connectionRow } = await loadCompanyState(context)
+      if (!integration) return 'none'
+      const connection = await this.openOnce(context, integration, connectionRow)
+      return connection ? await connection.adapter.findLastNumber(ceiling) : 'failed'
+    } catch (error) {
+      log('accounting_number_unread', { company_id: companyId, error: nameOf(error) }, 'error')
+      return 'failed'
+    }
+  }
+
   /** Reused unless the integration was changed: it may hold tokens that are not stored yet. */
   private async openOnce(context: CompanyContext, integration: IntegrationRow, row: ConnectionRow | null) {
     if (this.connection?.version !== integration.updated_at) {
@@ -67,9 +81,9 @@ export class AccountingDelivery extends CompanyObject {
 
 /** At most `limit` orders to deliver now, and when to look again (null: not before the company is changed). */
 async function findDue(context: CompanyContext, limit: number) {
-  const { isSuspended, ...state } = await loadCompanyState(context)
+  const { mayDeliver, ...state } = await loadCompanyState(context)
   const { integration, connectionRow } = state
-  const isStopped = isSuspended || !integration || connectionRow?.stopped_for === integration.updated_at
+  const isStopped = !mayDeliver || !integration || connectionRow?.stopped_for === integration.updated_at
   if (isStopped) return { ...state, orderIds: [], at: null }
   const pausedUntil = connectionRow?.paused_until ?? 0
   if (pausedUntil > Date.now()) return { ...state, orderIds: [], at: pausedUntil }

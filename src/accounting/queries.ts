@@ -30,11 +30,14 @@ const IS_NOT_DONE = sql`state <> 'done'`
 /** Loads what decides whether a company's events may be delivered. Without an enabled integration the events stay. */
 export async function loadCompanyState({ companyId, db }: CompanyContext) {
   const [[company], [integration = null], [connectionRow = null]] = await db.read([
-    orm.select({ suspended: companies.suspended }).from(companies).where(eq(companies.id, companyId)),
+    orm
+      .select({ suspended: companies.suspended, paused: companies.deliveries_paused })
+      .from(companies)
+      .where(eq(companies.id, companyId)),
     orm.select().from(integrations).where(sql`company_id = ${companyId} AND kind = 'accounting_sync' AND enabled = 1`),
     orm.select().from(accountingConnections).where(eq(accountingConnections.company_id, companyId)),
   ])
-  return { isSuspended: company?.suspended ?? true, integration, connectionRow }
+  return { mayDeliver: company ? !company.suspended && !company.paused : false, integration, connectionRow }
 }
 
 /** Rows read to find one order, since several events of one order may be due. */

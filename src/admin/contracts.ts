@@ -7,6 +7,7 @@ import { endpoints as imports } from './imports/contract.ts'
 import { endpoints as integrations } from './integrations/contract.ts'
 import { endpoints as keys } from './keys/contract.ts'
 import { endpoints as members } from './members/contract.ts'
+import { endpoints as recovery } from './recovery/contract.ts'
 import { endpoints as session } from './session/contract.ts'
 import { endpoints as tokens } from './tokens/contract.ts'
 import { endpoints as webhooks } from './webhooks/contract.ts'
@@ -24,4 +25,5 @@ export const adminContracts: readonly Contract[] = [
   ...keys,
   ...imports,
   ...exports,
+  ...recovery,
 ]

@@ -7,6 +7,7 @@ import { routes as imports } from './imports/routes.ts'
 import { routes as integrations } from './integrations/routes.ts'
 import { routes as keys } from './keys/routes.ts'
 import { routes as members } from './members/routes.ts'
+import { routes as recovery } from './recovery/routes.ts'
 import { routes as session } from './session/routes.ts'
 import { routes as tokens } from './tokens/routes.ts'
 import { routes as webhooks } from './webhooks/routes.ts'
@@ -23,4 +24,5 @@ export const adminRoutes: readonly Route[] = [
   ...keys,
   ...imports,
   ...exports,
+  ...recovery,
 ]

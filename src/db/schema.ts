@@ -46,6 +46,8 @@ export const companies = sqliteTable(
     suspended: flag(),
     /** Whether events and changes wait until an operator resumes their delivery. */
     deliveries_paused: flag(),
+    /** When its last complete backup began; null before the first. */
+    backed_up_at: integer(),
     /** Rows that are not deleted, counted by triggers: a list's total costs one row. */
     client_count: integer().notNull().default(0),
     order_count: integer().notNull().default(0),

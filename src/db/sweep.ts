@@ -42,7 +42,8 @@ export async function listDueCompanies(binding: D1Database, nowMs: number): Prom
       sql`${integrations.kind} = 'accounting_sync' AND ${integrations.enabled} = 1
         AND EXISTS (SELECT 1 FROM accounting_outbox AS o WHERE o.company_id = ${integrations.company_id}
           AND o.state IN ('pending', 'sent') AND o.next_attempt_at <= ${nowMs})
-        AND EXISTS (SELECT 1 FROM companies AS c WHERE c.id = ${integrations.company_id} AND c.suspended = 0)
+        AND EXISTS (SELECT 1 FROM companies AS c
+          WHERE c.id = ${integrations.company_id} AND c.suspended = 0 AND c.deliveries_paused = 0)
         AND NOT EXISTS (SELECT 1 FROM accounting_connections AS c WHERE c.company_id = ${integrations.company_id}
           AND (c.stopped_for = ${integrations.updated_at} OR c.paused_until > ${nowMs}))`,
     )
@@ -55,7 +56,10 @@ export async function listWebhookCompanies(binding: D1Database, nowMs: number): 
   const rows = await drizzle(binding)
     .selectDistinct({ companyId: company_id })
     .from(webhookEndpoints)
-    .innerJoin(companies, sql`${companies.id} = ${company_id} AND ${companies.suspended} = 0`)
+    .innerJoin(
+      companies,
+      sql`${companies.id} = ${company_id} AND ${companies.suspended} = 0 AND ${companies.deliveries_paused} = 0`,
+    )
     .where(
       sql`${webhookEndpoints.enabled} = 1 AND (
         ${companies.last_change} > ${webhookEndpoints.position} OR ${webhookEndpoints.replay_end} IS NOT NULL

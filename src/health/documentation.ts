@@ -19,6 +19,7 @@ export const documentation = {
             rate_limiter: { status: 'ok', ms: 9 },
             accounting_delivery: { status: 'ok', ms: 10 },
             webhook_delivery: { status: 'ok', ms: 10 },
+            company_backup: { status: 'ok', ms: 10 },
           },
         },
       },

@@ -9,7 +9,7 @@ type Health = ResponseBody<typeof readHealth>
 type Check = Health['checks']['database']
 
 /** The Durable Object classes: a test compares them with the bindings of `wrangler.toml`. */
-const OBJECTS = ['RATE_LIMITER', 'ACCOUNTING_DELIVERY', 'WEBHOOK_DELIVERY'] as const
+const OBJECTS = ['RATE_LIMITER', 'ACCOUNTING_DELIVERY', 'WEBHOOK_DELIVERY', 'COMPANY_BACKUP'] as const
 
 /** How long each check may take. */
 const TIMEOUT_MS = 2_000

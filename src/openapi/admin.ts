@@ -7,6 +7,7 @@ import { documentation as imports } from '../admin/imports/documentation.ts'
 import { documentation as integrations } from '../admin/integrations/documentation.ts'
 import { documentation as keys } from '../admin/keys/documentation.ts'
 import { documentation as members } from '../admin/members/documentation.ts'
+import { documentation as recovery } from '../admin/recovery/documentation.ts'
 import { documentation as session } from '../admin/session/documentation.ts'
 import { documentation as tokens } from '../admin/tokens/documentation.ts'
 import { documentation as webhooks } from '../admin/webhooks/documentation.ts'
@@ -26,6 +27,7 @@ const all: Record<string, Documentation> = {
   ...keys,
   ...imports,
   ...exports,
+  ...recovery,
 }
 
 /** @throws Error for an endpoint without documentation */
@@ -51,6 +53,7 @@ const administrationApi: Described = {
     Keys: 'The rotation of the key of stored credentials.',
     Imports: 'Seed files: the data of one company.',
     Exports: 'The data of one company as lines.',
+    Recovery: 'Backups, and what follows a loss of data.',
   },
   describe: adminDocumentationOf,
   security: {

@@ -23,7 +23,7 @@ export interface Item extends Omit<FeedChange, 'operation'> {
   isBehind: boolean
 }
 
-/** The ids of the company's enabled endpoints; none while it is suspended. */
+/** The ids of the company's enabled endpoints; none while it is suspended or its deliveries are paused. */
 export async function listEnabledEndpoints({ companyId, db }: CompanyContext): Promise<string[]> {
   const [endpoints] = await db.read([
     orm
@@ -31,7 +31,8 @@ export async function listEnabledEndpoints({ companyId, db }: CompanyContext): P
       .from(webhookEndpoints)
       .where(
         sql`company_id = ${companyId} AND enabled = 1
-          AND EXISTS (SELECT 1 FROM companies AS c WHERE c.id = ${companyId} AND c.suspended = 0)`,
+          AND EXISTS (SELECT 1 FROM companies AS c
+            WHERE c.id = ${companyId} AND c.suspended = 0 AND c.deliveries_paused = 0)`,
       ),
   ])
   return endpoints.map(({ id }) => id)

@@ -96,6 +96,7 @@ describe('GET /health', () => {
     expect(body.checks.durable_objects).toMatchObject({
       accounting_delivery: { status: 'failed' },
       webhook_delivery: { status: 'ok' },
+      company_backup: { status: 'ok' },
     })
   })
 

@@ -1,0 +1,151 @@
+import type { Buffer } from 'node:buffer'
+import { hash } from 'node:crypto'
+import { gunzipSync, gzipSync } from 'node:zlib'
+import * as z from 'zod/mini'
+
+/*
+ * The objects of the bucket:
+ *   backups/COMPANY/manifests/TIME-KIND.json     written last: a backup without it does not exist     35 days and more
+ *   backups/COMPANY/parts/TIME/NNNNN.ndjson.gz   rows, one `Line` of JSON each                        as its manifest
+ *   marks.json                                   the highest ids of every company                     for ever
+ */
+
+/** A value as D1 returns it. */
+export type Value = string | number | null
+export type Row = Record<string, Value>
+
+/** One row. A part of another row has that row's key and version: it belongs to no other version of it. */
+export interface Line {
+  name: string
+  row: Row
+  of?: [id: Value, version: number]
+}
+
+const count = z.int().check(z.minimum(0))
+const counts = z.record(z.string(), count)
+const value = z.union([z.string(), z.number(), z.null()])
+
+const part = z.object({ key: z.string(), bytes: count, sha256: z.string(), rows: counts })
+
+/** One file of a backup, with its rows by name. */
+export type Part = z.infer<typeof part>
+
+const manifest = z.object({
+  format: z.literal(1),
+  company_id: z.int(),
+  /** When it began, which names it, and when it ended: each row is as it was at a time in between. */
+  at: z.iso.datetime(),
+  finished_at: z.iso.datetime(),
+  kind: z.enum(['full', 'increment']),
+  /** The backup that an increment continues. */
+  previous: z.nullable(z.iso.datetime()),
+  /** The newest migration of the database. */
+  schema: z.string(),
+  /** The newest change when it began: the next increment has those behind it. */
+  sequence: count,
+  /** The highest id of each table with appended rows. */
+  appended: counts,
+  /** The row of `companies` at the end, and how many rows its tables had then. */
+  company: z.record(z.string(), value),
+  counts,
+  parts: z.array(part),
+})
+
+/** What there is to a backup. */
+export type Manifest = z.infer<typeof manifest>
+
+/** A backup by the name of its manifest. */
+export interface BackupName {
+  at: string
+  kind: Manifest['kind']
+}
+
+export const manifestPrefix = (companyId: number) => `backups/${companyId}/manifests/`
+export const partsPrefix = (companyId: number) => `backups/${companyId}/parts/`
+
+export function manifestKey(companyId: number, { at, kind }: BackupName): string {
+  return `${manifestPrefix(companyId)}${at}-${kind}.json`
+}
+
+export function partKey(companyId: number, at: string, number: number): string {
+  return `${partsPrefix(companyId)}${at}/${String(number).padStart(5, '0')}.ndjson.gz`
+}
+
+const MANIFEST_NAME = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)-(full|increment)\.json$/
+
+/** The backup that a key of a manifest names; null for any other key. */
+export function parseManifestKey(companyId: number, key: string): BackupName | null {
+  const [, at, kind] = MANIFEST_NAME.exec(key.slice(manifestPrefix(companyId).length)) ?? []
+  return at && (kind === 'full' || kind === 'increment') ? { at, kind } : null
+}
+
+/** A backup that cannot be read. Its message contains no values of rows. */
+export class BackupError extends Error {
+  override readonly name = 'BackupError'
+}
+
+/** @throws BackupError for what is no manifest */
+export function parseManifest(text: string): Manifest {
+  try {
+    return manifest.parse(JSON.parse(text))
+  } catch {
+    throw new BackupError('A manifest cannot be read.')
+  }
+}
+
+/** The bytes of a part, and what its manifest says of it. */
+export function packPart(key: string, lines: readonly Line[]): { part: Part; bytes: Buffer } {
+  const bytes = gzipSync(lines.map((line) => `${JSON.stringify(line)}\n`).join(''))
+  const rows: Part['rows'] = {}
+  for (const { name } of lines) rows[name] = (rows[name] ?? 0) + 1
+  return { part: { key, bytes: bytes.length, sha256: hash('sha256', bytes), rows }, bytes }
+}
+
+/** More than a part holds: see `PART_BYTES`. */
+const MAX_TEXT_BYTES = 32_000_000
+
+/** The rows of a part. @throws BackupError when it is not what its manifest says */
+export function unpackPart({ key, sha256 }: Part, bytes: Uint8Array): Line[] {
+  if (hash('sha256', bytes) !== sha256) throw new BackupError(`${key} is damaged: its checksum differs.`)
+  const text = gunzipSync(bytes, { maxOutputLength: MAX_TEXT_BYTES }).toString()
+  return text
+    .split('\n')
+    .filter(Boolean)
+    .map((line): Line => JSON.parse(line))
+}
+
+const DAY_MS = 86_400_000
+const KEPT_MS = 35 * DAY_MS
+/** An hour less than 7 days, so that the eighth daily backup is full. */
+const FULL_EVERY_MS = 7 * DAY_MS - 3_600_000
+
+/** Whether the next backup must be full, by those that there are, the oldest first. */
+export function isFullDue(backups: readonly BackupName[], nowMs: number): boolean {
+  return !backups.some(({ at, kind }) => kind === 'full' && Date.parse(at) > nowMs - FULL_EVERY_MS)
+}
+
+/** The backups that can be removed: older than 35 days, and not needed by one that is kept. The oldest comes first. */
+export function planRemoval(backups: readonly BackupName[], nowMs: number): BackupName[] {
+  const kept = backups.findIndex(({ at }) => Date.parse(at) >= nowMs - KEPT_MS)
+  const needed = backups.slice(0, kept + 1).findLastIndex(({ kind }) => kind === 'full')
+  return kept === -1 || needed === -1 ? [] : backups.slice(0, needed)
+}
+
+/** The backups that restore the state of a time: the last full one before it and the increments behind it. */
+export function planRestore(backups: readonly BackupName[], untilMs: number): BackupName[] {
+  const before = backups.filter(({ at }) => Date.parse(at) <= untilMs)
+  const first = before.findLastIndex(({ kind }) => kind === 'full')
+  return first === -1 ? [] : before.slice(first)
+}
+
+/** What a company has given out: the ids behind these are its next ones. */
+export const MARKS = [
+  'last_client_id',
+  'last_order_id',
+  'last_invoice_id',
+  'last_invoice_number',
+  'last_payment_id',
+  'last_change',
+] as const
+
+export type Marks = Record<(typeof MARKS)[number], number>
