@@ -136,8 +136,8 @@ function findOversize(files: SourceFile[]): string[] {
     ...own
       .filter((file) => lineCount(file) > 300 && file.path !== 'db/schema.ts')
       .map((file) => `${file.path}: ${lineCount(file)} lines`),
-    ...(own.length > 250 ? [`${own.length} files`] : []),
-    ...(total > 27_000 ? [`${total} lines`] : []),
+    ...(own.length > 290 ? [`${own.length} files`] : []),
+    ...(total > 31_000 ? [`${total} lines`] : []),
     ...(median >= 120 ? [`a median of ${median} lines`] : []),
     ...SLICES.filter((slice) => slice !== 'admin' && inFolder(slice) > 16).map(
       (slice) => `${slice} has more than 16 files`,

@@ -20,6 +20,8 @@ const bindings = { ...env }
 
 beforeAll(async () => {
   await migrate()
+  // An isolate checks the schema once, with its first request.
+  await adminCall('GET', '/me')
   bindings.WEBHOOK_RESOLVER = await openResolver({ 'hooks.ridgeline.example': '1.1.1.1' })
 })
 
