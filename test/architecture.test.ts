@@ -36,7 +36,7 @@ const SLICES = [
 ]
 const IN_SLICE = new RegExp(`^(${SLICES.join('|')})/`)
 /** What does not run in the Worker. */
-const NOT_WORKER = /^(cli|openapi|client|simulators)\//
+const NOT_WORKER = /^(cli|openapi|client|settings|simulators)\//
 
 const texts = import.meta.glob<string>(['../src/**/*', '!../src/client/dist/**'], {
   query: '?raw',
@@ -136,8 +136,8 @@ function findOversize(files: SourceFile[]): string[] {
     ...own
       .filter((file) => lineCount(file) > 300 && file.path !== 'db/schema.ts')
       .map((file) => `${file.path}: ${lineCount(file)} lines`),
-    ...(own.length > 290 ? [`${own.length} files`] : []),
-    ...(total > 31_000 ? [`${total} lines`] : []),
+    ...(own.length > 310 ? [`${own.length} files`] : []),
+    ...(total > 33_000 ? [`${total} lines`] : []),
     ...(median >= 120 ? [`a median of ${median} lines`] : []),
     ...SLICES.filter((slice) => slice !== 'admin' && inFolder(slice) > 16).map(
       (slice) => `${slice} has more than 16 files`,
@@ -254,8 +254,8 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     { 'orders/queries.ts': "import { findClient } from '../clients/queries.ts'" },
   ],
   [
-    '8: the Worker imports nothing of the commands, the description, the client, the simulators or the tests',
-    imports(/^(cli|openapi|client|simulators)\/|^test\/|vitest|^node:(?!buffer$|crypto$|zlib$)/, () => false),
+    '8: the Worker imports nothing of the commands, the description, the client, the settings page, the simulators or the tests',
+    imports(/^(cli|openapi|client|settings|simulators)\/|^test\/|vitest|^node:(?!buffer$|crypto$|zlib$)/, () => false),
     { 'clients/queries.ts': "import { open } from 'node:fs'" },
   ],
   [

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
+import { build } from 'esbuild'
 import { describeSeedFile } from '../cli/seed-schema.ts'
 import { describeRetryRules } from '../client/retry-rules.ts'
 import { contracts } from '../contracts.ts'
@@ -15,6 +16,7 @@ const ROOT = join(import.meta.dirname, '../..')
 /** Installed beside the TypeScript 5 that it needs. */
 const TYPES_GENERATOR = join(ROOT, 'test/contract/node_modules/openapi-typescript/bin/cli.js')
 const PAGE_DIR = join(import.meta.dirname, 'page')
+const SETTINGS_DIR = join(ROOT, 'src/settings')
 const ASSETS_DIR = join(ROOT, '.assets')
 
 /*
@@ -95,13 +97,33 @@ async function buildAssets(): Promise<void> {
     'llms.txt': writeLlmsText(document),
     'postman_collection.json': writePostman(document),
   }
-  for (const name of await readdir(PAGE_DIR)) assets[name] = await readFile(join(PAGE_DIR, name), 'utf8')
+  const copied = ['_headers', 'favicon.svg', 'page.js'].map((name) => join(PAGE_DIR, name))
+  for (const file of [...copied, join(SETTINGS_DIR, 'settings.html')]) {
+    assets[basename(file)] = await readFile(file, 'utf8')
+  }
+  Object.assign(assets, await bundlePages())
 
   await mkdir(ASSETS_DIR, { recursive: true })
   for (const [name, content] of Object.entries(assets)) await writeFile(join(ASSETS_DIR, name), content)
   for (const name of await readdir(ASSETS_DIR)) {
     if (!(name in assets)) await rm(join(ASSETS_DIR, name), { recursive: true })
   }
+}
+
+/** The styles of both pages, and the script of the settings, each with what it imports. */
+async function bundlePages(): Promise<Record<string, string>> {
+  const { outputFiles } = await build({
+    entryPoints: [join(PAGE_DIR, 'page.css'), join(SETTINGS_DIR, 'settings.css'), join(SETTINGS_DIR, 'settings.ts')],
+    bundle: true,
+    minify: true,
+    format: 'esm',
+    target: 'es2022',
+    // Otherwise from the nearest tsconfig.json, whose target is the Worker's.
+    tsconfigRaw: {},
+    write: false,
+    outdir: ASSETS_DIR,
+  })
+  return Object.fromEntries(outputFiles.map(({ path, text }) => [basename(path), text]))
 }
 
 function fail(message: string): void {

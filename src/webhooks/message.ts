@@ -2,18 +2,14 @@ import { Buffer } from 'node:buffer'
 import { createHmac, randomBytes } from 'node:crypto'
 import * as z from 'zod/mini'
 import { type ChangeRow, presentChange } from '../changes/present.ts'
+import { OBJECTS, VERBS } from './event-types.ts'
+
+export { EVENT_TYPES } from './event-types.ts'
 
 // Messages by the Standard Webhooks convention: https://www.standardwebhooks.com
 
 /** A row of the feed. */
 export type FeedChange = ChangeRow & { sequence: number }
-
-const OBJECTS = { clients: 'client', orders: 'order', email_threads: 'email_thread' } as const
-const VERBS = { create: 'created', update: 'updated', delete: 'deleted' } as const
-
-export const EVENT_TYPES = Object.values(OBJECTS).flatMap((object) =>
-  Object.values(VERBS).map((verb) => `${object}.${verb}` as const),
-)
 
 export function eventTypeOf({ type, operation }: Pick<ChangeRow, 'type' | 'operation'>) {
   return `${OBJECTS[type]}.${VERBS[operation]}` as const

@@ -103,10 +103,26 @@ describe('the page', () => {
     expect(headers).toContain('X-Content-Type-Options: nosniff')
   })
 
+  it('has settings with a script of at most 30 KiB, whose files allow nothing inline and no other origin', async () => {
+    const html = await read('settings.html')
+    expect(html).not.toMatch(/<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+="/)
+    const requested = [...html.matchAll(/(?:src|href)="\/([\w.]+\.\w+)"/g)].map(([, name]) => name)
+    expect(requested).toEqual(['favicon.svg', 'settings.css', 'settings.js'])
+    for (const name of ['settings.js', 'settings.css']) {
+      const text = await read(name)
+      expect(text.length).toBeLessThan(30 * 1024)
+      expect(text.replaceAll(/http:\/\/www\.w3\.org\/2000\/svg|https:\/\/(?![\w$])/g, '')).not.toMatch(/https?:\/\//)
+    }
+    expect(await read('_headers')).toContain(
+      "/settings*\n  Content-Security-Policy: require-trusted-types-for 'script'",
+    )
+  })
+
   it('comes with the description and its other forms, and nothing else', async () => {
     expect(JSON.parse(await read('openapi.json'))).toEqual(committed)
     expect((await readdir(file('.'))).sort()).toEqual([
       '_headers',
+      'admin-openapi.json',
       'favicon.svg',
       'index.html',
       'llms.txt',
@@ -114,6 +130,9 @@ describe('the page', () => {
       'page.css',
       'page.js',
       'postman_collection.json',
+      'settings.css',
+      'settings.html',
+      'settings.js',
     ])
   })
 })

@@ -6,8 +6,8 @@ import { expect, it } from 'vitest'
 const ROOT = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
 
-/** The type-check runs of `npm run check:types`, one for each environment: worker, browser, Node, tests in workerd. */
-const PROJECTS = ['.', 'src/client', 'src/cli', 'test']
+/** The type-check runs of `npm run check:types`, one for each environment: worker, client, browser, Node, tests in workerd. */
+const PROJECTS = ['.', 'src/client', 'src/settings', 'src/cli', 'test']
 
 async function listFiles(project: string): Promise<string[]> {
   const { stdout } = await run('npx', ['tsc', '-p', project, '--listFilesOnly'], { cwd: ROOT })

@@ -1,0 +1,82 @@
+import { call, type Page, showError } from './api.ts'
+import { field, select } from './dialog.ts'
+import { button, el, replace, time } from './dom.ts'
+import type { View } from './view.ts'
+
+interface Entry {
+  time: string
+  actor: string
+  token_id: number | null
+  action: string
+  entity_id: string
+  address: string | null
+  request_id: string
+}
+
+const SOURCES = [
+  ['administration', 'Made by people'],
+  ['api', 'Made by tokens, through the API'],
+] as const
+const HEADINGS = {
+  administration: ['Time', 'What', 'Object', 'Who', 'Address', 'Request'],
+  api: ['Time', 'What', 'Object', 'Token', 'Request'],
+} as const
+
+export const audit: View = {
+  id: 'audit',
+  title: 'Audit trail',
+  lead: 'Who changed what, newest first: changes by people are kept for 400 days, those by tokens for 90.',
+  async load({ path }) {
+    const choice = select('source', SOURCES)
+    const list = el('div')
+    const show = async () => {
+      const source = choice.value === 'api' ? 'api' : 'administration'
+      replace(list, ...(await loadList(`${path}/audit?source=${source}`, HEADINGS[source])))
+    }
+    choice.addEventListener('change', () => show().catch((error) => replace(list, showError(error))))
+    await show()
+    return [field('Changes', choice), list]
+  },
+}
+
+/** The first page of a list, and a button for the next ones. */
+async function loadList(path: string, headings: readonly string[]) {
+  const rows = el('tbody')
+  const errors = el('div')
+  let cursor: string | null = null
+  const load = async () => {
+    const query: string = cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`
+    const { data, pagination }: Page<Entry> = await call('GET', `${path}${query}`)
+    rows.append(...data.map((entry) => show(entry, headings.includes('Token'))))
+    cursor = pagination.next_cursor
+    more.hidden = !pagination.has_more
+  }
+  const more = button('Load more', async () => {
+    more.disabled = true
+    errors.replaceChildren()
+    await load().catch((error) => errors.append(showError(error)))
+    more.disabled = false
+  })
+  await load()
+  if (rows.childElementCount === 0) return [el('p', { class: 'empty' }, 'Nothing was changed yet.')]
+  const head = el(
+    'tr',
+    {},
+    headings.map((heading) => el('th', { scope: 'col' }, heading)),
+  )
+  const table = el('table', {}, el('thead', {}, head), rows)
+  return [el('div', { class: 'scroll', role: 'region', 'aria-label': 'Changes', tabindex: 0 }, table), errors, more]
+}
+
+function show({ time: at, actor, token_id, action, entity_id, address, request_id }: Entry, isOfToken: boolean) {
+  return el(
+    'tr',
+    {},
+    el('td', {}, time(at)),
+    el('td', {}, el('code', {}, action)),
+    el('td', {}, entity_id),
+    el('td', {}, isOfToken ? token_id : actor),
+    !isOfToken && el('td', {}, address),
+    el('td', {}, el('code', {}, request_id)),
+  )
+}

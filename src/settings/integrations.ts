@@ -1,0 +1,131 @@
+import { call, showError } from './api.ts'
+import { checkbox, field, openForm, select } from './dialog.ts'
+import { button, type Child, el, replace, type Tone, time } from './dom.ts'
+import { INTEGRATION_FORMS, type Input, type IntegrationForm } from './integration-forms.ts'
+import { item, list } from './list.ts'
+import type { Scope, View } from './view.ts'
+
+interface Integration {
+  kind: string
+  enabled: boolean
+  base_url: string
+  settings: Record<string, string | null>
+  state: 'connected' | 'disabled' | 'paused' | 'reconnect_needed' | 'credentials_unreadable'
+  reason: string | null
+  paused_until: string | null
+  updated_at: string
+}
+
+const STATES: Record<Integration['state'], readonly [Tone, string]> = {
+  connected: ['good', 'Connected'],
+  disabled: ['quiet', 'Disabled'],
+  reconnect_needed: ['bad', 'Reconnect needed'],
+  paused: ['warn', 'Paused'],
+  credentials_unreadable: ['bad', 'Credentials unreadable'],
+}
+const LOST =
+  'The accounting system no longer accepts the consent that it was given. Save new credentials: what waits is then sent.'
+
+export const integrations: View = {
+  id: 'integrations',
+  title: 'Integrations',
+  lead: 'The other systems that this service calls for the company.',
+  async load(scope) {
+    const { data } = await call<{ data: Integration[] }>('GET', `${scope.path}/integrations`)
+    const rows = Object.entries(INTEGRATION_FORMS).map(([kind, form]) =>
+      show(
+        scope,
+        form,
+        kind,
+        data.find((each) => each.kind === kind),
+      ),
+    )
+    return [!scope.isOwner && el('p', { class: 'quiet' }, 'Owners can change them.'), list('Integrations', rows)]
+  },
+}
+
+function show(scope: Scope, form: IntegrationForm, kind: string, integration?: Integration): HTMLElement {
+  const { title, purpose } = form
+  const isLost = integration?.state === 'reconnect_needed'
+  const verb = isLost ? 'Reconnect' : integration ? 'Edit' : 'Set up'
+  const result = el('div', { role: 'status' })
+  return item({
+    title,
+    state: integration ? STATES[integration.state] : ['quiet', 'Not set up'],
+    problems: [isLost && LOST, integration?.reason ?? null],
+    facts: [purpose, ...factsOf(integration)],
+    more: [result],
+    actions: scope.isOwner && [
+      button(verb, () => edit(scope, form, kind, integration), { of: title, look: isLost && 'primary' }),
+      integration && button('Test connection', () => test(scope, kind, result), { of: title }),
+    ],
+  })
+}
+
+function factsOf(integration: Integration | undefined): Child[] {
+  if (!integration) return []
+  const { base_url, paused_until, updated_at } = integration
+  return [base_url, paused_until !== null && ['Paused until ', time(paused_until)], ['Changed ', time(updated_at)]]
+}
+
+async function test({ path }: Scope, kind: string, result: HTMLElement): Promise<void> {
+  replace(result, el('p', { class: 'quiet' }, 'Testing…'))
+  try {
+    const { ok, message } = await call<{ ok: boolean; message: string }>('POST', `${path}/integrations/${kind}/test`)
+    replace(result, el('p', { class: ok ? 'good' : 'problem' }, message))
+  } catch (error) {
+    replace(result, showError(error))
+  }
+}
+
+function edit(scope: Scope, form: IntegrationForm, kind: string, integration?: Integration): void {
+  const { title, settings, credentials } = form
+  const hint = integration
+    ? 'They are stored encrypted and never shown. Leave all empty to keep them, or enter all of them anew.'
+    : 'They are stored encrypted and never shown.'
+  const { base_url = '' } = integration ?? {}
+  const values: Record<string, string | null> = { ...integration?.settings, base_url, endpoint: base_url }
+  openForm({
+    title,
+    submit: 'Save',
+    content: [
+      settings.map((input) => toField(input, String(values[input.name] ?? ''))),
+      el(
+        'fieldset',
+        {},
+        el('legend', {}, 'Credentials'),
+        el('p', { class: 'hint' }, hint),
+        credentials.map((input) => toField({ ...input, isKept: integration !== undefined }, '')),
+      ),
+      checkbox('enabled', 'yes', 'Use this integration', integration?.enabled ?? true),
+    ],
+    async send(data) {
+      const given = filled(credentials, data)
+      const body = {
+        enabled: data.has('enabled'),
+        ...filled(settings, data),
+        ...(Object.keys(given).length > 0 && { credentials: given }),
+      }
+      await call('PUT', `${scope.path}/integrations/${kind}`, body)
+      return null
+    },
+    done: () => scope.refresh(`${title} was saved.`),
+  })
+}
+
+/** The values of the inputs that are not empty. */
+function filled(inputs: readonly Input[], data: FormData): Record<string, string> {
+  const values = inputs.map(({ name }) => [name, String(data.get(name)).trim()] as const)
+  return Object.fromEntries(values.filter(([, value]) => value !== ''))
+}
+
+function toField(
+  { name, label, hint, isOptional, isKept, isSecret, options }: Input & { isKept?: boolean },
+  value: string,
+) {
+  const attributes = { name, value, maxlength: 8192, autocomplete: 'off', spellcheck: 'false' }
+  const input = options
+    ? select(name, options, value)
+    : el('input', { ...attributes, required: !isOptional && !isKept, class: isSecret && 'masked' })
+  return field(isOptional ? `${label} (optional)` : label, input, hint)
+}

@@ -1,0 +1,106 @@
+import { accounting } from './accounting.ts'
+import { call, showError } from './api.ts'
+import { audit } from './audit.ts'
+import { select } from './dialog.ts'
+import { announce, byId, el, replace } from './dom.ts'
+import { integrations } from './integrations.ts'
+import { members } from './members.ts'
+import { tokens } from './tokens.ts'
+import { usage } from './usage.ts'
+import type { Company, View } from './view.ts'
+import { webhooks } from './webhooks.ts'
+
+interface Me {
+  actor: string
+  operator: boolean
+  companies: Company[]
+}
+
+const VIEWS: readonly [View, ...View[]] = [tokens, usage, integrations, webhooks, accounting, members, audit]
+const main = byId('content')
+
+// Not by its address, whose hash names the view.
+byId('skip').addEventListener('click', (event) => {
+  event.preventDefault()
+  main.focus()
+})
+void start()
+
+/** Shows who is signed in, and the view and company that the address names. */
+async function start(): Promise<void> {
+  try {
+    const me = await call<Me>('GET', '/me')
+    showAccount(me)
+    const [first] = me.companies
+    if (!first) {
+      replace(main, el('h1', {}, 'Developer settings'), el('p', {}, 'There is no company yet.'))
+      return
+    }
+    const choice = showCompanies(me.companies)
+    const show = (movesFocus: boolean) => {
+      const named = new URLSearchParams(location.search).get('company')
+      const company = me.companies.find(({ id }) => String(id) === named) ?? first
+      choice.value = String(company.id)
+      return showView(company, movesFocus)
+    }
+    choice.addEventListener('change', () => {
+      history.pushState(null, '', `?company=${choice.value}${location.hash}`)
+      // The arrow keys change a choice that has the focus: it stays there.
+      void show(false)
+    })
+    addEventListener('popstate', () => show(true))
+    await show(false)
+  } catch (error) {
+    replace(main, el('h1', {}, 'Developer settings'), showError(error))
+  }
+}
+
+function showAccount({ actor, operator }: Me): void {
+  // In development nobody has signed in.
+  const isSignedIn = !/^(localhost|127\.|\[::1\])/.test(location.hostname)
+  replace(
+    byId('account'),
+    el('p', {}, operator ? 'Operator ' : 'Signed in as ', el('span', {}, actor)),
+    el(
+      'p',
+      {},
+      el('a', { href: '/' }, 'API reference'),
+      isSignedIn && [' ', el('a', { href: '/cdn-cgi/access/logout' }, 'Sign out')],
+    ),
+  )
+}
+
+/** The name of the only company, or a choice among those of the person. */
+function showCompanies(companies: readonly Company[]): HTMLSelectElement {
+  const options = companies.map(({ id, name }) => [String(id), name] as const)
+  const choice = select('company', options)
+  choice.setAttribute('aria-label', 'Company')
+  replace(byId('company'), companies.length === 1 ? el('p', {}, companies[0]?.name) : choice)
+  return choice
+}
+
+async function showView(company: Company, movesFocus: boolean): Promise<void> {
+  const isOwner = company.role !== 'developer'
+  const views = VIEWS.filter((view) => isOwner || !view.isForOwners)
+  const view = views.find(({ id }) => `#${id}` === location.hash) ?? VIEWS[0]
+  const link = ({ id, title }: View) =>
+    el('li', {}, el('a', { href: `#${id}`, 'aria-current': id === view.id && 'page' }, title))
+  replace(byId('links'), views.map(link))
+  document.title = `${view.title} – ${company.name} – Developer settings`
+
+  const title = el('h1', { tabindex: -1 }, view.title)
+  const content = el('div', { class: 'view', 'aria-busy': 'true' }, el('p', { class: 'quiet' }, 'Loading…'))
+  replace(main, title, el('p', { class: 'lead' }, view.lead), content)
+  if (movesFocus) title.focus({ preventScroll: true })
+  const refresh = (message: string) => {
+    announce(message)
+    void showView(company, true)
+  }
+  try {
+    // A reader who has gone on to another view by then looks at another element.
+    replace(content, ...(await view.load({ path: `/companies/${company.id}`, isOwner, refresh })))
+  } catch (error) {
+    replace(content, showError(error))
+  }
+  content.removeAttribute('aria-busy')
+}
