@@ -1,45 +1,28 @@
-import { access, mkdir, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { type Browser, type BrowserContext, chromium, type Locator, type Page } from 'playwright-core'
+import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
 import committed from '../../src/openapi/openapi.json' with { type: 'json' }
+import {
+  browserSuite,
+  checkLook,
+  hasChromium,
+  LOOKS,
+  launchBrowser,
+  listPale,
+  readViolations,
+  watchPage,
+} from './browser.ts'
 
-const CHROMIUM = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
-const PROBE = join(import.meta.dirname, 'page-probe.js')
-const PICTURES = join(import.meta.dirname, '../../.contract/page')
-/** What WCAG 2.2 asks of text, at level AA. */
-const CONTRAST = 4.5
 /** For the first content of a cold load. */
 const FIRST_CONTENT_MS = 1_000
 
-const hasChromium = await access(CHROMIUM).then(
-  () => true,
-  () => false,
-)
-const reason = `there is no Chromium at ${CHROMIUM}; install it, or name another place in CHROMIUM_PATH`
-if (!hasChromium) console.warn(`The tests of the reference page are skipped: ${reason}.`)
-
-interface Text {
-  text: string
-  contrast: number
-}
-
-interface Picture {
-  brightness: number
-  inkShare: number
-}
-
-describe.skipIf(!hasChromium)(`the reference page${hasChromium ? '' : ` (skipped: ${reason})`}`, () => {
+describe.skipIf(!hasChromium)(browserSuite('the reference page'), () => {
   let dev: RunningDev
   let browser: Browser
 
   beforeAll(async () => {
     dev = await startDev()
-    const args = ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage']
-    browser = await chromium.launch({ executablePath: CHROMIUM, args })
-    await mkdir(PICTURES, { recursive: true })
-    console.log(`Pictures of the reference page: ${PICTURES}`)
+    browser = await launchBrowser()
   }, 180_000)
 
   afterAll(async () => {
@@ -47,9 +30,7 @@ describe.skipIf(!hasChromium)(`the reference page${hasChromium ? '' : ` (skipped
     await dev?.stop()
   }, 30_000)
 
-  const looks = [1280, 390].flatMap((width) => (['light', 'dark'] as const).map((scheme) => ({ width, scheme })))
-
-  describe.each(looks)('$width px wide, $scheme', ({ width, scheme }) => {
+  describe.each(LOOKS)('$width px wide, $scheme', ({ width, scheme }) => {
     let context: BrowserContext
     let page: Page
     let problems: string[]
@@ -61,23 +42,8 @@ describe.skipIf(!hasChromium)(`the reference page${hasChromium ? '' : ` (skipped
 
     afterAll(() => context?.close())
 
-    /** Takes a screenshot and checks contrast, overflows, background and the browser's reports. */
-    async function look(name: string, part: Page | Locator = page): Promise<void> {
-      const file = `${width}-${scheme}-${name}.png`
-      const picture = await part.screenshot({ animations: 'disabled' })
-      await writeFile(join(PICTURES, file), picture)
-      const { brightness, inkShare }: Picture = await page.evaluate(
-        `probe.describePicture('${picture.toString('base64')}')`,
-      )
-      expect(inkShare, `${file}: the share of what is not background`).toBeGreaterThan(0.02)
-      expect(inkShare, `${file}: the share of what is not background`).toBeLessThan(0.98)
-      if (scheme === 'light') expect(brightness, `${file}: the background`).toBeGreaterThan(0.8)
-      else expect(brightness, `${file}: the background`).toBeLessThan(0.05)
-      expect(await listPale(page), file).toEqual([])
-      expect(await page.evaluate('probe.listOverflows()'), file).toEqual([])
-      expect(await page.evaluate('document.documentElement.scrollWidth'), file).toBe(width)
-      expect([...problems, ...(await readViolations(page))], file).toEqual([])
-    }
+    const look = (name: string, part: Page | Locator = page) =>
+      checkLook(page, problems, { width, scheme, folder: 'page', name, part })
 
     it('shows every operation beside its navigation and its examples', async () => {
       await look('top')
@@ -236,33 +202,10 @@ describe.skipIf(!hasChromium)(`the reference page${hasChromium ? '' : ` (skipped
 /** The page once its operations are visible, and the problems that the browser reports. */
 async function openPage(context: BrowserContext, url: string): Promise<{ page: Page; problems: string[] }> {
   const page = await context.newPage()
-  const problems: string[] = []
-  page.on('console', (message) => {
-    if (['error', 'warning'].includes(message.type())) problems.push(message.text())
-  })
-  page.on('pageerror', (error) => problems.push(error.message))
-  page.on('requestfailed', (request) => problems.push(`${request.url()} failed`))
-  page.on('request', (request) => {
-    if (!/^(data|blob):/.test(request.url()) && new URL(request.url()).origin !== new URL(url).origin) {
-      problems.push(`${request.url()} has another origin`)
-    }
-  })
-  await page.addInitScript({ path: PROBE })
+  const problems = await watchPage(page, url)
   await page.goto(url)
   await page.locator('.operation').first().waitFor()
   return { page, problems }
-}
-
-async function listPale(page: Page): Promise<string[]> {
-  const texts: Text[] = await page.evaluate('probe.listTexts()')
-  expect(texts.length).toBeGreaterThan(100)
-  return texts
-    .filter(({ contrast }) => contrast < CONTRAST)
-    .map(({ text, contrast }) => `${text}: ${contrast.toFixed(2)}`)
-}
-
-function readViolations(page: Page): Promise<string[]> {
-  return page.evaluate('probe.violations')
 }
 
 async function showAtTop(page: Page, selector: string): Promise<void> {
