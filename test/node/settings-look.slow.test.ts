@@ -1,0 +1,151 @@
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { adminContracts } from '../../src/admin/contracts.ts'
+import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
+import {
+  browserSuite,
+  checkLook,
+  hasChromium,
+  LOOKS,
+  launchBrowser,
+  listAxeFindings,
+  listPale,
+  watchPage,
+} from './browser.ts'
+import { RESPONSES } from './settings-states.ts'
+
+/** The webhook whose deliveries are among the responses. */
+const ENDPOINT = 'we_0123456789abcdef03'
+
+/** Each view, with the button that opens its largest form. */
+const VIEWS: [id: string, form: RegExp | null][] = [
+  ['tokens', /New token/],
+  ['usage', null],
+  ['integrations', /Reconnect/],
+  ['webhooks', /Add webhook/],
+  ['accounting', /Retry all/],
+  ['members', /Add member/],
+  ['audit', null],
+]
+
+it.each(Object.keys(RESPONSES))('has the response of %s as the contract describes it', (path) => {
+  const contract = adminContracts.find(
+    (each) =>
+      each.method === 'GET' && each.path.replace('{company_id}', '1').replace('{endpoint_id}', ENDPOINT) === path,
+  )
+  expect(contract?.response.safeParse(RESPONSES[path])).toMatchObject({ success: true })
+})
+
+describe.skipIf(!hasChromium)(browserSuite('the look of the developer settings'), () => {
+  let dev: RunningDev
+  let browser: Browser
+
+  beforeAll(async () => {
+    dev = await startDev()
+    browser = await launchBrowser()
+  }, 300_000)
+
+  afterAll(async () => {
+    await browser?.close()
+    await dev?.stop()
+  }, 30_000)
+
+  /** The settings with every state in them. */
+  async function openSettings(context: BrowserContext): Promise<{ page: Page; problems: string[] }> {
+    const page = await context.newPage()
+    const problems = await watchPage(page, dev.url)
+    await page.route('**/admin/v1/**', (route) => {
+      const { pathname } = new URL(route.request().url())
+      return route.fulfill({
+        json: RESPONSES[
+          pathname
+            .replace('/admin/v1', '')
+            .replace('/2/', '/1/')
+            .replace(/we_\w+/, ENDPOINT)
+        ],
+      })
+    })
+    return { page, problems }
+  }
+
+  async function openView(page: Page, id: string): Promise<void> {
+    // Another hash alone would not load the page again.
+    await page.goto('about:blank')
+    await page.goto(`${dev.url}/settings#${id}`)
+    await page.locator('.view:not([aria-busy])').waitFor()
+  }
+
+  describe.each(LOOKS)('$width px wide, $scheme', (look) => {
+    let context: BrowserContext
+    let page: Page
+    let problems: string[]
+
+    beforeAll(async () => {
+      context = await browser.newContext({ viewport: { width: look.width, height: 900 }, colorScheme: look.scheme })
+      ;({ page, problems } = await openSettings(context))
+    }, 60_000)
+
+    afterAll(() => context?.close())
+
+    it.each(VIEWS)(
+      'of %s has contrast and no overflow, and axe-core finds nothing',
+      async (id, form) => {
+        problems.length = 0
+        await openView(page, id)
+        expect(await page.getByRole('alert').count()).toBe(0)
+        await checkLook(page, problems, { ...look, folder: 'settings', name: id })
+        for (const summary of await page.locator('summary').all()) await summary.click()
+        expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(look.width)
+        expect(await listAxeFindings(page)).toEqual([])
+        if (!form) return
+        await page.getByRole('button', { name: form }).first().click()
+        const dialog = page.getByRole('dialog')
+        await checkLook(page, problems, { ...look, folder: 'settings', name: `${id}-form`, part: dialog })
+        expect(await listAxeFindings(page)).toEqual([])
+      },
+      90_000,
+    )
+  })
+
+  it('switches between the companies of a person, whose address names the chosen one', async () => {
+    const context = await browser.newContext()
+    const { page } = await openSettings(context)
+    const requested: string[] = []
+    page.on('request', (request) => requested.push(new URL(request.url()).pathname))
+    await openView(page, 'tokens')
+    await page.getByLabel('Company').selectOption('Harbor Print & Stitch')
+    await expect.poll(() => requested).toContain('/admin/v1/companies/2/tokens')
+    expect(page.url()).toContain('?company=2#tokens')
+    // A developer there, who manages no members.
+    expect(await page.getByRole('link', { name: 'Members' }).count()).toBe(0)
+    await page.reload()
+    expect(await page.getByLabel('Company').locator('option:checked').innerText()).toBe('Harbor Print & Stitch')
+    await page.goBack()
+    await expect.poll(() => page.getByLabel('Company').inputValue()).toBe('1')
+    await context.close()
+  }, 60_000)
+
+  it('keeps the chosen view behind the link that skips the navigation', async () => {
+    const context = await browser.newContext()
+    const { page } = await openSettings(context)
+    await openView(page, 'usage')
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('Enter')
+    expect(await page.evaluate('document.activeElement.id')).toBe('content')
+    expect(await page.getByRole('heading', { level: 1 }).innerText()).toBe('Usage')
+    await context.close()
+  }, 60_000)
+
+  it('fails these checks with an unnamed button, pale text or an overflow', async () => {
+    const context = await browser.newContext({ viewport: { width: 390, height: 844 } })
+    const { page } = await openSettings(context)
+    await openView(page, 'tokens')
+    await page.evaluate(`document.querySelector('.view button').replaceChildren()`)
+    expect(await listAxeFindings(page)).toEqual([expect.stringMatching(/^button-name /)])
+    await page.evaluate(`document.querySelector('.lead').style.color = '#8a8a8a'`)
+    await page.evaluate(`document.querySelector('.list').style.width = '500px'`)
+    expect(await listPale(page)).toEqual([expect.stringMatching(/^A program that calls the API .*: 3\.45$/)])
+    expect(await page.evaluate('probe.listOverflows()')).toContainEqual(expect.stringMatching(/^UL list/))
+    await context.close()
+  }, 60_000)
+})

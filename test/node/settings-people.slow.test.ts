@@ -1,0 +1,157 @@
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseEnv } from 'node:util'
+import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from 'jose'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { findFreePort, startDev } from '../../src/cli/start-dev.ts'
+import { spawnWrangler } from '../../src/cli/wrangler.ts'
+import { browserSuite, hasChromium, launchBrowser } from './browser.ts'
+
+const AUDIENCE = 'settings-test'
+const STOP_MS = 15_000
+
+/** The settings as people meet them whom Cloudflare Access has signed in: by a key of this test. */
+describe.skipIf(!hasChromium)(browserSuite('the developer settings of people'), () => {
+  let state: string
+  let keys: Server
+  let worker: ReturnType<typeof spawnWrangler>
+  let browser: Browser
+  let url: string
+  let issuer: string
+  let privateKey: CryptoKey
+
+  beforeAll(async () => {
+    state = await mkdtemp(join(tmpdir(), 'crm-api-'))
+    const dev = await startDev({ state })
+    await dev.stop()
+
+    const pair = await generateKeyPair('ES256', { extractable: true })
+    privateKey = pair.privateKey
+    const body = JSON.stringify({ keys: [{ ...(await exportJWK(pair.publicKey)), kid: 'test', alg: 'ES256' }] })
+    keys = createServer((_request, response) => response.end(body)).listen(0, '127.0.0.1')
+    await once(keys, 'listening')
+    issuer = `http://127.0.0.1:${(keys.address() as AddressInfo).port}`
+
+    const port = await findFreePort()
+    url = `http://127.0.0.1:${port}`
+    const place = ['--ip', '127.0.0.1', '--port', String(port), '--inspector-port', '0', '--persist-to', state]
+    const vars = ['--var', `ACCESS_ISSUER:${issuer}`, '--var', `ACCESS_AUDIENCE:${AUDIENCE}`]
+    worker = spawnWrangler(['dev', ...place, ...vars, '--show-interactive-dev-session=false'])
+    for (const output of [worker.stdout, worker.stderr]) output?.resume()
+    await Promise.race([once(worker, 'message'), once(worker, 'close')])
+    browser = await launchBrowser()
+    await addMember('owner@shop.example', 'owner')
+    await addMember('developer@shop.example', 'developer')
+  }, 300_000)
+
+  afterAll(async () => {
+    await browser?.close()
+    keys?.close()
+    const ended = worker && once(worker, 'close')
+    worker?.kill('SIGTERM')
+    const timer = setTimeout(() => worker?.kill('SIGKILL'), STOP_MS)
+    await ended
+    clearTimeout(timer)
+    await rm(state, { recursive: true, force: true })
+  }, 30_000)
+
+  async function addMember(email: string, role: string): Promise<void> {
+    const { ADMIN_TOKEN } = parseEnv(await readFile(join(import.meta.dirname, '../../.dev.vars'), 'utf8'))
+    const { status } = await fetch(`${url}/admin/v1/companies/1/members/${email}`, {
+      method: 'PUT',
+      headers: { authorization: `Bearer ${ADMIN_TOKEN}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ role }),
+    })
+    expect(status).toBe(200)
+  }
+
+  const sign = (email: string, audience = AUDIENCE) =>
+    new SignJWT({ email })
+      .setProtectedHeader({ alg: 'ES256', kid: 'test' })
+      .setIssuer(issuer)
+      .setAudience(audience)
+      .setIssuedAt()
+      .setExpirationTime('5m')
+      .sign(privateKey)
+
+  /** The settings as a person's browser opens them, behind the sign-in that adds its assertion. */
+  async function openAs(assertion: string, path = '/settings'): Promise<Page> {
+    const headers = { 'cf-access-jwt-assertion': assertion }
+    const context = await browser.newContext({ extraHTTPHeaders: headers })
+    const page = await context.newPage()
+    await page.goto(`${url}${path}`)
+    await page.locator('h1').waitFor()
+    return page
+  }
+
+  it("refuse a stranger's email with 403 and say who is signed in", async () => {
+    const page = await openAs(await sign('stranger@elsewhere.example'))
+    const alert = page.getByRole('alert')
+    await alert.waitFor()
+    expect(await alert.innerText()).toMatch(/stranger@elsewhere\.example[\s\S]*Request [0-9a-f-]{36}/)
+    const statuses = await page.evaluate(`Promise.all(
+      ['/me', '/companies/1/tokens', '/companies/1/members', '/companies/1/audit']
+        .map((path) => fetch('/admin/v1' + path).then(({ status }) => status)))`)
+    expect(statuses).toEqual([403, 403, 403, 403])
+    const change = await page.evaluate(`fetch('/admin/v1/companies/1/members/stranger@elsewhere.example', {
+      method: 'PUT', headers: { 'content-type': 'application/json' }, body: '{"role":"owner"}' }).then(({ status }) => status)`)
+    expect(change).toBe(403)
+    await page.context().close()
+  }, 60_000)
+
+  it.each<[string, () => Promise<string> | string]>([
+    [
+      'unsigned',
+      () => new UnsecuredJWT({ email: 'owner@shop.example' }).setIssuedAt().setExpirationTime('5m').encode(),
+    ],
+    ['for another application', () => sign('owner@shop.example', 'another')],
+  ])(
+    'ask for a new sign-in where the assertion is %s',
+    async (_, make) => {
+      const page = await openAs(await make())
+      await page.getByText('Your session has ended.').waitFor()
+      expect(await page.content()).not.toContain('Ridgeline')
+      await page.context().close()
+    },
+    60_000,
+  )
+
+  it('let owners manage the members', async () => {
+    const page = await openAs(await sign('Owner@Shop.example'), '/settings#members')
+    await page.getByRole('button', { name: 'Add member' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Email').fill('new@shop.example')
+    await dialog.getByRole('button', { name: 'Add member' }).click()
+    await page.getByText('The member was added.').waitFor()
+    await page.getByRole('button', { name: 'Edit: new@shop.example' }).click()
+    await dialog.getByLabel('Role').selectOption('Owner')
+    await dialog.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('new@shop.example was changed.').waitFor()
+    await page.getByRole('button', { name: 'Remove: new@shop.example' }).click()
+    await dialog.getByRole('button', { name: 'Remove member' }).click()
+    await page.getByText('new@shop.example was removed.').waitFor()
+    await expect.poll(() => page.getByText('new@shop.example', { exact: true }).count()).toBe(0)
+
+    await page.getByRole('link', { name: 'Audit trail' }).click()
+    await expect.poll(() => page.getByText('members.delete').count()).toBe(1)
+    expect(await page.getByRole('row').nth(1).innerText()).toMatch(
+      /members\.delete\s+new@shop\.example\s+owner@shop\.example/,
+    )
+    await page.context().close()
+  }, 60_000)
+
+  it('show developers neither members nor changes of integrations', async () => {
+    const page = await openAs(await sign('developer@shop.example'), '/settings#members')
+    await page.getByRole('heading', { level: 1, name: 'API tokens' }).waitFor()
+    expect(await page.getByRole('link', { name: 'Members' }).count()).toBe(0)
+    await page.getByRole('link', { name: 'Integrations' }).click()
+    await page.getByText('Owners can change them.').waitFor()
+    expect(await page.getByRole('button', { name: /Edit|Set up|Test/ }).count()).toBe(0)
+    await page.context().close()
+  }, 60_000)
+})

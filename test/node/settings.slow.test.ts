@@ -1,0 +1,256 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { browserSuite, hasChromium, readViolations } from './browser.ts'
+import { openSettings, requestStatus, type SettingsPage } from './settings-page.ts'
+
+/** Within which a revoked token is refused. */
+const REVOCATION_MS = 30_000
+
+describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
+  let settings: SettingsPage
+  let page: Page
+
+  beforeAll(async () => {
+    settings = await openSettings()
+    page = settings.page
+  }, 300_000)
+
+  beforeEach(async () => {
+    settings.problems.length = 0
+    await settings.open('tokens')
+  }, 30_000)
+
+  afterAll(() => settings?.close(), 30_000)
+
+  const button = (name: string) => settings.button(name)
+  const row = (name: string) => settings.row(name)
+  const dialog = () => settings.dialog
+  const listProblems = async () => [...settings.problems, ...(await readViolations(page))]
+
+  const expectRefused = (token: string) =>
+    expect.poll(() => requestStatus(settings.dev, token), { timeout: REVOCATION_MS, interval: 500 }).toBe(401)
+
+  /** Creates a token that may read clients. @returns it */
+  async function createToken(name: string): Promise<string> {
+    await button('New token').click()
+    await dialog().getByLabel('Name').fill(name)
+    await dialog().getByLabel('clients:read').check()
+    await button('Create token').click()
+    const token = await dialog().getByLabel(`Token of ${name}`).inputValue()
+    await button('Done').click()
+    await row(name).waitFor()
+    return token
+  }
+
+  it("open as the sample company's owner in development", async () => {
+    expect(await page.locator('header').innerText()).toContain('owner@ridgeline.example')
+    expect(await page.locator('#company').innerText()).toBe('Ridgeline Custom Apparel')
+    expect(await page.title()).toBe('API tokens – Ridgeline Custom Apparel – Developer settings')
+    for (const name of ['Usage', 'Integrations', 'Webhooks', 'Accounting events', 'Members', 'Audit trail']) {
+      await page.getByRole('link', { name }).click()
+      await page.getByRole('heading', { level: 1, name }).waitFor()
+      await page.locator('.view:not([aria-busy])').waitFor()
+      expect(await page.getByRole('alert').allInnerTexts(), name).toEqual([])
+      expect(await page.getByRole('link', { name }).getAttribute('aria-current')).toBe('page')
+    }
+    await page.goBack()
+    await page.getByRole('heading', { level: 1, name: 'Members' }).waitFor()
+    expect(await listProblems()).toEqual([])
+  }, 60_000)
+
+  it('make a token that is shown once, use it, rotate it and revoke it, with the keyboard alone', async () => {
+    await button('New token').focus()
+    await page.keyboard.press('Enter')
+    // The name has the focus.
+    await page.keyboard.type('Keyboard')
+    const permission = dialog().getByLabel('clients:read')
+    while (!(await permission.evaluate((element) => element.matches(':focus')))) await page.keyboard.press('Tab')
+    await page.keyboard.press('Space')
+    await page.keyboard.press('Enter')
+
+    const secret = dialog().getByLabel('Token of Keyboard')
+    await secret.waitFor()
+    const token = await secret.inputValue()
+    expect(token).toMatch(/^[0-9a-f]{64}$/)
+    expect(await dialog().locator('pre').innerText()).toContain(`Bearer ${token}`)
+    // It stays until it is closed on purpose.
+    await page.keyboard.press('Escape')
+    expect(await secret.isVisible()).toBe(true)
+    await dialog().getByRole('button', { name: 'Copy' }).press('Enter')
+    await dialog().getByText('Copied.').waitFor()
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(token)
+    await button('Done').press('Enter')
+    await page.getByText('The token was created.').waitFor()
+    await row('Keyboard').getByText('Never used').waitFor()
+    expect(await page.evaluate('document.activeElement.tagName')).toBe('H1')
+
+    expect(await requestStatus(settings.dev, token)).toBe(200)
+    expect(await requestStatus(settings.dev, token, '/clients', 'POST')).toBe(403)
+    await page.reload()
+    await row('Keyboard').waitFor()
+    expect(await page.content()).not.toContain(token)
+    expect(await page.evaluate('JSON.stringify([localStorage, sessionStorage]) + document.cookie')).not.toContain(token)
+    const text = await row('Keyboard').innerText()
+    expect(text).toContain('clients:read')
+    expect(text).toContain('by owner@ridgeline.example')
+
+    await button('Rotate: Keyboard').press('Enter')
+    await dialog().getByLabel('The present token').selectOption('Works for 1 hour')
+    await dialog().getByRole('button', { name: 'Rotate token' }).press('Enter')
+    await secret.waitFor()
+    const next = await secret.inputValue()
+    await button('Done').click()
+    expect(next).not.toBe(token)
+    expect([await requestStatus(settings.dev, token), await requestStatus(settings.dev, next)]).toEqual([200, 200])
+
+    await expect.poll(() => row('Keyboard').count()).toBe(2)
+    for (let left = 2; left > 0; left -= 1) {
+      await button('Revoke: Keyboard').first().press('Enter')
+      await dialog().getByRole('button', { name: 'Revoke token' }).press('Enter')
+      await page.getByText('Keyboard was revoked.').waitFor()
+      await expect.poll(() => button('Revoke: Keyboard').count()).toBe(left - 1)
+    }
+    await Promise.all([expectRefused(token), expectRefused(next)])
+    await page.getByText(/^Expired and revoked/).click()
+    expect(await row('Keyboard').first().innerText()).toContain('Revoked')
+    expect(await listProblems()).toEqual([])
+  }, 120_000)
+
+  it('keep a token when its revocation is cancelled', async () => {
+    const token = await createToken('Kept')
+    await button('Revoke: Kept').click()
+    await dialog().getByRole('button', { name: 'Cancel' }).click()
+    expect(await button('Revoke: Kept').evaluate((element) => element.matches(':focus'))).toBe(true)
+    await button('Revoke: Kept').click()
+    await page.keyboard.press('Escape')
+    expect(await requestStatus(settings.dev, token)).toBe(200)
+    expect(await button('Revoke: Kept').count()).toBe(1)
+  }, 60_000)
+
+  it('show what the API refuses in place, with the id of the request', async () => {
+    await button('New token').click()
+    await dialog().getByLabel('Name').fill('Without permissions')
+    await button('Create token').click()
+    const alert = dialog().getByRole('alert')
+    await alert.waitFor()
+    expect(await alert.innerText()).toMatch(/permissions[\s\S]*Request [0-9a-f-]{36}/)
+    // The same form can be sent again.
+    await dialog().getByLabel('clients:read').check()
+    await button('Create token').click()
+    await dialog().getByLabel('Token of Without permissions').waitFor()
+    await button('Done').click()
+  }, 60_000)
+
+  it.each([
+    ['a redirect to the sign-in', { status: 302, headers: { location: 'https://sign-in.example/' } }],
+    ['a 401', { status: 401, json: { error: { code: 'unauthenticated', message: 'Sign in', details: null } } }],
+  ])(
+    'explain a session that has ended, told by %s',
+    async (_, response) => {
+      await page.route('**/admin/v1/**', (route) => route.fulfill(response))
+      await button('Revoke: Kept').click()
+      await dialog().getByRole('button', { name: 'Revoke token' }).click()
+      const alert = dialog().getByRole('alert')
+      await alert.waitFor()
+      expect(await alert.innerText()).toContain('Your session has ended.')
+      await page.unroute('**/admin/v1/**')
+      await alert.getByRole('button', { name: 'Sign in again' }).click()
+      await row('Kept').waitFor()
+    },
+    60_000,
+  )
+
+  it('say so when there is no response, and what a failure was', async () => {
+    await page.route('**/admin/v1/**/members*', (route) => route.abort())
+    await page.getByRole('link', { name: 'Members' }).click()
+    await page.getByText('There was no response').waitFor()
+    await page.route('**/admin/v1/**/audit*', (route) =>
+      route.fulfill({ status: 503, headers: { 'x-request-id': 'request-7' }, body: '<html>' }),
+    )
+    await page.getByRole('link', { name: 'Audit trail' }).click()
+    await expect
+      .poll(() => page.getByRole('alert').innerText())
+      .toMatch(/responded with status 503\.\s+Request request-7/)
+    await page.unroute('**/admin/v1/**/members*')
+    await page.unroute('**/admin/v1/**/audit*')
+  }, 60_000)
+
+  it('show text of the company as text, never as markup', async () => {
+    const name = '<img src=x onerror=alert(1)>'
+    await createToken(name)
+    expect(await page.locator('img').count()).toBe(0)
+    const attempt = page.evaluate(`document.body.innerHTML = '<p>markup</p>'`)
+    await expect(attempt).rejects.toThrow('TrustedHTML')
+  }, 60_000)
+
+  it('take nothing from a page of another origin, and are not shown in one', async () => {
+    const tokens = async () => {
+      const { data } = await settings.administer('/companies/1/tokens')
+      return data.map(({ id, state }: { id: number; state: string }) => `${id} ${state}`)
+    }
+    const before = await tokens()
+    const id = /(\d+) active/.exec(before.join('\n'))?.[1]
+    const server = createServer((_request, response) => response.setHeader('content-type', 'text/html').end(HOSTILE))
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const hostile = await settings.context.newPage()
+    await hostile.goto(`http://127.0.0.1:${port}/`)
+
+    const body = JSON.stringify({ name: 'Planted', permissions: ['clients:read'], expires_at: null })
+    const base = `${settings.dev.url}/admin/v1/companies/1/tokens`
+    const outcomes = await hostile.evaluate(`attack(${JSON.stringify({ base, body, id })})`)
+    // No response was readable; those of simple requests are opaque.
+    expect(outcomes).toEqual({
+      read: 'TypeError',
+      'POST as JSON': 'TypeError',
+      'POST as text': 'opaque',
+      DELETE: 'TypeError',
+      PUT: 'TypeError',
+    })
+    for (const encoding of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data']) {
+      const answer = hostile.waitForResponse((each) => each.url() === base)
+      await hostile.evaluate(`sendForm(${JSON.stringify({ base, body, encoding })})`)
+      expect((await answer).status(), encoding).toBe(403)
+    }
+    const framed = hostile.waitForEvent('console', (message) => message.text().includes('frame-ancestors'))
+    await hostile.evaluate(`frame('${settings.dev.url}/settings')`)
+    await framed
+    expect(await tokens()).toEqual(before)
+    await hostile.close()
+    server.close()
+  }, 60_000)
+})
+
+/** A page that acts as the person who has opened it, where the browser lets it. */
+const HOSTILE = `<!doctype html><title>Hostile</title><iframe name="target"></iframe><script>
+  async function attack({ base, body, id }) {
+    const attempts = {
+      read: () => fetch(base, { credentials: 'include' }),
+      'POST as JSON': () =>
+        fetch(base, { method: 'POST', credentials: 'include', headers: { 'content-type': 'application/json' }, body }),
+      'POST as text': () => fetch(base, { method: 'POST', mode: 'no-cors', credentials: 'include', body }),
+      DELETE: () => fetch(base + '/' + id, { method: 'DELETE', credentials: 'include' }),
+      PUT: () => fetch(base + '/' + id, { method: 'PUT', credentials: 'include', body }),
+    }
+    const outcomes = {}
+    for (const [name, attempt] of Object.entries(attempts)) {
+      outcomes[name] = await attempt().then(({ type }) => type, ({ name }) => name)
+    }
+    return outcomes
+  }
+  function sendForm({ base, body, encoding }) {
+    const form = Object.assign(document.createElement('form'), { action: base, method: 'post', enctype: encoding, target: 'target' })
+    // A form of text sends name=value: together they are the JSON.
+    const cut = body.indexOf(':') + 1
+    form.append(Object.assign(document.createElement('input'), { name: body.slice(0, cut) + '"', value: '",' + body.slice(1) }))
+    document.body.append(form)
+    form.submit()
+  }
+  function frame(url) {
+    document.querySelector('iframe').src = url
+  }
+</script>`
