@@ -54,6 +54,15 @@ describe('an integration', () => {
     })
   })
 
+  it('needs its credentials where the address is of another host', async () => {
+    await as('PUT', path('supplier_b'), supplier())
+    const { credentials, ...rest } = { ...supplier(), base_url: 'https://elsewhere.example' }
+    const { status, body } = await as('PUT', path('supplier_b'), rest)
+    expect([status, body.error.details.issues[0].path]).toEqual([400, 'credentials'])
+    expect((await as('PUT', path('supplier_b'), { ...rest, credentials })).status).toBe(200)
+    await as('PUT', path('supplier_b'), supplier())
+  })
+
   it('is tested with one call, whose failure is told', async () => {
     await as('PUT', path('supplier_b'), { ...supplier(), credentials: { ...CREDENTIALS, api_key: 'wrong' } })
     const { body } = await as('POST', path('supplier_b/test'))

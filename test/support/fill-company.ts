@@ -48,6 +48,10 @@ const TABLES: Record<string, string> = {
   webhook_endpoints:
     "id, url, secret, event_types, enabled, position, created_at, updated_at) SELECT ?1, i, 'https://x.example', 'x', '[]', 0, 0, 0, 0",
   webhook_deliveries: "endpoint_id, type, entity_id, sequence, next_attempt_at) SELECT ?1, i, 'clients', i, i, 0",
+  members: "email, role, created_at) SELECT ?1, 'm' || i || '@x.example', 'developer', 0",
+  admin_log:
+    "actor, action, entity_id, address, request_id, at) SELECT ?1, 'operator', 'members.put', i, '192.0.2.1', 'r', 0",
+  imports: 'hash, parts, next_part, updated_at) SELECT ?1, i, 1, 2, 0',
   api_tokens: "token_hash, name, permissions, created_at) SELECT ?1, ?1 || '-' || i, 'x', '[]', 0",
 }
 

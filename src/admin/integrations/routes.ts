@@ -6,7 +6,7 @@ import { openStorage } from '../../files/storage.ts'
 import { isoTime } from '../../http/contract.ts'
 import { BUDGET_MS, withDeadline } from '../../http/deadline.ts'
 import { invalidInput } from '../../http/endpoint.ts'
-import { ApiError, notFound, unusable } from '../../http/errors.ts'
+import { ApiError, invalid, notFound, unusable } from '../../http/errors.ts'
 import { log, nameOf } from '../../http/log.ts'
 import { suppliers } from '../../products/suppliers/registry.ts'
 import { type Supplier, SupplierError } from '../../products/suppliers/supplier.ts'
@@ -20,7 +20,8 @@ export const routes = [
   adminRoute(contract.listIntegrations, async (_input, context) => ({ data: await list(context) })),
 
   adminRoute(contract.putIntegration, async ({ params: { kind }, body }, context) => {
-    const credentials = body.credentials ?? (await storedCredentials(context, kind))
+    const before = body.credentials === undefined ? await findStored(context, kind) : null
+    const credentials = body.credentials ?? before?.credentials
     const parsed = integrationsFile.safeParse({
       [kind]: { ...body, ...(credentials !== undefined && { credentials }) },
     })
@@ -29,6 +30,9 @@ export const routes = [
         'body',
         parsed.error.issues.map((issue) => ({ ...issue, path: issue.path.slice(1) })),
       )
+    }
+    if (before && originsOf(parsed.data[kind]).some((origin) => !before.origins.includes(origin))) {
+      throw invalid([{ path: 'credentials', message: 'is required where the address is of another host' }])
     }
     await putIntegration(context, kind, parsed.data)
     if (kind === 'accounting_sync') context.waitUntil(startDelivery(context.env, context.companyId))
@@ -45,14 +49,22 @@ export const routes = [
   }),
 ]
 
-/** As they are stored; undefined where there are none. @throws ApiError 409 when they cannot be decrypted */
-async function storedCredentials(context: AdminContext, kind: contract.Kind): Promise<unknown> {
+/** The stored credentials, and the hosts that get them; null where there are none. @throws ApiError 409 for unreadable ones */
+async function findStored(context: AdminContext, kind: contract.Kind) {
   const { rows } = await listIntegrations(context)
   const row = rows.find((each) => each.kind === kind)
-  if (!row) return
-  return decryptCredentials(context.env.CREDENTIALS_KEY, context.companyId, kind, row.credentials).catch(() => {
+  if (!row) return null
+  const { CREDENTIALS_KEY } = context.env
+  const credentials = await decryptCredentials(CREDENTIALS_KEY, context.companyId, kind, row.credentials).catch(() => {
     throw unusable('credentials_unreadable', { message: 'The stored credentials cannot be read: send them too' })
   })
+  return { credentials, origins: originsOf({ base_url: row.base_url, ...JSON.parse(row.settings) }) }
+}
+
+/** The origins of an integration's addresses: who may change them must not thereby learn the stored credentials. */
+function originsOf(integration: object | undefined): string[] {
+  const { base_url, token_url } = { token_url: undefined, base_url: undefined, ...integration }
+  return [base_url, token_url].flatMap((url) => (url === undefined ? [] : [new URL(url).origin]))
 }
 
 async function list(context: AdminContext) {
