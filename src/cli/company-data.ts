@@ -127,8 +127,9 @@ export async function recover(args: string[]): Promise<void> {
     }
     cursor = step.next_cursor
   } while (cursor !== null)
+  const { companies, revoked, paused } = done
   print(
-    `${done.companies} companies are recovered, ${done.revoked} tokens revoked again, ${done.paused} companies paused.`,
+    `Recovered: ${companies}. Tokens revoked again: ${revoked}. Companies whose deliveries are paused now: ${paused}.`,
   )
   print(`When everything is as it should be: ${PREFIX} resume-deliveries`)
 }

@@ -39,13 +39,14 @@ const configuration = z.object({
   ),
 })
 
-/** Delivers nothing: what a command starts is delivered when `dev` runs, not cut off when the command ends. */
-const INERT = 'InertDelivery'
+/** Prefix of classes that start no delivery: it would be cut off when the command ends, and is left to `dev`. */
+const IDLE = 'Idle'
 const ENTRY = `
-  import { DurableObject } from 'cloudflare:workers'
+  import { AccountingDelivery, WebhookDelivery } from './src/index.ts'
   export * from './src/index.ts'
   export { default } from './src/index.ts'
-  export class ${INERT} extends DurableObject { start() {} }`
+  export class ${IDLE}AccountingDelivery extends AccountingDelivery { start() {} alarm() {} }
+  export class ${IDLE}WebhookDelivery extends WebhookDelivery { start() {} alarm() {} }`
 
 /** The Worker in one script. */
 async function buildWorker(): Promise<string> {
@@ -67,7 +68,7 @@ async function buildWorker(): Promise<string> {
 function readConfiguration() {
   const file = parseToml(readFileSync(`${PROJECT_ROOT}wrangler.toml`, 'utf8'))
   const { name, compatibility_date, compatibility_flags, vars, ...bindings } = configuration.parse(file)
-  const classOf = (binding: string, className: string) => (binding.endsWith('_DELIVERY') ? INERT : className)
+  const classOf = (binding: string, className: string) => (binding.endsWith('_DELIVERY') ? IDLE + className : className)
   const objects = bindings.durable_objects.bindings.map(
     (object) => [object.name, classOf(object.name, object.class_name)] as const,
   )

@@ -78,6 +78,17 @@ describe('npm run companies', () => {
     expect(await runCommand(...written)).toMatchObject({ code: 1, stderr: `--output '${path}' exists.\n` })
   })
 
+  it('recovers a deployment after its database was restored', { timeout: 120_000 }, async () => {
+    const state = await stateWithShop()
+    const run = async (...args: string[]) => (await runCommand('companies', ...args, '--state', state)).stdout
+    expect(await run('recover')).toBe(
+      `Company 7: orders go on after 2, invoices after number 1001.
+Recovered: 1. Tokens revoked again: 0. Companies whose deliveries are paused now: 1.
+When everything is as it should be: npm run companies -- resume-deliveries\n`,
+    )
+    expect(await run('resume-deliveries')).toBe('Company 7 (Shop 7): what waits is delivered at once.\n')
+  })
+
   it('rejects an invalid command with a one-line error and changes nothing', { timeout: 240_000 }, async () => {
     const state = await stateWithShop()
     const output = join(state, 'never.json')
