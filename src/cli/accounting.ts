@@ -1,8 +1,10 @@
 import { existsSync } from 'node:fs'
-import { and, asc, eq, type SQL, sql } from 'drizzle-orm'
-import { accountingConnections, accountingOutbox, clients, companies, integrations } from '../db/schema.ts'
-import { idText, isoTime } from '../http/contract.ts'
+import * as api from '../admin/accounting/contract.ts'
+import { listCompanies, readCompany } from '../admin/companies/contract.ts'
+import { listIntegrations } from '../admin/integrations/contract.ts'
+import { idText, type ResponseBody } from '../http/contract.ts'
 import { accountingId } from '../seed/integrations-file.ts'
+import { type AdminApi, AdminError, whenMissing } from './admin-api.ts'
 import {
   CommandError,
   FLAG,
@@ -12,9 +14,11 @@ import {
   readValue,
   resolvePath,
   runActions,
+  shortTime,
   TEXT,
+  toLine,
 } from './command.ts'
-import { type CommandDatabase, openDatabase, PLACE, readPlace, startDeliveries } from './database.ts'
+import { connect, PLACE, readPlace } from './place.ts'
 
 /** An event that is being sent is listed as `pending`. */
 const STATES = ['pending', 'parked', 'dead'] as const
@@ -36,58 +40,64 @@ there is only one.
 
 --state takes either a state of events (${STATES.join(', ')}) or the directory that holds the data; give it twice for
 both. A directory of such a name is written with a path: ./dead.
-A running 'dev' on the data sends the events at once, a deployed service within 5 minutes.`
+A service sends the events at once. Without one, 'npm run dev' on the data sends them when it runs.
 
-const OPTIONS = { state: { type: 'string', multiple: true }, remote: FLAG, company: TEXT, dead: FLAG } as const
+${PLACE.help}`
+
+const OPTIONS = { state: { type: 'string', multiple: true }, remote: TEXT, company: TEXT, dead: FLAG } as const
 const HEADINGS = ['ID', 'COMPANY', 'ORDER', 'CHANGE', 'STATE', 'TRIES', 'NEXT TRY', 'LAST ERROR']
 const LIST_LIMIT = 500
-const toLine = (text: string) => text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
-const formatTime = (ms: number) => `${isoTime(ms).slice(0, 19)}Z`
+const SECONDS = '2026-01-31T12:00:00'.length
 
 const ACTIONS = `${PREFIX} list | retry ID | retry --dead | link-customer CLIENT_ID CUSTOMER_ID`
 await runActions(ACTIONS, HELP, { list, retry, 'link-customer': linkCustomer })
 
-/** Prints the undelivered events, oldest first, at most 500, and which companies are stopped or paused. */
+type Integration = ResponseBody<typeof listIntegrations>['data'][number]
+
+/** Prints the undelivered events, oldest first, at most 500, and which of their companies are stopped or paused. */
 async function list(args: string[]): Promise<void> {
   const { place, state, companyId } = readAction('list', args)
-  const now = Date.now()
-  const isOfCompany = eq(accountingOutbox.company_id, companyId ?? accountingOutbox.company_id)
-  const isInState = state && sql`iif(state = 'sent', 'pending', state) = ${state}`
-  const isListed = and(sql`state <> 'done'`, isInState, isOfCompany)
-  await using database = await openDatabase(place)
-  const { orm } = database
-  const oldestFirst = asc(accountingOutbox.id)
-  const events = await orm.select().from(accountingOutbox).where(isListed).orderBy(oldestFirst).limit(LIST_LIMIT)
-  const total = await orm.$count(accountingOutbox, isListed)
-  // Companies whose accounting system is not called now: stopped until its integration is changed, or paused.
-  const { company_id, paused_until, reason, stopped_for } = accountingConnections
-  const isStopped = sql<number>`coalesce(${stopped_for} = ${integrations.updated_at}, 0)`
-  const isIntegration = and(eq(integrations.company_id, company_id), eq(integrations.kind, 'accounting_sync'))
-  const isBlocked = sql`(${isStopped} OR ${paused_until} > ${now}) AND ${company_id} = ${companyId ?? company_id}`
-  const blocked = await orm
-    .select({ company_id, isStopped, paused_until, reason })
-    .from(accountingConnections)
-    .innerJoin(integrations, isIntegration)
-    .where(isBlocked)
-    .orderBy(asc(company_id))
-
-  const rows = events.map(({ id, company_id, order_id, operation, state, attempts, next_attempt_at, last_error }) => {
-    const company = blocked.find((each) => each.company_id === company_id)
-    const at = Math.max(next_attempt_at, company?.paused_until ?? 0)
-    const due = at <= now ? 'now' : formatTime(at)
-    const next = company?.isStopped ? 'stopped' : due
-    const isDue = state === 'pending' || state === 'sent'
-    const progress = isDue ? ['pending', attempts, next] : [state, attempts, '-']
+  await using service = await connect(place)
+  const events: ResponseBody<typeof api.listAllEvents>['data'] = []
+  for await (const event of service.list(api.listAllEvents, { query: { state, company_id: companyId } })) {
+    events.push(event)
+    if (events.length > LIST_LIMIT) break
+  }
+  const shown = events.slice(0, LIST_LIMIT)
+  const companyIds = new Set([...shown.map(({ company_id }) => company_id), ...(companyId ? [companyId] : [])])
+  const blocked = new Map<number, Integration>()
+  for (const id of companyIds) {
+    const integration = await findBlocked(service, id)
+    if (integration) blocked.set(id, integration)
+  }
+  const now = new Date().toISOString()
+  const rows = shown.map(({ id, company_id, order_id, operation, state, attempts, next_attempt_at, last_error }) => {
+    const company = blocked.get(company_id)
+    const at = [next_attempt_at, company?.paused_until ?? ''].sort().at(-1) ?? ''
+    const due = at <= now ? 'now' : shortTime(at, SECONDS)
+    const next = company?.state === 'reconnect_needed' ? 'stopped' : due
+    const progress = next_attempt_at === null ? [state, attempts, '-'] : [state, attempts, next]
     return [id, company_id, order_id, operation, ...progress, toLine(last_error ?? '-')]
   })
   print(rows.length === 0 ? 'No events.' : formatTable(HEADINGS, rows))
-  if (total > rows.length) print(`… and ${total - rows.length} more.`)
-  for (const { company_id, isStopped, paused_until, reason } of blocked) {
-    const status = isStopped
-      ? 'stopped until its integration is changed (with npm run seed)'
-      : `paused until ${formatTime(paused_until)}`
-    print(`Company ${company_id} is ${status}: ${toLine(reason ?? 'unknown reason')}`)
+  if (events.length > shown.length) print('… and more.')
+  for (const [id, { state, paused_until, reason }] of blocked) {
+    const status =
+      state === 'paused'
+        ? `paused until ${shortTime(paused_until, SECONDS)}`
+        : 'stopped until its integration is changed (with npm run seed)'
+    print(`Company ${id} is ${status}: ${toLine(reason ?? 'unknown reason')}`)
   }
+}
+
+/** A company's accounting system, where it is not called now: stopped until its integration is changed, or paused. */
+async function findBlocked(service: AdminApi, company_id: number): Promise<Integration | undefined> {
+  const missing = (error: unknown) => {
+    if (error instanceof AdminError && error.status === 404) return { data: [] }
+    throw error
+  }
+  const { data } = await service.call(listIntegrations, { params: { company_id } }).catch(missing)
+  return data.find(({ kind, state }) => kind === 'accounting_sync' && /^(paused|reconnect_needed)$/.test(state))
 }
 
 /** Sends one undelivered event, or all dead ones, again. */
@@ -96,64 +106,62 @@ async function retry(args: string[]): Promise<void> {
   const [word] = positionals
   if (dead === (word !== undefined) || (word && companyId)) throw new CommandError(`Usage: ${USAGE.retry}`)
   const id = word === undefined ? null : readValue(idText, word, 'ID')
-  await using database = await openDatabase(place)
+  await using service = await connect(place)
   if (id === null) {
-    const count = await retryEvents(database, sql`state = 'dead' AND company_id = ${companyId ?? sql`company_id`}`)
+    const count = await retryDead(service, companyId)
     if (count === 0) return print('No dead events.')
-    return print(`${count} dead ${count === 1 ? 'event is' : 'events are'} sent again ${await startDeliveries(place)}`)
+    return print(`${count} dead ${count === 1 ? 'event is' : 'events are'} sent again ${service.deliveries}`)
   }
-  const [event] = await database.orm.select().from(accountingOutbox).where(eq(accountingOutbox.id, id))
-  if (!event) throw new CommandError(`There is no event ${id}.`)
-  if (event.state === 'done') throw new CommandError(`Event ${id} is done: delivered, or covered by a later one.`)
-  await retryEvents(database, sql`id = ${id} AND state <> 'done'`)
-  print(
-    `Event ${id} (order ${event.order_id} of company ${event.company_id}) is sent again ${await startDeliveries(place)}`,
-  )
+  const missing = `There is no undelivered event ${id}.`
+  const { data } = await service.call(api.listAllEvents, { query: { id } })
+  const [event] = data
+  if (!event) throw new CommandError(missing)
+  const { company_id, order_id } = event
+  await service.call(api.retryEvent, { params: { company_id, event_id: id } }).catch(whenMissing(missing))
+  print(`Event ${id} (order ${order_id} of company ${company_id}) is sent again ${service.deliveries}`)
+}
+
+/** @returns how many events */
+async function retryDead(service: AdminApi, companyId: number | undefined): Promise<number> {
+  const companyIds = new Set<number>()
+  const query = { state: 'dead', company_id: companyId }
+  for await (const { company_id } of service.list(api.listAllEvents, { query })) companyIds.add(company_id)
+  let count = 0
+  for (const company_id of companyIds) {
+    const { retried } = await service.call(api.retryEvents, { params: { company_id }, body: { states: ['dead'] } })
+    count += retried
+  }
+  return count
 }
 
 /** Links a client to a customer of the accounting system and sends the client's parked and dead events again. */
 async function linkCustomer(args: string[]): Promise<void> {
   const { place, companyId: given, positionals } = readAction('link-customer', args, { min: 2, max: 2 })
   const [client = '', customer = ''] = positionals
-  const clientId = readValue(idText, client, 'CLIENT_ID')
-  const accounting_customer_id = readValue(accountingId, customer, 'CUSTOMER_ID')
-  await using database = await openDatabase(place)
-  const { orm, write } = database
-  const isMeant = eq(companies.id, given ?? companies.id)
-  const [company, another] = await orm.select({ id: companies.id }).from(companies).where(isMeant).limit(2)
-  if (!company) throw new CommandError(`There is no company${given ? ` ${given}` : ''}.`)
-  if (another) throw new CommandError('There are several companies: say which one with --company ID.')
-  const companyId = company.id
-  const isClient = and(eq(clients.company_id, companyId), eq(clients.id, clientId))
-  const [row] = await orm.select({ name: clients.company_name }).from(clients).where(isClient)
-  if (!row) throw new CommandError(`Company ${companyId} has no client ${clientId}.`)
-  await write([orm.update(clients).set({ accounting_customer_id, accounting_customer_linked: true }).where(isClient)])
-  const ofClient = sql`SELECT id FROM orders WHERE company_id = ${companyId} AND client_id = ${clientId}`
-  const isGivenUp = sql`company_id = ${companyId} AND order_id IN (${ofClient}) AND state IN ('parked', 'dead')`
-  const count = await retryEvents(database, isGivenUp)
-  const linked = `Client ${clientId} (${toLine(row.name)}) of company ${companyId} is linked to customer ${customer}.`
-  if (count === 0) return print(linked)
-  print(`${linked} ${count} ${count === 1 ? 'event is' : 'events are'} sent again ${await startDeliveries(place)}`)
+  const client_id = readValue(idText, client, 'CLIENT_ID')
+  const customer_id = readValue(accountingId, customer, 'CUSTOMER_ID')
+  await using service = await connect(place)
+  const company_id = await findCompany(service, given)
+  const { company_name, retried } = await service
+    .call(api.linkCustomer, { params: { company_id, client_id }, body: { customer_id } })
+    .catch(whenMissing(`Company ${company_id} has no client ${client_id}.`))
+  const linked = `Client ${client_id} (${toLine(company_name)}) of company ${company_id} is linked to customer ${customer}.`
+  if (retried === 0) return print(linked)
+  print(`${linked} ${retried} ${retried === 1 ? 'event is' : 'events are'} sent again ${service.deliveries}`)
 }
 
-/**
- * Makes events due and ends the stop or pause of their companies. An event that is being sent keeps its request, which
- * may have been applied.
- *
- * @returns how many events
- */
-async function retryEvents({ orm, write }: CommandDatabase, condition: SQL): Promise<number> {
-  const now = Date.now()
-  const count = await orm.$count(accountingOutbox, condition)
-  if (count === 0) return 0
-  const state = sql`iif(state = 'sent', 'sent', 'pending')`
-  const due = { state, attempts: 0, stale_attempts: 0, next_attempt_at: now, updated_at: now }
-  const isTheirs = sql`company_id IN (SELECT company_id FROM accounting_outbox WHERE ${condition})`
-  await write([
-    orm.update(accountingConnections).set({ stopped_for: null, paused_until: 0, reason: null }).where(isTheirs),
-    orm.update(accountingOutbox).set(due).where(condition),
-  ])
-  return count
+/** The given company, else the only one. */
+async function findCompany(service: AdminApi, given: number | undefined): Promise<number> {
+  if (given !== undefined) {
+    const request = { params: { company_id: given } }
+    const { id } = await service.call(readCompany, request).catch(whenMissing(`There is no company ${given}.`))
+    return id
+  }
+  const { data } = await service.call(listCompanies, { query: { per_page: 2 } })
+  const [company, another] = data
+  if (!company) throw new CommandError('There is no company.')
+  if (another) throw new CommandError('There are several companies: say which one with --company ID.')
+  return company.id
 }
 
 /**

@@ -1,7 +1,6 @@
 import { resolve } from 'node:path'
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
 import type * as z from 'zod/mini'
-import { databaseMessage } from '../db/client.ts'
 
 /** The types of the Workers runtime that shared modules name. All of its types would clash with those of Node. */
 declare global {
@@ -76,6 +75,16 @@ export function formatTable(headings: string[], rows: (string | number)[][]): st
   return lines.map((cells) => align(cells).trimEnd()).join('\n')
 }
 
+/** A date-time of the API without its last digits. */
+export function shortTime(time: string | null, characters = '2026-01-31T12:00'.length): string {
+  return time === null ? '-' : `${time.slice(0, characters)}Z`
+}
+
+/** Text of somebody else in one line. */
+export function toLine(text: string): string {
+  return text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
+}
+
 /** Runs a command, or prints its help. A failure becomes one line on standard error and exit code 1. */
 export async function runCommand(help: string, main: (args: string[]) => Promise<void>): Promise<void> {
   const args = process.argv.slice(2)
@@ -84,8 +93,8 @@ export async function runCommand(help: string, main: (args: string[]) => Promise
     await main(args)
   } catch (error) {
     process.exitCode = 1
-    // Only the database's message: that of Drizzle would contain the bound values.
-    const message = error instanceof CommandError ? error.message : `Failed: ${databaseMessage(error)}`
+    const cause = error instanceof Error ? error.message : String(error)
+    const message = error instanceof CommandError ? cause : `Failed: ${cause}`
     const lines = message.split('\n').map((line) => line.trim())
     warn(lines.filter(Boolean).join(' '))
   }

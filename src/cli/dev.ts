@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { rmSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CommandError, print, readCommandLine, runCommand, TEXT } from './command.ts'
-import { connectToDev, readState } from './database.ts'
-import { type Example, prepareSample, type Sample, startSimulators } from './sample-company.ts'
-import { devRecordFile, findFreePort, isRunning, readDevRecord } from './start-dev.ts'
+import { describeLog, readDevVars, startRuntime } from './local-runtime.ts'
+import { type Example, OWNER, prepareSample, type Sample, type Simulators, startSimulators } from './sample-company.ts'
+import { findFreePort } from './start-dev.ts'
+import { type Claim, claimState, isRunning, readState } from './state.ts'
 import { spawnWrangler } from './wrangler.ts'
 
 const USAGE = 'npm run dev [-- --port N] [--state DIR]'
@@ -33,75 +33,79 @@ await runCommand(HELP, async (args) => {
     throw new CommandError(`Port ${Number(port)} ${problem}: choose another with --port N.`)
   })
   const state = readState(values.state, true)
-  const other = readDevRecord(state)
-  // Two servers on one state directory would lock each other's files.
-  if (other && (await connectToDev(other))) {
-    throw new CommandError(`${other.url} serves this data already: choose another place with --state DIR.`)
+  const claim = await claimState(state)
+  if ('url' in claim) {
+    throw new CommandError(`${claim.url} serves this data already: choose another place with --state DIR.`)
   }
-
-  const stop = listenForStop()
-  const simulators = await startSimulators()
   try {
-    const sample = await prepareSample({ state }, simulators.integrations)
-    if (!stop.aborted) await serve(Number(port), state, sample, stop)
+    const stop = listenForStop()
+    const [simulators] = await Promise.all([startSimulators(), migrate(state)])
+    await serve(Number(port), state, simulators.integrations, claim, stop).finally(simulators.close)
   } finally {
-    await simulators.close()
+    claim.release()
   }
   process.exit()
 })
 
+/** Brings the schema of the local database up to date. */
+async function migrate(state: string): Promise<void> {
+  const runtime = await startRuntime(state, false)
+  await runtime.close()
+}
+
 /** Runs `wrangler dev` until a stop is requested. If it ends before, the command fails. */
-async function serve(port: number, state: string, sample: Sample, stop: AbortSignal): Promise<void> {
+async function serve(
+  port: number,
+  state: string,
+  integrations: Simulators['integrations'],
+  claim: Claim,
+  stop: AbortSignal,
+): Promise<void> {
+  if (stop.aborted) return
   const url = `http://127.0.0.1:${port}`
-  const { company, token, examples } = sample
   const address = ['--ip', '127.0.0.1', '--port', String(port), '--inspector-port', '0']
   const output = ['--log-level', 'error', '--show-interactive-dev-session=false']
   const wrangler = spawnWrangler(['dev', ...address, '--persist-to', state, ...output])
   // Standard output is for this command's own messages.
   for (const input of [wrangler.stdout, wrangler.stderr]) {
-    if (input) createInterface({ input }).on('line', (line) => line.trim() && console.error(describeLine(line)))
+    if (input) createInterface({ input }).on('line', (line) => line.trim() && console.error(describeLog(line)))
   }
-  wrangler.once('message', () => {
-    writeFileSync(devRecordFile(state), JSON.stringify({ pid: process.pid, url }))
-    print(`
-  Address   ${url}/api/v1   (reference: ${url}/)
-  Company   ${company.id}, ${company.name}
-  Token     ${token}
-
-  curl -H 'Authorization: Bearer ${token}' '${url}/api/v1/clients?per_page=3'
-
-${examples.map((example) => writeExample(url, token, example)).join('\n')}`)
-    process.send?.({ url, token })
-    runSchedule(url)
-  })
   const ended = once(wrangler, 'close')
+  const stopped = once(stop, 'abort')
   try {
-    await Promise.race([ended, once(stop, 'abort')])
+    const isServing = once(wrangler, 'message').then(() => true)
+    if (await Promise.race([isServing, ended.then(() => false), stopped.then(() => false)])) {
+      const sample = await prepareSample({ url, token: readDevVars().ADMIN_TOKEN }, integrations)
+      claim.publish(url)
+      announce(url, sample)
+      runSchedule(url)
+      await Promise.race([ended, stopped])
+    }
     if (!stop.aborted) process.exitCode = wrangler.exitCode || 1
   } finally {
-    if (readDevRecord(state)?.pid === process.pid) rmSync(devRecordFile(state), { force: true })
     wrangler.kill('SIGTERM')
     await Promise.race([ended, sleep(STOP_MS)])
     wrangler.kill('SIGKILL')
   }
 }
 
+function announce(url: string, { company, token, examples }: Sample): void {
+  print(`
+  Address   ${url}/api/v1   (reference: ${url}/)
+  Company   ${company.id}, ${company.name}
+  Token     ${token}
+  Settings  ${url}/settings   (as ${OWNER})
+
+  curl -H 'Authorization: Bearer ${token}' '${url}/api/v1/clients?per_page=3'
+
+${examples.map((example) => writeExample(url, token, example)).join('\n')}`)
+  process.send?.({ url, token })
+}
+
 /** A resource and a command that requests it. */
 function writeExample(url: string, token: string, { resource, path, body }: Example): string {
   const data = body ? ` -H 'Content-Type: application/json' -d '${JSON.stringify(body)}'` : ''
   return `  # ${resource}\n  curl -H 'Authorization: Bearer ${token}' '${url}/api/v1${path}'${data}\n`
-}
-
-/** A line of output; what the Worker logged of a failed request as `502 of request 3f1c…: the cause`. */
-function describeLine(line: string): string {
-  const start = line.indexOf('{"event":')
-  if (start === -1) return line
-  try {
-    const { request_id, status, error } = JSON.parse(line.slice(start, line.lastIndexOf('}') + 1))
-    return request_id === undefined ? line : `${status} of request ${request_id}: ${error}`
-  } catch {
-    return line
-  }
 }
 
 /** Runs the Worker's scheduled handler now and every minute, since `wrangler dev` fires no cron trigger. */

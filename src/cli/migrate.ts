@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { CommandError, print, readCommandLine, resolvePath, runCommand, TEXT } from './command.ts'
-import { readState } from './database.ts'
 import { checkEnvironment } from './setup-config.ts'
+import { readState } from './state.ts'
 import { PROJECT_ROOT, runWrangler } from './wrangler.ts'
 
 const USAGE = 'npm run migrate [-- --env NAME | --state DIR]'

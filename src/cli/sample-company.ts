@@ -1,19 +1,18 @@
 import { readFileSync } from 'node:fs'
-import { and, asc, desc, eq, isNotNull, lt } from 'drizzle-orm'
+import * as z from 'zod/mini'
+import { listCompanies } from '../admin/companies/contract.ts'
+import { putIntegration } from '../admin/integrations/contract.ts'
+import { putMember } from '../admin/members/contract.ts'
+import { createToken, listTokens, revokeToken } from '../admin/tokens/contract.ts'
 import { PERMISSIONS } from '../auth/permissions.ts'
-import { apiTokens, clients, companies, orders, threadContexts } from '../db/schema.ts'
 import { isoDate } from '../http/contract.ts'
-import type { SeedFile } from '../seed/file.ts'
-import { integrationsFile } from '../seed/integrations-file.ts'
-import { planIntegrations } from '../seed/load.ts'
+import type { SeedFile, SeedInput } from '../seed/file.ts'
 import { CREDENTIALS as ACCOUNTING, startAccounting } from '../simulators/accounting.ts'
 import { ENDPOINT_PATH, CREDENTIALS as SUPPLIER_A, startSupplierA } from '../simulators/supplier-a.ts'
 import { CREDENTIALS as SUPPLIER_B, startSupplierB } from '../simulators/supplier-b.ts'
-import { type Orm, openDatabase, type Place } from './database.ts'
-import { loadSeed } from './seed.ts'
+import { type AdminApi, openAdminApi, type Service } from './admin-api.ts'
+import { importSeed } from './import.ts'
 import { checkSeed } from './seed-file.ts'
-import { readCredentialsKey } from './seed-integrations.ts'
-import { createToken } from './tokens.ts'
 
 const DAY_MS = 86_400_000
 const DATE_TIME = /(?<=")\d{4}-\d\d-\d\dT[\d:]+Z(?=")/g
@@ -21,6 +20,8 @@ const DATE_TIME = /(?<=")\d{4}-\d\d-\d\dT[\d:]+Z(?=")/g
 const DATE = /(?<=")\d{4}-\d\d-\d\d(?=["T])/g
 
 const TOKEN_NAME = 'sample (dev)'
+/** Who opens the settings in development. */
+export const OWNER = 'owner@ridgeline.example'
 /** The tokens of earlier starts remain valid for this long. */
 const TOKEN_RETENTION_MS = 30 * DAY_MS
 
@@ -29,11 +30,16 @@ const TOKEN_RETENTION_MS = 30 * DAY_MS
  * whole days, so that its latest date-time is within the 24 hours before `now`.
  */
 export function readSampleCompany(now: number): SeedFile {
+  return checkSeed(readSampleSeed(now), 'The sample company')
+}
+
+/** The same, as it is imported. */
+export function readSampleSeed(now: number): SeedInput {
   const text = readFileSync(new URL('sample-company.json', import.meta.url), 'utf8')
   const latest = Math.max(...Array.from(text.matchAll(DATE_TIME), ([dateTime]) => Date.parse(dateTime)))
   const movedMs = Math.floor((now - latest) / DAY_MS) * DAY_MS
   const moved = text.replaceAll(DATE, (date) => isoDate(Date.parse(date) + movedMs))
-  return checkSeed(JSON.parse(moved), 'The sample company')
+  return JSON.parse(moved)
 }
 
 export type Simulators = Awaited<ReturnType<typeof startSimulators>>
@@ -42,11 +48,11 @@ export type Simulators = Awaited<ReturnType<typeof startSimulators>>
 export async function startSimulators() {
   const [supplierA, supplierB, accounting] = await Promise.all([startSupplierA(), startSupplierB(), startAccounting()])
   return {
-    integrations: integrationsFile.parse({
-      supplier_a: { base_url: supplierA.url + ENDPOINT_PATH, credentials: SUPPLIER_A },
-      supplier_b: { base_url: supplierB.url, credentials: SUPPLIER_B },
-      accounting_sync: { base_url: accounting.url, credentials: ACCOUNTING },
-    }),
+    integrations: {
+      supplier_a: { base_url: supplierA.url + ENDPOINT_PATH, credentials: { ...SUPPLIER_A } },
+      supplier_b: { base_url: supplierB.url, credentials: { ...SUPPLIER_B } },
+      accounting_sync: { base_url: accounting.url, credentials: { ...ACCOUNTING } },
+    },
     close: async () => void (await Promise.all([supplierA.close(), supplierB.close(), accounting.close()])),
   }
 }
@@ -62,63 +68,77 @@ export interface Example {
 export type Sample = Awaited<ReturnType<typeof prepareSample>>
 
 /**
- * Loads the sample company into a database without companies, and creates a token for the first company. The sample
- * company gets the integrations.
+ * Loads the sample company into a service without companies, and creates a token for the first company, whose settings
+ * its developer may open. The sample company gets the integrations.
  */
-export async function prepareSample(place: Place, integrations: SeedFile['integrations']) {
-  await using database = await openDatabase(place)
-  const { orm, write, db } = database
+export async function prepareSample(service: Service, integrations: NonNullable<SeedInput['integrations']>) {
+  const api = openAdminApi(service)
   const now = Date.now()
   const file = readSampleCompany(now)
-  const key = readCredentialsKey(place)
-  const { id, name, suspended } = companies
-  const [stored] = await orm.select({ id, name }).from(companies).orderBy(asc(suspended), asc(id)).limit(1)
-  if (!stored) await loadSeed(database, file, 'The sample company', key, now)
-  const company = stored ?? file.company
-  if (company.id === file.company.id && company.name === file.company.name) {
-    const context = { companyId: company.id, db, now, credentialsKey: key }
-    const [first, ...rest] = await planIntegrations(context, integrations)
-    if (first) await db.write([first, ...rest])
+  const stored = await findCompany(api)
+  if (!stored) await importSeed(api, { ...readSampleSeed(now), integrations }, 'The sample company')
+  const { id, name } = stored ?? file.company
+  const company_id = id
+  const isSample = id === file.company.id && name === file.company.name
+  if (stored && isSample) {
+    // The simulators have other ports at each start.
+    for (const [kind, body] of Object.entries(integrations)) {
+      if (body) await api.call(putIntegration, { params: { company_id, kind }, body })
+    }
   }
-  const isOld = and(eq(apiTokens.name, TOKEN_NAME), lt(apiTokens.created_at, now - TOKEN_RETENTION_MS))
-  await write([orm.delete(apiTokens).where(isOld)])
-  const examples = await listExamples(orm, company.id)
-  const newToken = { companyId: company.id, name: TOKEN_NAME, permissions: [...PERMISSIONS], expiresAt: null }
-  return { company, examples, token: await createToken(database, newToken, now) }
+  await api.call(putMember, { params: { company_id, email: OWNER }, body: { role: 'owner' } })
+  const token = await replaceTokens(api, company_id)
+  return { company: { id, name }, token, examples: await listExamples(service.url, token, isSample ? file : null) }
+}
+
+/** The first company that is not suspended, else the first. */
+async function findCompany(api: AdminApi) {
+  const { data } = await api.call(listCompanies, { query: { per_page: 100 } })
+  return data.find(({ suspended }) => !suspended) ?? data[0]
+}
+
+/** Creates a token for a start, and revokes those of early ones. */
+async function replaceTokens(api: AdminApi, company_id: number): Promise<string> {
+  const earliest = Date.now() - TOKEN_RETENTION_MS
+  for await (const { id, name, state, created_at } of api.list(listTokens, { params: { company_id } })) {
+    const isOld = name === TOKEN_NAME && state === 'active' && Date.parse(created_at) < earliest
+    if (isOld) await api.call(revokeToken, { params: { company_id, token_id: id } })
+  }
+  const body = { name: TOKEN_NAME, permissions: [...PERMISSIONS] }
+  const { token } = await api.call(createToken, { params: { company_id }, body })
+  return token
 }
 
 /**
- * One request for each kind of resource that a company has, to read a client, an order and a mail thread, which belong
- * together where a thread is linked, and to upload a file.
+ * One request for each kind of resource that a company has: to read a client, an order and a mail thread, which belong
+ * together in the sample company, and to upload a file.
  */
-async function listExamples(orm: Orm, companyId: number): Promise<Example[]> {
-  const { client_id, selected_order_id, legacy_thread_id } = threadContexts
-  const [thread] = await orm
-    .select({ clientId: client_id, orderId: selected_order_id, threadId: legacy_thread_id })
-    .from(threadContexts)
-    .where(and(eq(threadContexts.company_id, companyId), isNotNull(selected_order_id), isNotNull(legacy_thread_id)))
-    .orderBy(desc(threadContexts.updated_at))
-    .limit(1)
-  const findFirst = async (table: typeof clients | typeof orders) => {
-    const isOwn = and(eq(table.company_id, companyId), eq(table.deleted, false))
-    const [first] = await orm.select({ id: table.id }).from(table).where(isOwn).orderBy(asc(table.id)).limit(1)
-    return first && String(first.id)
+async function listExamples(url: string, token: string, sample: SeedFile | null): Promise<Example[]> {
+  const threads = sample?.thread_contexts.filter((each) => each.selected_order_id !== null && each.legacy_thread_id)
+  const thread = threads?.toSorted((a, b) => (b.updated_at ?? 0) - (a.updated_at ?? 0))[0]
+  const findFirst = async (list: 'clients' | 'orders') => {
+    const response = await fetch(`${url}/api/v1/${list}?per_page=1`, { headers: { authorization: `Bearer ${token}` } })
+    const { success, data } = firstPage.safeParse(await response.json())
+    return success ? data.data[0]?.id : undefined
   }
-  const clientId = thread?.clientId ?? (await findFirst(clients))
-  const orderId = thread?.orderId ?? (await findFirst(orders))
-  const file = { fileName: 'logo.png', contentType: 'image/png', size: 48_211 }
+  const clientId = thread?.client_id ?? (await findFirst('clients'))
+  const orderId = thread?.selected_order_id ?? (await findFirst('orders'))
+  const legacyThreadId = thread?.legacy_thread_id
+  const body = { fileName: 'logo.png', contentType: 'image/png', size: 48_211 }
   return [
     ...(clientId ? [{ resource: 'client', path: `/clients/${clientId}` }] : []),
     ...(orderId ? [{ resource: 'order', path: `/orders/${orderId}` }] : []),
-    ...(thread ? [{ resource: 'mail thread', path: `/mail/threads/${thread.threadId}` }] : []),
+    ...(legacyThreadId ? [{ resource: 'mail thread', path: `/mail/threads/${legacyThreadId}` }] : []),
     ...(orderId
       ? [
           {
             resource: 'file',
             path: `/orders/${orderId}/files/presign`,
-            body: { ...file, legacyThreadId: thread?.threadId ?? 'example' },
+            body: { ...body, legacyThreadId: legacyThreadId ?? 'example' },
           },
         ]
       : []),
   ]
 }
+
+const firstPage = z.object({ data: z.array(z.object({ id: z.number() })) })

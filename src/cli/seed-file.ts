@@ -1,27 +1,32 @@
 import { readFile } from 'node:fs/promises'
 import * as z from 'zod/mini'
-import { type SeedFile, seedFile } from '../seed/file.ts'
+import { type SeedFile, type SeedInput, seedFile } from '../seed/file.ts'
 import { CommandError } from './command.ts'
 import { describeSyntaxError, locateValues } from './json-text.ts'
 
 /** Of an invalid file, so that its one line stays readable. */
 const ISSUES_MAX = 100
 
-/** @throws CommandError when the file cannot be read, is not JSON or not valid */
-export async function readSeedFile(path: string, name: string): Promise<SeedFile> {
+/**
+ * The content of a valid file, as it is imported.
+ *
+ * @throws CommandError when the file cannot be read, is not JSON or not valid
+ */
+export async function readSeedFile(path: string, name: string): Promise<SeedInput> {
   const content = await readFile(path, 'utf8').catch((error: unknown) => {
     const code = error instanceof Error && 'code' in error ? error.code : ''
     throw new CommandError(`${name}: ${code === 'ENOENT' ? 'no such file' : `cannot be read (${code})`}.`)
   })
   const text = content.replace(/^\uFEFF/, '')
-  let value: unknown
+  let value: SeedInput
   try {
     value = JSON.parse(text)
   } catch {
     // The message of a JSON error quotes the file, which may hold credentials.
     throw new CommandError(`${name}: ${describeSyntaxError(text)}`)
   }
-  return checkSeed(value, name, text)
+  checkSeed(value, name, text)
+  return value
 }
 
 /**

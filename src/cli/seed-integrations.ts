@@ -1,25 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs'
-import { parseEnv } from 'node:util'
 import { companyPrefix } from '../files/keys.ts'
 import { listObjects, StorageError, type StorageProblem } from '../files/s3.ts'
 import type { IntegrationsFile } from '../seed/integrations-file.ts'
 import { CommandError } from './command.ts'
-import type { Place } from './database.ts'
-import { PROJECT_ROOT } from './wrangler.ts'
-
-/**
- * The key with which the Worker of a place decrypts credentials. Locally it is what `wrangler dev` reads from `.dev.vars`,
- * else that of the environment. A deployment takes only that of the environment, never the public development key.
- *
- * @throws CommandError when there is none
- */
-export function readCredentialsKey(place: Place): string {
-  const file = `${PROJECT_ROOT}.dev.vars`
-  const isLocal = place !== 'remote' && existsSync(file)
-  const key = (isLocal && parseEnv(readFileSync(file, 'utf8')).CREDENTIALS_KEY) || process.env.CREDENTIALS_KEY
-  if (key) return key
-  throw new CommandError('CREDENTIALS_KEY must be set in the environment: integrations have credentials.')
-}
 
 /** What the error codes of storages mean for the seed file (S3 API reference, "Error responses"), and our own. */
 const PROBLEMS: Record<StorageProblem, string> & Record<string, string> = {

@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -12,34 +11,6 @@ import { collectOutput } from './wrangler.ts'
 
 const READY_MS = 120_000
 const STOP_MS = 15_000
-
-/** A `dev` process as `dev.json` in its state directory describes it while it serves. */
-const devRecord = z.object({ pid: z.int().check(z.positive()), url: z.url() })
-
-export type DevRecord = z.output<typeof devRecord>
-
-export function devRecordFile(state: string): string {
-  return join(state, 'dev.json')
-}
-
-export function isRunning(pid: number): boolean {
-  try {
-    // Signal 0 only tests for the process.
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
-}
-
-/** The `dev` that serves a state directory, or null when there is none or its process has ended. */
-export function readDevRecord(state: string): DevRecord | null {
-  try {
-    const record = devRecord.parse(JSON.parse(readFileSync(devRecordFile(state), 'utf8')))
-    return isRunning(record.pid) ? record : null
-  } catch {
-    return null
-  }
-}
 
 export type RunningDev = Awaited<ReturnType<typeof startDev>>
 

@@ -1,37 +1,36 @@
-import { randomBytes } from 'node:crypto'
-import { and, asc, eq, isNull } from 'drizzle-orm'
 import * as z from 'zod/mini'
-import { isPermission, PERMISSIONS } from '../auth/permissions.ts'
-import { hashToken } from '../auth/tokens.ts'
-import { apiTokens, companies } from '../db/schema.ts'
+import * as api from '../admin/tokens/contract.ts'
+import { isPermission, PERMISSIONS, type Permission } from '../auth/permissions.ts'
 import { idText, isoTime, trimmed } from '../http/contract.ts'
-import { CommandError, formatTable, print, readCommandLine, readValue, runActions, TEXT } from './command.ts'
-import { type CommandDatabase, openDatabase, PLACE, readPlace } from './database.ts'
+import { type AdminApi, whenMissing } from './admin-api.ts'
+import { CommandError, formatTable, print, readCommandLine, readValue, runActions, shortTime, TEXT } from './command.ts'
+import { connect, PLACE, readPlace } from './place.ts'
 
 const PREFIX = 'npm run tokens --'
 const USAGE = {
   create: `${PREFIX} create --company ID --name NAME [--permissions a,b] [--expires DATE] ${PLACE.usage}`,
   list: `${PREFIX} list [--company ID] ${PLACE.usage}`,
+  rotate: `${PREFIX} rotate ID [--overlap TIME] ${PLACE.usage}`,
   revoke: `${PREFIX} revoke ID ${PLACE.usage}`,
 }
 const HELP = `${Object.values(USAGE).join('\n')}
 
-'create' prints a new token once, alone on standard output. 'list' shows names, permissions and times.
-'revoke' ends one, everywhere within 30 seconds.
+'create' prints a new token once, alone on standard output. 'list' shows names, permissions and times. 'rotate' prints
+the successor of one in the same way, and ends the old one. 'revoke' ends one, everywhere within 30 seconds.
 
   --company ID       of the company, as in its seed file
   --name NAME        what the token is for
   --permissions a,b  some of those below; by default all
   --expires DATE     the last day (2027-01-31, UTC), or a date-time with an offset; by default never
+  --overlap TIME     how long the old token stays valid, such as 15m, 24h or 7d, the most; by default 24h
 
 ${PLACE.help}
 
 Permissions:
   ${PERMISSIONS.join(', ')}`
 const HEADINGS = ['ID', 'COMPANY', 'NAME', 'STATE', 'CREATED', 'LAST USED', 'EXPIRES', 'PERMISSIONS']
-const TOKEN_BYTES = 32
 const DAY_MS = 86_400_000
-const formatTime = (ms: number | null) => (ms === null ? '-' : `${isoTime(ms).slice(0, 16)}Z`)
+const ONE = { min: 1, max: 1 }
 
 /** A date lasts until its end in UTC. */
 const endOfDay = (date: string) => Date.parse(date) + DAY_MS
@@ -41,9 +40,16 @@ const expiryTime = z.union(
 )
 const expiry = expiryTime.check(z.refine((end) => end > Date.now(), 'must be in the future'))
 
-if (import.meta.main) {
-  await runActions(`${PREFIX} create | list | revoke ID`, HELP, { create, list, revoke })
-}
+const UNITS = { s: 1, m: 60, h: 3600, d: 86_400 }
+const OVERLAP_MAX_SECONDS = 7 * UNITS.d
+const overlap = z
+  .pipe(
+    z.string().check(z.regex(/^\d{1,6}[smhd]$/, 'must be a time such as 15m, 24h or 7d')),
+    z.transform((text) => Number(text.slice(0, -1)) * UNITS[text.slice(-1) as keyof typeof UNITS]),
+  )
+  .check(z.refine((seconds) => seconds <= OVERLAP_MAX_SECONDS, 'must be at most 7d'))
+
+await runActions(`${PREFIX} create | list | rotate ID | revoke ID`, HELP, { create, list, rotate, revoke })
 
 async function create(args: string[]): Promise<void> {
   const options = { ...PLACE.options, company: TEXT, name: TEXT, permissions: TEXT, expires: TEXT }
@@ -51,17 +57,19 @@ async function create(args: string[]): Promise<void> {
   const { company, name, permissions, expires } = values
   if (company === undefined) throw new CommandError(`Option '--company' is required. Usage: ${USAGE.create}`)
   if (name === undefined) throw new CommandError(`Option '--name' is required. Usage: ${USAGE.create}`)
-  const newToken = {
-    companyId: readValue(idText, company, '--company'),
+  const company_id = readValue(idText, company, '--company')
+  const body = {
     name: readValue(trimmed(255), name, '--name'),
     permissions: readPermissions(permissions),
-    expiresAt: expires === undefined ? null : readValue(expiry, expires, '--expires'),
+    expires_at: expires === undefined ? null : isoTime(readValue(expiry, expires, '--expires')),
   }
-  await using database = await openDatabase(readPlace(values))
-  print(await createToken(database, newToken, Date.now()))
+  await using service = await connect(readPlace(values))
+  const request = { params: { company_id }, body }
+  const { token } = await service.call(api.createToken, request).catch(whenMissing(`There is no company ${company}.`))
+  print(token)
 }
 
-function readPermissions(text = PERMISSIONS.join()): string[] {
+function readPermissions(text = PERMISSIONS.join()): Permission[] {
   const names = text.split(',').map((part) => part.trim())
   const unknown = names.find((name) => !isPermission(name))
   if (unknown === undefined) return PERMISSIONS.filter((permission) => names.includes(permission))
@@ -72,52 +80,42 @@ function readPermissions(text = PERMISSIONS.join()): string[] {
 async function list(args: string[]): Promise<void> {
   const { values } = readCommandLine(args, USAGE.list, { ...PLACE.options, company: TEXT })
   const { company } = values
-  const isShown = company === undefined ? undefined : eq(apiTokens.company_id, readValue(idText, company, '--company'))
-  await using database = await openDatabase(readPlace(values))
-  const tokens = await database.orm.select().from(apiTokens).where(isShown).orderBy(asc(apiTokens.id))
-  const rows = tokens.map(({ id, company_id, name, permissions, created_at, last_used_at, expires_at, revoked_at }) => {
-    const isExpired = expires_at !== null && expires_at <= Date.now()
-    const validity = isExpired ? 'expired' : 'active'
-    const state = revoked_at === null ? validity : 'revoked'
-    const times = [created_at, last_used_at, expires_at].map(formatTime)
-    const allowed = permissions.length === PERMISSIONS.length ? 'all' : permissions.join()
-    return [id, company_id, name, state, ...times, allowed]
-  })
+  const company_id = company === undefined ? undefined : readValue(idText, company, '--company')
+  await using service = await connect(readPlace(values))
+  const rows: (string | number)[][] = []
+  for await (const token of service.list(api.listAllTokens, { query: { company_id } })) {
+    const times = [token.created_at, token.last_used_at, token.expires_at].map((time) => shortTime(time))
+    const allowed = token.permissions.length === PERMISSIONS.length ? 'all' : token.permissions.join()
+    rows.push([token.id, token.company_id, token.name, token.state, ...times, allowed])
+  }
   print(formatTable(HEADINGS, rows))
 }
 
-async function revoke(args: string[]): Promise<void> {
-  const { values, positionals } = readCommandLine(args, USAGE.revoke, PLACE.options, { min: 1, max: 1 })
+/** Prints the successor of a token. */
+async function rotate(args: string[]): Promise<void> {
+  const options = { ...PLACE.options, overlap: TEXT }
+  const { values, positionals } = readCommandLine(args, USAGE.rotate, options, ONE)
   const id = readValue(idText, positionals[0] ?? '', 'ID')
-  await using database = await openDatabase(readPlace(values))
-  const { orm, write } = database
-  const [token] = await orm.select().from(apiTokens).where(eq(apiTokens.id, id))
-  if (!token) throw new CommandError(`There is no token ${id}.`)
-  const { name, revoked_at } = token
-  if (revoked_at !== null) return print(`Token ${id} (${name}) was revoked at ${isoTime(revoked_at)} already.`)
-  const isActive = and(eq(apiTokens.id, id), isNull(apiTokens.revoked_at))
-  await write([orm.update(apiTokens).set({ revoked_at: Date.now() }).where(isActive)])
+  const overlap_seconds = readValue(overlap, values.overlap ?? '24h', '--overlap')
+  await using service = await connect(readPlace(values))
+  const { company_id } = await findToken(service, id)
+  const request = { params: { company_id, token_id: id }, body: { overlap_seconds } }
+  const { token } = await service.call(api.rotateToken, request)
+  print(token)
+}
+
+async function revoke(args: string[]): Promise<void> {
+  const { values, positionals } = readCommandLine(args, USAGE.revoke, PLACE.options, ONE)
+  const id = readValue(idText, positionals[0] ?? '', 'ID')
+  await using service = await connect(readPlace(values))
+  const { company_id, name, revoked_at } = await findToken(service, id)
+  if (revoked_at !== null) return print(`Token ${id} (${name}) was revoked at ${revoked_at} already.`)
+  await service.call(api.revokeToken, { params: { company_id, token_id: id } })
   print(`Revoked token ${id} (${name}).`)
 }
 
-/**
- * Creates a token, of which only the SHA-256 is stored.
- *
- * @param newToken `expiresAt` in milliseconds since the epoch; null: never
- * @returns the token, 64 lower-case hex characters
- * @throws CommandError when the company does not exist
- */
-export async function createToken(
-  { orm, write }: CommandDatabase,
-  newToken: { companyId: number; name: string; permissions: string[]; expiresAt: number | null },
-  now: number,
-): Promise<string> {
-  const { companyId: company_id, name, permissions, expiresAt: expires_at } = newToken
-  const [company] = await orm.select({ id: companies.id }).from(companies).where(eq(companies.id, company_id))
-  if (!company) throw new CommandError(`There is no company ${company_id}.`)
-  const token = randomBytes(TOKEN_BYTES).toString('hex')
-  const row = { company_id, name, permissions, expires_at, token_hash: hashToken(token), created_at: now }
-  // The write may run twice.
-  await write([orm.insert(apiTokens).values(row).onConflictDoNothing()])
-  return token
+/** A token of whichever company. */
+async function findToken(service: AdminApi, id: number) {
+  for await (const token of service.list(api.listAllTokens, { query: { id } })) return token
+  throw new CommandError(`There is no token ${id}.`)
 }

@@ -4,7 +4,7 @@ import { findFreePort } from '../../src/cli/start-dev.ts'
 import { credentialsFor, startAccounting } from '../../src/simulators/accounting.ts'
 import { look, spoil } from '../../src/simulators/steer.ts'
 import { smallShop } from '../support/small-shop.ts'
-import { freshState, runCommand, runSql, writeSeed } from './cli-support.ts'
+import { freshState, runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
 import { ask, type DevServer, serveState } from './dev-server.ts'
 
 const REALM = '7007'
@@ -177,7 +177,7 @@ describe('npm run accounting', () => {
   })
 
   it('links a client to a customer and sends its parked and dead events again', async () => {
-    const state = await freshState()
+    const state = await servedState()
     await runCommand('seed', await writeSeed(smallShop()), '--state', state)
     runSql(
       state,
@@ -188,7 +188,7 @@ describe('npm run accounting', () => {
     expect(await link('1', '58')).toEqual({
       code: 0,
       stderr: '',
-      stdout: `Client 1 (Ünïon; -- "Tees" 'n' more?) of company 1 is linked to customer 58. 2 events are sent again when 'npm run dev' runs on this data.\n`,
+      stdout: `Client 1 (Ünïon; -- "Tees" 'n' more?) of company 1 is linked to customer 58. 2 events are sent again at once.\n`,
     })
     const rows = () =>
       runSql(
@@ -228,6 +228,6 @@ describe('npm run accounting', () => {
 
   it('rejects the id of an event that does not exist', async () => {
     const outcome = await runCommand('accounting', 'retry', '5', '--state', await freshState())
-    expect(outcome).toEqual({ code: 1, stdout: '', stderr: 'There is no event 5.\n' })
+    expect(outcome).toEqual({ code: 1, stdout: '', stderr: 'There is no undelivered event 5.\n' })
   })
 })

@@ -2,7 +2,7 @@ import { execFileSync, spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { decryptCredentials } from '../../src/auth/credentials.ts'
-import { readCredentialsKey } from '../../src/cli/seed-integrations.ts'
+import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { findFreePort } from '../../src/cli/start-dev.ts'
 import { smallShop } from '../support/small-shop.ts'
 import { freshState, runCommand, runSql, startCommand, writeSeed } from './cli-support.ts'
@@ -43,14 +43,23 @@ describe('npm run dev', () => {
       { legacy_thread_id: '19cce455887af494', client_id: '17', selected_order_id: '44' },
       { key: 'orders/1/44/email/19cce455887af494/logo.png' },
     ])
+    // The settings are those of the sample company's owner.
+    expect(dev.output.stdout).toContain(`${dev.url}/settings   (as owner@ridgeline.example)`)
+    expect(runSql(state, 'SELECT company_id, email, role FROM members')).toEqual([
+      { company_id: 1, email: 'owner@ridgeline.example', role: 'owner' },
+    ])
     const list = await ask(dev, 'GET', '/clients?per_page=3')
     expect(list).toMatchObject({ status: 200, body: { pagination: { total: 60 } } })
 
     // The sample company uses the simulators of this run.
     const [stored] = runSql(state, "SELECT * FROM integrations WHERE kind = 'supplier_b'")
     expect(stored).toMatchObject({ base_url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/), enabled: 1 })
-    const key = readCredentialsKey({ state })
-    const secret = await decryptCredentials(key, 1, 'supplier_b', String(stored?.credentials))
+    const secret = await decryptCredentials(
+      readDevVars().CREDENTIALS_KEY ?? '',
+      1,
+      'supplier_b',
+      String(stored?.credentials),
+    )
     expect(secret).toHaveProperty('api_key')
 
     // Requests continue while other commands write.
@@ -91,6 +100,17 @@ describe('npm run dev', () => {
     const [row] = runSql(state, "SELECT id FROM api_tokens WHERE name = 'unused'")
     await runCommand('tokens', 'revoke', String(row?.id), '--state', state)
     expect((await ask({ ...dev, token: unused.stdout.trim() }, 'GET', '/clients')).status).toBe(401)
+
+    // By its address it is a service like a deployed one.
+    const { ADMIN_TOKEN } = readDevVars()
+    const env = { CRM_API_URL: dev.url, CRM_ADMIN_TOKEN: ADMIN_TOKEN }
+    expect((await startCommand('tokens', ['list', '--company', '5'], env).ended).stdout).toMatch(/ unused +revoked /)
+    const unsigned = { ...env, CRM_ADMIN_TOKEN: '0'.repeat(64) }
+    expect(await startCommand('tokens', ['list', '--remote', dev.url], unsigned).ended).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `The administration token is not the ADMIN_TOKEN of ${dev.url}.\n`,
+    })
 
     // No other server starts on this port or on this state directory.
     const [samePort, sameState] = await Promise.all([

@@ -1,9 +1,7 @@
-import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readSampleCompany } from '../../src/cli/sample-company.ts'
 import { checkSeed } from '../../src/cli/seed-file.ts'
-import { bindTexts, renderStatement } from '../../src/cli/wrangler.ts'
 import type { SeedFile } from '../../src/seed/file.ts'
 import { chunkJson, deriveRows, findDuplicates } from '../../src/seed/rows.ts'
 import { smallShop } from '../support/small-shop.ts'
@@ -180,48 +178,13 @@ describe('the sample company', () => {
   })
 })
 
-describe('statements as text', () => {
-  const database = new DatabaseSync(':memory:')
-  const parameter = fc.oneof(
-    fc.string({ unit: 'binary' }).filter((text) => text.isWellFormed() && !text.includes('\0')),
-    fc.constantFrom("'; DROP TABLE x; --", '/* BEGIN TRANSACTION */', 'CASE\nEND;', '?', '\\', '"`[', "it's"),
-    fc.integer(),
-    fc.maxSafeInteger(),
-    fc.double({ noNaN: true, noDefaultInfinity: true }).filter((value) => Math.abs(value) < Number.MAX_SAFE_INTEGER),
-    fc.constant(null),
-  )
-
-  it('return the same as with parameters', () => {
-    fc.assert(
-      fc.property(fc.array(parameter, { minLength: 1, maxLength: 5 }), (params) => {
-        const sql = `SELECT ${params.map((_, index) => `? AS c${index}`).join(', ')}`
-        const wanted = params.map((value) => (Object.is(value, -0) ? 0 : value))
-        const read = (text: string, bound: string[]) => Object.values(database.prepare(text).get(...bound) ?? {})
-        expect(read(renderStatement({ sql, params }), [])).toEqual(wanted)
-        const half = bindTexts({ sql, params })
-        expect(read(half.sql, half.params)).toEqual(wanted)
-      }),
-    )
-  })
-
-  it('contain no quote, comment or keyword of a parameter', () => {
-    const params = ["x'; BEGIN TRANSACTION; --", 'trigger /* end */', 'plain text']
-    expect(renderStatement({ sql: 'SELECT ?, ?, ?', params })).toMatch(
-      /^SELECT CAST\(X'[0-9a-f]+' AS TEXT\), CAST\(X'[0-9a-f]+' AS TEXT\), 'plain text'$/,
-    )
-  })
-
-  it('are rejected when the parameters do not fit', () => {
-    expect(() => renderStatement({ sql: 'SELECT ?', params: [] })).toThrow('parameters')
-    expect(() => renderStatement({ sql: 'SELECT ?', params: [Number.NaN] })).toThrow('finite')
-  })
-
+describe('the rows of a statement', () => {
   it('stay under the size that D1 takes', () => {
     fc.assert(
       fc.property(fc.array(fc.string({ unit: 'grapheme', maxLength: 3000 }), { maxLength: 200 }), (values) => {
         const chunks = chunkJson(values)
         expect(chunks.flatMap((chunk) => JSON.parse(chunk))).toEqual(values)
-        for (const chunk of chunks) expect(renderStatement({ sql: '?', params: [chunk] }).length).toBeLessThan(100_000)
+        for (const chunk of chunks) expect(Buffer.byteLength(chunk)).toBeLessThan(100_000)
       }),
       { numRuns: 20 },
     )

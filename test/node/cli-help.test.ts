@@ -8,8 +8,10 @@ describe('--help', () => {
     [
       'tokens',
       ['create', '--help'],
-      ['--company ID', '--name NAME', '--permissions a,b', '--expires DATE', '--remote'],
+      ['--company ID', '--name NAME', '--permissions a,b', '--expires DATE', '--overlap TIME', '--remote URL'],
     ],
+    ['companies', ['restore', '--help'], ['--hours N', '--role ROLE', '--output FILE', '--from DATE', '--remote URL']],
+    ['rotate-key', ['--help'], ['--state DIR', '--remote URL', 'CRM_API_URL', 'CRM_ADMIN_TOKEN']],
     ['accounting', ['-h'], ['retry ID', '--dead', '--state', '--remote']],
     ['webhooks', ['replay', '--help'], ['--company ID', '--url URL', '--events a,b', '--from TIME', '--remote']],
     ['setup', ['--help'], ['--env NAME', '--location HINT', '--jurisdiction NAME', '--secrets FILE', '--dry-run']],

@@ -2,16 +2,12 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { decryptCredentials } from '../../src/auth/credentials.ts'
-import { openDatabase, wrapTransport } from '../../src/cli/database.ts'
-import { loadSeed } from '../../src/cli/seed.ts'
-import { checkSeed } from '../../src/cli/seed-file.ts'
-import { readCredentialsKey } from '../../src/cli/seed-integrations.ts'
-import { openWranglerTransport } from '../../src/cli/wrangler.ts'
+import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { describeDifferences } from '../../src/seed/load.ts'
 import { smallShop } from '../support/small-shop.ts'
-import { freshState, readAll, runCommand, runSql, startCommand, writeSeed } from './cli-support.ts'
+import { freshState, readAll, runCommand, runSql, servedState, startCommand, writeSeed } from './cli-support.ts'
 
-const key = readCredentialsKey({ state: '' })
+const key = readDevVars().CREDENTIALS_KEY ?? ''
 
 describe('npm run seed', () => {
   it('loads a shop once: the same file again changes nothing', async () => {
@@ -41,7 +37,7 @@ describe('npm run seed', () => {
   })
 
   it('stores customers, tax codes and the token address of the accounting system', async () => {
-    const state = await freshState()
+    const state = await servedState()
     const shop = smallShop()
     shop.clients = [{ id: 1, company_name: 'Smith: Team Blue', accounting_customer_id: '58' }]
     shop.orders = []
@@ -72,7 +68,7 @@ describe('npm run seed', () => {
   })
 
   it('keeps what the API has changed and replaces what only a file can change', async () => {
-    const state = await freshState()
+    const state = await servedState()
     await runCommand('seed', await writeSeed(smallShop()), '--state', state)
     runSql(state, "UPDATE clients SET company_name = 'Renamed' WHERE id = 1")
     runSql(state, 'UPDATE orders SET deleted = 1 WHERE id = 1')
@@ -121,7 +117,7 @@ describe('npm run seed', () => {
   })
 
   it('rejects an invalid command or file with a one-line error and changes nothing', { timeout: 180_000 }, async () => {
-    const state = await freshState()
+    const state = await servedState()
     const good = await writeSeed(smallShop())
     await runCommand('seed', good, '--state', state)
     const before = readAll(state)
@@ -160,13 +156,13 @@ describe('npm run seed', () => {
       [[await writeSeed(takenInvoice)], 'shop.json: invoice 1 belongs to order 1 in the database'],
       [[await writeSeed(takenNumber)], 'an invoice number is already that of another invoice in the database.'],
       [[await writeSeed(takenOwnId)], 'an external_id is already that of another client in the database.'],
-      [[good, '--remote'], 'CREDENTIALS_KEY must be set in the environment'],
+      [[good, '--remote', 'https://crm.example'], 'CRM_ADMIN_TOKEN must be set in the environment'],
       [[good, '--state', good], 'it is not a writable directory'],
     ]
     const outcomes = await Promise.all(
       cases.map(([args]) => {
         const where = args.includes('--state') || args.includes('--remote') ? [] : ['--state', state]
-        return startCommand('seed', [...args, ...where], { CREDENTIALS_KEY: '' }).ended
+        return startCommand('seed', [...args, ...where], { CRM_ADMIN_TOKEN: '' }).ended
       }),
     )
     cases.forEach(([args, message], index) => {
@@ -186,19 +182,5 @@ describe('npm run seed', () => {
     expect(describeDifferences(differences).slice(19)).toEqual([line, 'and 5 more', expect.any(String)])
     expect(describeDifferences(differences.slice(0, 20))).toHaveLength(21)
     expect(describeDifferences([])).toEqual([])
-  })
-})
-
-describe('the transport for a deployed database', () => {
-  it('writes the same rows as the local one, whatever the file holds', { timeout: 120_000 }, async () => {
-    const [here, there] = [await freshState(), await freshState()]
-    const file = checkSeed({ ...smallShop(), integrations: {} }, 'shop.json')
-    const wrangler = openWranglerTransport(['--local', '--persist-to', there])
-    for (const database of [await openDatabase({ state: here }), wrapTransport(wrangler)]) {
-      await loadSeed(database, file, 'shop.json', '', 1_790_000_000_000)
-      await database.close()
-    }
-    expect(readAll(there)).toEqual(readAll(here))
-    expect(readAll(there).clients).toHaveLength(2)
   })
 })

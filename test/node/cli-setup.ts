@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
 import type { TestProject } from 'vitest/node'
-import { openDatabase } from '../../src/cli/database.ts'
+import { startRuntime } from '../../src/cli/local-runtime.ts'
 import { makeStateFolder } from './cli-support.ts'
 
 declare module 'vitest' {
@@ -12,8 +12,8 @@ declare module 'vitest' {
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const state = await makeStateFolder()
-  const database = await openDatabase({ state })
-  await database.close()
+  const runtime = await startRuntime(state, false)
+  await runtime.close()
   project.provide('emptyState', state)
   return () => rm(state, { recursive: true, force: true })
 }

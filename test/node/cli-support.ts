@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import { inject, onTestFinished } from 'vitest'
+import { startRuntime } from '../../src/cli/local-runtime.ts'
+import { claimState } from '../../src/cli/state.ts'
 import type { SeedInput } from '../../src/seed/file.ts'
 
 export interface Outcome {
@@ -26,7 +28,21 @@ export async function freshState(): Promise<string> {
   return state
 }
 
-type Command = 'accounting' | 'demo' | 'migrate' | 'seed' | 'setup' | 'tokens' | 'webhooks'
+/** A state directory of the test's own that is served until its end: commands need no runtime of their own. */
+export async function servedState(): Promise<string> {
+  const state = await freshState()
+  const claim = await claimState(state)
+  if ('url' in claim) throw new Error('It is served already.')
+  const runtime = await startRuntime(state)
+  claim.publish(runtime.url)
+  onTestFinished(async () => {
+    await runtime.close()
+    claim.release()
+  })
+  return state
+}
+
+type Command = 'accounting' | 'companies' | 'demo' | 'migrate' | 'rotate-key' | 'seed' | 'setup' | 'tokens' | 'webhooks'
 
 /** Starts a command as its npm script does. */
 export function startCommand(name: Command | 'dev', args: string[], env: Record<string, string> = {}) {
@@ -60,7 +76,7 @@ export function runSql(state: string, sql: string, ...params: SQLInputValue[]): 
   const folder = join(state, 'v3/d1/miniflare-D1DatabaseObject')
   const file = readdirSync(folder).find((name) => name.endsWith('.sqlite') && !name.startsWith('metadata'))
   if (file === undefined) throw new Error('There is no database.')
-  const database = new DatabaseSync(join(folder, file))
+  const database = new DatabaseSync(join(folder, file), { timeout: 5_000 })
   try {
     return database
       .prepare(sql)

@@ -3,10 +3,10 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { smallShop } from '../support/small-shop.ts'
-import { freshState, runCommand, runSql, startCommand, writeSeed } from './cli-support.ts'
+import { runCommand, runSql, servedState, startCommand, writeSeed } from './cli-support.ts'
 
 async function stateWithShop(): Promise<string> {
-  const state = await freshState()
+  const state = await servedState()
   await runCommand('seed', await writeSeed(smallShop(7)), '--state', state)
   return state
 }
@@ -48,8 +48,23 @@ describe('npm run tokens', () => {
       (await runCommand('tokens', 'list', '--company', '8', '--state', state)).stdout.trimEnd().split('\n'),
     ).toHaveLength(1)
 
-    expect(await runCommand('tokens', 'revoke', '1', '--state', state)).toMatchObject({ code: 0, stderr: '' })
-    expect(runSql(state, 'SELECT revoked_at > 0 AS revoked FROM api_tokens')).toEqual([{ revoked: 1 }])
+    const rotated = await runCommand('tokens', 'rotate', '1', '--overlap', '15m', '--state', state)
+    expect(rotated).toMatchObject({ code: 0, stderr: '', stdout: expect.stringMatching(/^[0-9a-f]{64}\n$/) })
+    const ends = 'SELECT id, name, permissions, expires_at - unixepoch() * 1000 AS ms FROM api_tokens ORDER BY id'
+    const [old, successor] = runSql(state, ends)
+    expect(old?.ms).toBeLessThanOrEqual(15 * 60_000)
+    expect(successor).toMatchObject({ id: 2, name: 'mail sync', permissions: '["mail:read","mail:write"]' })
+
+    expect(await runCommand('tokens', 'revoke', '1', '--state', state)).toEqual({
+      code: 0,
+      stderr: '',
+      stdout: 'Revoked token 1 (mail sync).\n',
+    })
+    expect((await runCommand('tokens', 'revoke', '1', '--state', state)).stdout).toContain('was revoked at')
+    expect(runSql(state, 'SELECT revoked_at > 0 AS revoked FROM api_tokens ORDER BY id')).toEqual([
+      { revoked: 1 },
+      { revoked: null },
+    ])
     expect((await runCommand('tokens', 'list', '--state', state)).stdout).toMatch(/revoked/)
   })
 
@@ -72,6 +87,9 @@ describe('npm run tokens', () => {
       [['list', '--name', 'x'], "Unknown option '--name'. Usage: npm run tokens -- list"],
       [['revoke', '99'], 'There is no token 99.'],
       [['revoke', '1', '2'], "Unexpected argument '2'"],
+      [['rotate', '99'], 'There is no token 99.'],
+      [['rotate', '1', '--overlap', '8d'], "--overlap must be at most 7d, not '8d'."],
+      [['rotate', '1', '--overlap', '7'], "--overlap must be a time such as 15m, 24h or 7d, not '7'."],
       [[...create, '--state', absent], `--state: there is no directory '${absent}'.`],
       [['list', '--state', import.meta.dirname], 'has other files and no data of this service'],
     ]

@@ -7,7 +7,7 @@ import type { Simulator } from '../../src/simulators/kit.ts'
 import { startS3 } from '../../src/simulators/s3.ts'
 import { S3_KEYS, S3_REGION } from '../../src/simulators/s3-keys.ts'
 import { look, spoil } from '../../src/simulators/steer.ts'
-import { freshState, readAll, runCommand, writeSeed } from './cli-support.ts'
+import { readAll, runCommand, servedState, writeSeed } from './cli-support.ts'
 
 const BUCKET = 'shop-files'
 const KEYS = { access_key_id: 'a', secret_access_key: 's' }
@@ -91,7 +91,7 @@ describe('a storage in a seed file', () => {
   })
 
   it('is stored with its region and style, and the same file changes nothing', async () => {
-    const state = await freshState()
+    const state = await servedState()
     const file = await writeSeed(shopWith({ endpoint: aws, bucket: BUCKET }))
     expect((await runCommand('seed', file, '--state', state)).code).toBe(0)
     const [stored] = readAll(state).integrations ?? []
@@ -106,7 +106,7 @@ describe('npm run seed -- FILE --check', () => {
   const place = () => ({ endpoint: `${s3.url}/t/check`, bucket: BUCKET, region: S3_REGION, credentials: S3_KEYS })
 
   it('lists one key of the company and then loads the file', async () => {
-    const state = await freshState()
+    const state = await servedState()
     const file = await writeSeed(shopWith(place()))
     const { code, stdout, stderr } = await runCommand('seed', file, '--check', '--state', state)
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
@@ -126,7 +126,7 @@ describe('npm run seed -- FILE --check', () => {
     ],
     ['it cannot be reached', { endpoint: 'http://127.0.0.1:9' }],
   ])('reports "%s" in one line and loads nothing', async (what, change) => {
-    const state = await freshState()
+    const state = await servedState()
     const before = readAll(state)
     const file = await writeSeed(shopWith({ ...place(), ...change }))
     const { code, stdout, stderr } = await runCommand('seed', file, '--check', '--state', state)
@@ -151,7 +151,7 @@ describe('npm run seed -- FILE --check', () => {
   })
 
   it('reports that the file has no storage to list', async () => {
-    const state = await freshState()
+    const state = await servedState()
     const off = await writeSeed(shopWith({ ...place(), enabled: false }))
     for (const file of [off, await writeSeed({ company: { id: 1, name: 'Shop' } })]) {
       const { code, stdout } = await runCommand('seed', file, '--check', '--state', state)

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Miniflare } from 'miniflare'
+import { applyMigrations } from '../../../src/cli/local-runtime.ts'
 import { digitsOf, fold } from '../../../src/db/search.ts'
-import { migrationStatements } from './worker.ts'
 
 const CHUNK = 5_000
 const DAY_MS = 86_400_000
@@ -23,7 +23,7 @@ const NAMES = 'Ines Omar Lena Mateo Aiko Priya Jonas Fatima Tomás Chloé Noah Z
  */
 export async function fillCompany(worker: Miniflare, size: number, tokenCount: number): Promise<string[]> {
   const db = await worker.getD1Database('DB')
-  for (const statement of migrationStatements()) await db.prepare(statement).run()
+  await applyMigrations(db)
   const tokens = Array.from({ length: tokenCount }, () => randomBytes(32).toString('hex'))
   await db.batch([
     db.prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (1, 0, 'Bench', 0, 0)"),

@@ -1,7 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { Agent, request as httpRequest } from 'node:http'
 import type { Request } from 'autocannon'
-import { migrationStatements, type Running } from './worker.ts'
+import { applyMigrations } from '../../../src/cli/local-runtime.ts'
+import type { Running } from './worker.ts'
 
 /** How much of the floor's p50 each work may take. */
 export const TARGETS = { PUT: 3, 'PUT unchanged': 1.6, GET: 2 } as const
@@ -17,7 +18,7 @@ const REQUESTS_IN_A_ROW = 250
 /** A company and tokens that the Worker has seen. */
 export async function prepare(api: Running): Promise<string[]> {
   const db = await api.worker.getD1Database('DB')
-  for (const statement of migrationStatements()) await db.prepare(statement).run()
+  await applyMigrations(db)
   const tokens = Array.from({ length: TOKENS }, () => randomBytes(32).toString('hex'))
   const hashes = tokens.map((token) => createHash('sha256').update(token).digest('hex'))
   await db.batch([

@@ -3,13 +3,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
+import { createToken } from '../../../src/admin/tokens/contract.ts'
 import { PERMISSIONS } from '../../../src/auth/permissions.ts'
-import { openDatabase } from '../../../src/cli/database.ts'
-import { readSampleCompany } from '../../../src/cli/sample-company.ts'
-import { loadSeed } from '../../../src/cli/seed.ts'
-import { readCredentialsKey } from '../../../src/cli/seed-integrations.ts'
-import { createToken } from '../../../src/cli/tokens.ts'
-import { integrationsFile } from '../../../src/seed/integrations-file.ts'
+import { importSeed } from '../../../src/cli/import.ts'
+import { connect } from '../../../src/cli/place.ts'
+import { readSampleSeed } from '../../../src/cli/sample-company.ts'
 import { credentialsFor, startAccounting } from '../../../src/simulators/accounting.ts'
 
 /** A token may make 300 requests a minute, so writes go round many of them. */
@@ -48,27 +46,21 @@ export async function openShop(): Promise<Shop> {
 }
 
 async function fill(state: string, accountingUrl: string): Promise<string[]> {
-  const place = { state }
-  const now = Date.now()
-  const database = await openDatabase(place)
-  try {
-    const sample = readSampleCompany(now)
-    const file = {
-      ...sample,
-      // With another name, `npm run dev` leaves the integrations as they are.
-      company: { ...sample.company, name: 'Shop' },
-      integrations: integrationsFile.parse({
-        accounting_sync: { base_url: accountingUrl, credentials: { ...credentialsFor('1') } },
-      }),
-    }
-    await loadSeed(database, file, 'The shop', readCredentialsKey(place), now)
-    const wanted = { companyId: 1, name: 'crash', permissions: [...PERMISSIONS], expiresAt: null }
-    const tokens: string[] = []
-    for (let count = 0; count < TOKENS; count++) tokens.push(await createToken(database, wanted, now))
-    return tokens
-  } finally {
-    await database.close()
+  await using service = await connect({ state })
+  const sample = readSampleSeed(Date.now())
+  const file = {
+    ...sample,
+    // With another name, `npm run dev` leaves the integrations as they are.
+    company: { ...sample.company, name: 'Shop' },
+    integrations: { accounting_sync: { base_url: accountingUrl, credentials: { ...credentialsFor('1') } } },
   }
+  await importSeed(service, file, 'The shop')
+  const body = { name: 'crash', permissions: [...PERMISSIONS] }
+  const tokens: string[] = []
+  for (let count = 0; count < TOKENS; count++) {
+    tokens.push((await service.call(createToken, { params: { company_id: 1 }, body })).token)
+  }
+  return tokens
 }
 
 async function copyDatabase(state: string, path: string): Promise<string> {

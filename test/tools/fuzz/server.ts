@@ -1,20 +1,19 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Miniflare } from 'miniflare'
+import { createToken } from '../../../src/admin/tokens/contract.ts'
 import { PERMISSIONS } from '../../../src/auth/permissions.ts'
-import { type CommandDatabase, wrapTransport } from '../../../src/cli/database.ts'
-import { readSampleCompany, type Simulators, startSimulators } from '../../../src/cli/sample-company.ts'
-import { loadSeed } from '../../../src/cli/seed.ts'
-import type { Statement, Transport } from '../../../src/cli/wrangler.ts'
-import { apiTokens } from '../../../src/db/schema.ts'
-import { buildWorker, migrationStatements, type Running, startApi } from '../bench/worker.ts'
+import { openAdminApi } from '../../../src/cli/admin-api.ts'
+import { importSeed } from '../../../src/cli/import.ts'
+import { applyMigrations } from '../../../src/cli/local-runtime.ts'
+import { readSampleSeed, type Simulators, startSimulators } from '../../../src/cli/sample-company.ts'
+import { buildWorker, type Running, startApi } from '../bench/worker.ts'
 
 const DESCRIPTION = join(import.meta.dirname, '../../../src/openapi/openapi.json')
 
-/** Requests with unknown tokens come from one address here, and their limit must not be reached. */
-const AUTH_FAILURES_PER_MINUTE = 1_000_000
+/** A minute. Requests with unknown tokens come from one address here, and their limit must not be reached. */
+const UNLIMITED = 1_000_000
 
 export interface LogLine {
   event: string
@@ -43,17 +42,17 @@ export async function serve(tokenCount: number): Promise<Served> {
   try {
     const script = buildWorker(join(directory, 'build'))
     const description = await readFile(DESCRIPTION, 'utf8')
-    const key = randomBytes(32).toString('base64')
-    const { worker, url } = await startWorker(script, join(directory, 'state'), key, description, (text) => {
+    const adminToken = randomBytes(32).toString('hex')
+    const running = await startWorker(script, join(directory, 'state'), adminToken, description, (text) => {
       const line = parseLine(text)
       if (line) for (const listener of listeners) listener(line)
     })
-    close.push(() => worker.dispose())
+    close.push(() => running.worker.dispose())
     const simulators = await startSimulators()
     close.push(simulators.close)
-    const tokens = await fill(worker, simulators, key, tokenCount)
+    const tokens = await fill(running, simulators, adminToken, tokenCount)
     return {
-      url,
+      url: running.url,
       tokens,
       onLog: (listener) => void listeners.push(listener),
       close: closeAll,
@@ -67,17 +66,21 @@ export async function serve(tokenCount: number): Promise<Served> {
 function startWorker(
   script: string,
   state: string,
-  key: string,
+  adminToken: string,
   description: string,
   onText: (text: string) => void,
 ): Promise<Running> {
   return startApi(script, state, {
-    ratelimits: { AUTH_FAILURES: { namespace_id: '1', simple: { limit: AUTH_FAILURES_PER_MINUTE, period: 60 } } },
+    ratelimits: {
+      AUTH_FAILURES: { namespace_id: '1', simple: { limit: UNLIMITED, period: 60 } },
+      ADMIN_REQUESTS: { namespace_id: '2', simple: { limit: UNLIMITED, period: 60 } },
+    },
     serviceBindings: {
       ASSETS: () => new Response(description, { headers: { 'content-type': 'application/json' } }),
     },
     bindings: {
-      CREDENTIALS_KEY: key,
+      CREDENTIALS_KEY: randomBytes(32).toString('base64'),
+      ADMIN_TOKEN: adminToken,
       STORAGE_RELAY: 'development',
       STORAGE_BUCKET: 'files',
       STORAGE_ACCESS_KEY_ID: 'fuzz',
@@ -92,35 +95,14 @@ function parseLine(text: string): LogLine | undefined {
 }
 
 /** Migrations, the sample company with its integrations, and tokens. */
-async function fill(worker: Miniflare, simulators: Simulators, key: string, tokenCount: number): Promise<string[]> {
-  const transport = await openTransport(worker)
-  await transport.write(migrationStatements().map((sql) => ({ sql, params: [] })))
-  const database = wrapTransport(transport)
-  const now = Date.now()
-  const file = { ...readSampleCompany(now), integrations: simulators.integrations }
-  await loadSeed(database, file, 'sample', key, now)
-  return mintTokens(database, file.company.id, tokenCount, now)
-}
-
-async function openTransport(worker: Miniflare): Promise<Transport> {
-  const db = await worker.getD1Database('DB')
-  const prepare = ({ sql, params }: Statement) => db.prepare(sql).bind(...params)
-  return {
-    query: (statement) => prepare(statement).raw(),
-    write: async (batch) => void (await db.batch(batch.map(prepare))),
-    close: async () => {},
-  }
-}
-
-async function mintTokens(database: CommandDatabase, companyId: number, count: number, now: number) {
-  const tokens = Array.from({ length: count }, () => randomBytes(32).toString('hex'))
-  const rows = tokens.map((token, index) => ({
-    company_id: companyId,
-    token_hash: createHash('sha256').update(token).digest('hex'),
-    name: `fuzz ${index}`,
-    permissions: [...PERMISSIONS],
-    created_at: now,
-  }))
-  await database.write(rows.map((row) => database.orm.insert(apiTokens).values(row)))
+async function fill({ worker, url }: Running, simulators: Simulators, adminToken: string, tokenCount: number) {
+  await applyMigrations(await worker.getD1Database('DB'))
+  const api = openAdminApi({ url, token: adminToken })
+  const file = { ...readSampleSeed(Date.now()), integrations: simulators.integrations }
+  await importSeed(api, file, 'The sample company')
+  const params = { company_id: file.company.id }
+  const body = { name: 'fuzz', permissions: [...PERMISSIONS] }
+  const tokens: string[] = []
+  while (tokens.length < tokenCount) tokens.push((await api.call(createToken, { params, body })).token)
   return tokens
 }

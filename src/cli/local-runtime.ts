@@ -1,0 +1,168 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseEnv } from 'node:util'
+import { parse as parseToml } from 'smol-toml'
+import * as z from 'zod/mini'
+import { CommandError, warn } from './command.ts'
+import { PROJECT_ROOT } from './wrangler.ts'
+
+const DEV_VARS = `${PROJECT_ROOT}.dev.vars`
+
+/**
+ * The secrets of the service in development, as `wrangler dev` reads them.
+ *
+ * @throws CommandError when there are none
+ */
+export function readDevVars(): { ADMIN_TOKEN: string } & NodeJS.Dict<string> {
+  const vars = existsSync(DEV_VARS) ? parseEnv(readFileSync(DEV_VARS, 'utf8')) : {}
+  const { ADMIN_TOKEN } = vars
+  if (ADMIN_TOKEN) return { ...vars, ADMIN_TOKEN }
+  throw new CommandError('.dev.vars has no ADMIN_TOKEN: restore the file of this repository.')
+}
+
+/** What a local runtime needs of `wrangler.toml`. Its sections for deployments are left out. */
+const configuration = z.object({
+  name: z.string(),
+  compatibility_date: z.string(),
+  compatibility_flags: z.array(z.string()),
+  vars: z._default(z.record(z.string(), z.string()), {}),
+  d1_databases: z.array(z.object({ binding: z.string(), database_id: z.string() })),
+  kv_namespaces: z.array(z.object({ binding: z.string(), id: z.string() })),
+  r2_buckets: z.array(z.object({ binding: z.string(), bucket_name: z.string() })),
+  durable_objects: z.object({ bindings: z.array(z.object({ name: z.string(), class_name: z.string() })) }),
+  ratelimits: z.array(
+    z.object({
+      name: z.string(),
+      namespace_id: z.string(),
+      simple: z.object({ limit: z.number(), period: z.literal([10, 60]) }),
+    }),
+  ),
+})
+
+/** Prefix of classes that start no delivery: it would be cut off when the command ends, and is left to `dev`. */
+const IDLE = 'Idle'
+const ENTRY = `
+  import { AccountingDelivery, WebhookDelivery } from './src/index.ts'
+  export * from './src/index.ts'
+  export { default } from './src/index.ts'
+  export class ${IDLE}AccountingDelivery extends AccountingDelivery { start() {} alarm() {} }
+  export class ${IDLE}WebhookDelivery extends WebhookDelivery { start() {} alarm() {} }`
+
+/** The Worker in one script. */
+async function buildWorker(): Promise<string> {
+  const { build } = await import('esbuild')
+  const { outputFiles } = await build({
+    stdin: { contents: ENTRY, resolveDir: PROJECT_ROOT, loader: 'ts' },
+    absWorkingDir: PROJECT_ROOT,
+    bundle: true,
+    write: false,
+    format: 'esm',
+    target: 'es2024',
+    conditions: ['workerd', 'worker', 'browser'],
+    external: ['cloudflare:*', 'node:*'],
+    logLevel: 'silent',
+  })
+  return outputFiles[0]?.text ?? ''
+}
+
+function readConfiguration() {
+  const file = parseToml(readFileSync(`${PROJECT_ROOT}wrangler.toml`, 'utf8'))
+  const { name, compatibility_date, compatibility_flags, vars, ...bindings } = configuration.parse(file)
+  const classOf = (binding: string, className: string) => (binding.endsWith('_DELIVERY') ? IDLE + className : className)
+  const objects = bindings.durable_objects.bindings.map(
+    (object) => [object.name, classOf(object.name, object.class_name)] as const,
+  )
+  // Of the environment only what a test or a company network sets; the rest is what `dev` has.
+  const { WEBHOOK_RESOLVER } = process.env
+  const texts = { ...vars, ...readDevVars(), ...(WEBHOOK_RESOLVER && { WEBHOOK_RESOLVER }) }
+  return {
+    config: {
+      name,
+      compatibilityDate: compatibility_date,
+      compatibilityFlags: compatibility_flags,
+      exports: Object.fromEntries(
+        objects.map(([, exportName]) => [exportName, { type: 'durable-object' as const, storage: 'sqlite' as const }]),
+      ),
+    },
+    env: Object.fromEntries([
+      ...Object.entries(texts).map(([key, value]) => [key, { type: 'text' as const, value: value ?? '' }] as const),
+      ...bindings.d1_databases.map((each) => [each.binding, { type: 'd1' as const, id: each.database_id }] as const),
+      ...bindings.kv_namespaces.map((each) => [each.binding, { type: 'kv' as const, id: each.id }] as const),
+      ...bindings.r2_buckets.map((each) => [each.binding, { type: 'r2' as const, name: each.bucket_name }] as const),
+      ...bindings.ratelimits.map(
+        (each) =>
+          [each.name, { type: 'rate-limit' as const, namespace: each.namespace_id, simple: each.simple }] as const,
+      ),
+      ...objects.map(
+        ([binding, exportName]) => [binding, { type: 'durable-object' as const, worker: name, exportName }] as const,
+      ),
+    ]),
+  }
+}
+
+/**
+ * A runtime of this process on the data of a state directory, which must be claimed. Its schema is brought up to date.
+ *
+ * @param serves whether it has the Worker, and not only the database
+ */
+export async function startRuntime(state: string, serves = true): Promise<{ url: string; close: () => Promise<void> }> {
+  const { config, env } = readConfiguration()
+  // Both take a third of a second.
+  const [{ Miniflare }, script] = await Promise.all([import('miniflare'), serves ? buildWorker() : 'export default {}'])
+  const modules = { 'worker.mjs': { type: 'esm' as const, contents: script } }
+  const { DB } = env
+  const runtime = new Miniflare({
+    resourcePersistencePath: join(state, 'v3'),
+    handleStructuredLogs: ({ level, message }) => level === 'error' && warn(describeLog(message)),
+    cf: false,
+    telemetry: { enabled: false },
+    workers: [
+      {
+        config: {
+          ...config,
+          exports: serves ? config.exports : {},
+          env: serves ? env : { DB },
+          manifest: { mainModule: 'worker.mjs', modulesRoot: PROJECT_ROOT, modules },
+        },
+        dev: { rootPath: PROJECT_ROOT },
+      },
+    ],
+  })
+  try {
+    const { origin } = await runtime.ready
+    await applyMigrations(await runtime.getD1Database('DB'))
+    return { url: origin, close: () => runtime.dispose() }
+  } catch (error) {
+    await runtime.dispose()
+    throw error
+  }
+}
+
+/** A line of output; what the Worker logged of a failed request as `502 of request 3f1c…: the cause`. */
+export function describeLog(line: string): string {
+  const start = line.indexOf('{"event":')
+  if (start === -1) return line
+  try {
+    const { request_id, status, error } = JSON.parse(line.slice(start, line.lastIndexOf('}') + 1))
+    return request_id === undefined ? line : `${status} of request ${request_id}: ${error}`
+  } catch {
+    return line
+  }
+}
+
+/** The table in which wrangler records migrations. */
+const RECORDS = `CREATE TABLE IF NOT EXISTS d1_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE,
+  applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)`
+
+/** Applies the migrations that a local database lacks, each in one transaction, and records them as wrangler does. */
+export async function applyMigrations(db: Pick<D1Database, 'prepare' | 'batch'>): Promise<void> {
+  await db.prepare(RECORDS).run()
+  const { results } = await db.prepare('SELECT name FROM d1_migrations').all<{ name: string }>()
+  const applied = new Set(results.map(({ name }) => name))
+  const names = readdirSync(`${PROJECT_ROOT}drizzle`).filter((name) => name.endsWith('.sql') && !applied.has(name))
+  for (const name of names.sort()) {
+    const statements = readFileSync(`${PROJECT_ROOT}drizzle/${name}`, 'utf8').split('--> statement-breakpoint')
+    const record = db.prepare('INSERT INTO d1_migrations (name) VALUES (?)').bind(name)
+    await db.batch([...statements.map((sql) => db.prepare(sql)), record])
+  }
+}

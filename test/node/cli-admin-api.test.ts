@@ -1,0 +1,139 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import * as z from 'zod/mini'
+import { AdminError, openAdminApi, whenMissing } from '../../src/cli/admin-api.ts'
+import { findFreePort } from '../../src/cli/start-dev.ts'
+import { defineContract } from '../../src/http/contract.ts'
+
+const common = { operationId: 'x', tag: 'X', permission: null, errors: [] } as const
+const read = defineContract({
+  ...common,
+  method: 'GET',
+  path: '/companies/{company_id}/things/{name}',
+  response: z.object({ id: z.number() }),
+})
+const list = defineContract({
+  ...common,
+  method: 'GET',
+  path: '/things',
+  response: z.object({ data: z.array(z.object({ id: z.number() })) }),
+})
+const create = defineContract({
+  ...common,
+  method: 'POST',
+  path: '/things',
+  body: z.object({ name: z.string() }),
+  response: z.object({ id: z.number() }),
+})
+
+type Reply = (request: IncomingMessage, response: ServerResponse) => void
+
+/** A service that sends one reply after the other, the last one again and again. */
+async function serve(...replies: Reply[]) {
+  const requests: { method: string; url: string; authorization: string; body: string }[] = []
+  const server = createServer(async (request, response) => {
+    let body = ''
+    for await (const chunk of request.setEncoding('utf8')) body += chunk
+    const { method = '', url = '', headers } = request
+    requests.push({ method, url, authorization: headers.authorization ?? '', body })
+    replies[Math.min(requests.length, replies.length) - 1]?.(request, response)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => void server.close())
+  const address = server.address()
+  const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+  return { requests, url, api: openAdminApi({ url, token: 'secret', headers: { 'cf-access-client-id': 'a' } }) }
+}
+
+function reply(status: number, body: unknown, headers: Record<string, string> = {}): Reply {
+  return (_, response) => void response.writeHead(status, headers).end(JSON.stringify(body))
+}
+
+const failure = (status: number, message: string, headers?: Record<string, string>, details: unknown = null) =>
+  reply(status, { error: { code: 'x', message, details } }, headers)
+const cut: Reply = (request) => void request.socket.destroy()
+const params = { company_id: 7, name: 'a/b ?' }
+
+describe('the client of the administration API', () => {
+  it('sends the request of a contract with the token and returns the response', async () => {
+    const { api, requests } = await serve(reply(200, { id: 1 }))
+    expect(await api.call(read, { params, query: { hours: 3, state: undefined } })).toEqual({ id: 1 })
+    expect(await api.call(create, { body: { name: 'x' } })).toEqual({ id: 1 })
+    expect(requests).toEqual([
+      {
+        method: 'GET',
+        url: '/admin/v1/companies/7/things/a%2Fb%20%3F?hours=3',
+        authorization: 'Bearer secret',
+        body: '',
+      },
+      { method: 'POST', url: '/admin/v1/things', authorization: 'Bearer secret', body: '{"name":"x"}' },
+    ])
+  })
+
+  it('reads every page of a list', async () => {
+    const page = (id: number, next_cursor: string | null) => reply(200, { data: [{ id }], pagination: { next_cursor } })
+    const { api, requests } = await serve(page(1, 'two'), page(2, 'three'), page(3, null))
+    expect(await Array.fromAsync(api.list(list, { query: { state: 'dead' } }))).toEqual([
+      { id: 1 },
+      { id: 2 },
+      { id: 3 },
+    ])
+    expect(requests.map(({ url }) => url.replace('/admin/v1/things', ''))).toEqual([
+      '?per_page=100&state=dead',
+      '?per_page=100&state=dead&cursor=two',
+      '?per_page=100&state=dead&cursor=three',
+    ])
+  })
+
+  it('repeats a request after the pause that the service asks for', async () => {
+    const busy = { 'retry-after': '1' }
+    const { api, requests } = await serve(failure(429, 'Wait', busy), failure(503, 'Busy', busy), reply(200, { id: 1 }))
+    const start = Date.now()
+    expect(await api.call(create, { body: { name: 'x' } })).toEqual({ id: 1 })
+    expect(requests).toHaveLength(3)
+    expect(Date.now() - start).toBeGreaterThanOrEqual(2000)
+  })
+
+  it('repeats after a lost connection or a restart what may run twice, and nothing else', async () => {
+    const restart: Reply = (_, response) => void response.writeHead(503).end('restarted mid-request')
+    const first = await serve(cut, restart, reply(200, { id: 1 }))
+    expect(await first.api.call(read, { params })).toEqual({ id: 1 })
+    const second = await serve(cut, restart, reply(200, { id: 1 }))
+    expect(await second.api.call(create, { body: { name: 'x' }, isRepeatable: true })).toEqual({ id: 1 })
+    for (const trouble of [cut, restart]) {
+      const { api, requests } = await serve(trouble, reply(200, { id: 1 }))
+      await expect(api.call(create, { body: { name: 'x' } })).rejects.toThrow(/cannot be reached|did not respond as/)
+      expect(requests).toHaveLength(1)
+    }
+  })
+
+  it.each<[string, Reply, string]>([
+    ['an error in the words of the API', failure(409, 'It is taken'), 'It is taken.'],
+    ['no pause that is too long', failure(503, 'Much later', { 'retry-after': '3600' }), 'Much later.'],
+    ['a refused token', failure(401, 'x'), 'The administration token is not the ADMIN_TOKEN of http://127.0.0.1:'],
+    ['another service', reply(404, 'nothing'), 'did not respond as this service does (HTTP 404).'],
+    ['the sign-in page of Access', reply(302, ''), '(HTTP 302): Cloudflare Access needs CF_ACCESS_CLIENT_ID'],
+  ])('reports %s', async (_, answer, message) => {
+    const { api, requests } = await serve(answer)
+    await expect(api.call(create, { body: { name: 'x' } })).rejects.toThrow(message)
+    expect(requests).toHaveLength(1)
+  })
+
+  it('reports a service that is not there at once', async () => {
+    const url = `http://127.0.0.1:${await findFreePort()}`
+    await expect(openAdminApi({ url, token: 'x' }).call(read, { params })).rejects.toThrow(
+      `${url} cannot be reached (ECONNREFUSED).`,
+    )
+  })
+
+  it('gives the issues of invalid input, and other words to what is missing', async () => {
+    const issues = [{ path: 'url', message: 'must be an https address' }]
+    const { api } = await serve(failure(400, 'Invalid', {}, { issues }), failure(404, 'Thing not found'))
+    await expect(api.call(create, { body: { name: 'x' } })).rejects.toMatchObject({ status: 400, issues })
+    await expect(api.call(read, { params }).catch(whenMissing('There is no thing 7.'))).rejects.toThrow(
+      'There is no thing 7.',
+    )
+    expect(() => whenMissing('x')(new AdminError(403, 'Forbidden.'))).toThrow('Forbidden.')
+  })
+})

@@ -1,0 +1,145 @@
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { smallShop } from '../support/small-shop.ts'
+import { freshState, runCommand, runSql, servedState, startCommand, writeSeed } from './cli-support.ts'
+
+async function stateWithShop(state?: string): Promise<string> {
+  state ??= await servedState()
+  await runCommand('seed', await writeSeed(smallShop(7)), '--state', state)
+  return state
+}
+
+describe('npm run companies', () => {
+  it('shows, suspends and resumes a company', { timeout: 240_000 }, async () => {
+    const state = await stateWithShop()
+    const run = async (...args: string[]) => {
+      const { code, stdout, stderr } = await runCommand('companies', ...args, '--state', state)
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+      return stdout
+    }
+    const row = (at: string) => new RegExp(`^ID  NAME    STATE +CLIENTS  ORDERS\n7   Shop 7  ${at} +1 +2\n$`)
+    expect(await run('list')).toMatch(row('active'))
+    expect(await run('suspend', '7')).toBe(
+      'Company 7 (Shop 7) is suspended: its tokens are refused within 30 seconds.\n',
+    )
+    runSql(state, 'UPDATE companies SET deliveries_paused = 1')
+    expect(await run('list')).toMatch(row('suspended, deliveries paused'))
+    expect(await run('show', '7')).toMatch(/^suspended +true$/m)
+    expect(await run('resume', '7')).toContain('Company 7 (Shop 7) is active')
+    expect(await run('resume-deliveries')).toBe('Company 7 (Shop 7): what waits is delivered at once.\n')
+    expect(await run('resume-deliveries')).toBe('No company is paused.\n')
+    expect(runSql(state, 'SELECT suspended, deliveries_paused FROM companies')).toEqual([
+      { suspended: 0, deliveries_paused: 0 },
+    ])
+    const usage = (await run('usage', '7', '--hours', '2')).trimEnd().split('\n')
+    expect(usage[0]).toMatch(/^HOUR +REQUESTS +REFUSED +DATABASE MS$/)
+    expect(usage).toHaveLength(4)
+    expect(usage[3]).toMatch(/^total +0 +0 +0$/)
+  })
+
+  it('leaves deliveries to the service where none runs', { timeout: 120_000 }, async () => {
+    const state = await stateWithShop(await freshState())
+    expect((await runCommand('companies', 'resume-deliveries', '7', '--state', state)).stdout).toBe(
+      "Company 7 (Shop 7): what waits is delivered when 'npm run dev' runs on this data.\n",
+    )
+  })
+
+  it('adds and removes the people who administer a company', { timeout: 180_000 }, async () => {
+    const state = await stateWithShop()
+    const run = async (...args: string[]) => (await runCommand('companies', ...args, '--state', state)).stdout
+    expect(await run('members', '7')).toBe('No members.\n')
+    const add = (email: string, role: string) => run('add-member', '7', email, '--role', role)
+    expect(await add('Ada@Shop.example', 'owner')).toBe('ada@shop.example is an owner of company 7.\n')
+    expect(await add('ben@shop.example', 'developer')).toBe('ben@shop.example is a developer of company 7.\n')
+    expect(await run('members', '7')).toMatch(
+      /^EMAIL .*\nada@shop\.example +owner .*\nben@shop\.example +developer .*\n$/,
+    )
+    expect(await run('remove-member', '7', 'ben@shop.example')).toBe(
+      'ben@shop.example is no longer a member of company 7.\n',
+    )
+    expect(runSql(state, 'SELECT email FROM members')).toEqual([{ email: 'ada@shop.example' }])
+  })
+
+  it('exports all data of a company, to a new file that only its user may read', { timeout: 180_000 }, async () => {
+    const state = await stateWithShop()
+    const path = join(state, 'export.json')
+    const exported = await runCommand('companies', 'export', '7', '--state', state)
+    expect(exported).toMatchObject({ code: 0, stderr: '' })
+    const lines = exported.stdout.trimEnd().split('\n')
+    const types = lines.map((line): string => JSON.parse(line).type)
+    expect([types[0], types.at(-1)]).toEqual(['company', 'end'])
+    expect(types.filter((type) => type === 'clients')).toHaveLength(2)
+
+    const written = ['companies', 'export', '7', '--output', path, '--state', state] as const
+    expect(await runCommand(...written)).toEqual({ code: 0, stdout: '', stderr: '' })
+    expect(readFileSync(path, 'utf8')).toBe(exported.stdout)
+    expect(statSync(path).mode & 0o777).toBe(0o600)
+    expect(await runCommand(...written)).toMatchObject({ code: 1, stderr: `--output '${path}' exists.\n` })
+  })
+
+  it('recovers a deployment after its database was restored', { timeout: 120_000 }, async () => {
+    const state = await stateWithShop()
+    const run = async (...args: string[]) => (await runCommand('companies', ...args, '--state', state)).stdout
+    expect(await run('recover')).toBe(
+      `Company 7: orders go on after 2, invoices after number 1001.
+Recovered: 1. Tokens revoked again: 0. Companies whose deliveries are paused now: 1.
+When everything is as it should be: npm run companies -- resume-deliveries\n`,
+    )
+    expect(await run('resume-deliveries')).toBe('Company 7 (Shop 7): what waits is delivered at once.\n')
+  })
+
+  it('rejects an invalid command with a one-line error and changes nothing', { timeout: 240_000 }, async () => {
+    const state = await stateWithShop()
+    const output = join(state, 'never.json')
+    const cases: [args: string[], message: string][] = [
+      [[], 'Usage: npm run companies -- list | show | suspend'],
+      [['close', '7'], "Unknown action 'close'"],
+      [['show'], 'Missing argument'],
+      [['show', 'x'], "ID must be a positive integer, not 'x'."],
+      [['show', '8'], 'There is no company 8.'],
+      [['suspend', '8'], 'There is no company 8.'],
+      [['usage', '7', '--hours', '25'], "--hours must be between 1 and 24, not '25'."],
+      [['members', '8'], 'There is no company 8.'],
+      [['add-member', '7', 'ada@shop.example'], "Option '--role' is required"],
+      [['add-member', '7', 'ada@shop.example', '--role', 'boss'], "--role must be owner or developer, not 'boss'."],
+      [['add-member', '7', 'ada', '--role', 'owner'], "EMAIL must be an email address, not 'ada'."],
+      [['remove-member', '7', 'eve@shop.example'], 'eve@shop.example is not a member of company 7.'],
+      [['export', '8', '--output', output], 'There is no company 8.'],
+      [['restore', '7'], "Option '--from' is required"],
+      [['resume-deliveries', '8'], 'There is no company 8.'],
+      [['recover', '7'], "Unexpected argument '7'"],
+    ]
+    const outcomes = await Promise.all(
+      cases.map(([args]) => startCommand('companies', [...args, '--state', state]).ended),
+    )
+    cases.forEach(([args, message], index) => {
+      const outcome = outcomes[index]
+      expect(outcome, args.join(' ')).toMatchObject({ code: 1, stdout: '' })
+      expect(outcome?.stderr).toContain(message)
+      expect(outcome?.stderr.trimEnd().split('\n')).toHaveLength(1)
+    })
+    expect(existsSync(output)).toBe(false)
+  })
+})
+
+describe('npm run rotate-key', () => {
+  it('says when nothing is encrypted with another key', async () => {
+    const state = await stateWithShop()
+    expect(await runCommand('rotate-key', '--state', state)).toEqual({
+      code: 0,
+      stderr: '',
+      stdout: 'Encrypted 0 values with the new key. Nothing uses another one: remove it.\n',
+    })
+  })
+
+  it('refuses to end while a value can be read with no key', async () => {
+    const state = await stateWithShop()
+    runSql(state, "UPDATE integrations SET credentials = 'lost' WHERE kind = 'supplier_b'")
+    expect(await runCommand('rotate-key', '--state', state)).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: '1 value can be read with no key: save those credentials again. Keep the old key.\n',
+    })
+  })
+})
