@@ -18,7 +18,7 @@ import { findAccess } from './queries.ts'
 /** The actor of the deployment's secret. */
 const OPERATOR = 'operator'
 /** Who opens the settings in development: an owner of the sample company. */
-export const DEVELOPER = 'owner@ridgeline.example'
+const DEVELOPER = 'owner@ridgeline.example'
 
 const SECRET = /^Bearer +([0-9a-f]{64})$/i
 const LOOPBACK = /^(127\.0\.0\.1|localhost|\[::1\])$/
