@@ -50,7 +50,8 @@ describe('npm run tokens', () => {
 
     const rotated = await runCommand('tokens', 'rotate', '1', '--overlap', '15m', '--state', state)
     expect(rotated).toMatchObject({ code: 0, stderr: '', stdout: expect.stringMatching(/^[0-9a-f]{64}\n$/) })
-    const ends = 'SELECT id, name, permissions, expires_at - unixepoch() * 1000 AS ms FROM api_tokens ORDER BY id'
+    const ends =
+      "SELECT id, name, permissions, expires_at - unixepoch('subsec') * 1000 AS ms FROM api_tokens ORDER BY id"
     const [old, successor] = runSql(state, ends)
     expect(old?.ms).toBeLessThanOrEqual(15 * 60_000)
     expect(successor).toMatchObject({ id: 2, name: 'mail sync', permissions: '["mail:read","mail:write"]' })
