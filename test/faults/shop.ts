@@ -4,6 +4,7 @@ import { encryptCredentials } from '../../src/auth/credentials.ts'
 import { exampleClient } from '../../src/clients/documentation.ts'
 import { fold, searchText } from '../../src/db/search.ts'
 import type { Env } from '../../src/env.ts'
+import type { Demand } from '../../src/rate-limit/window.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../../src/simulators/supplier-a-catalogue.ts'
 import { CREDENTIALS as CREDENTIALS_B } from '../../src/simulators/supplier-b-catalogue.ts'
 import { freshId, mintToken, sql } from '../support/app.ts'
@@ -38,7 +39,12 @@ export const BINDINGS: Env = {
   ...env,
   ...({
     RATE_LIMITER: namespaceOf({
-      acquire: async () => ({ permits: 1, remaining: 299, resetAt: Date.now() + 60_000, databaseMs: 15_000 }),
+      acquire: async ({ waiting }: Demand) => ({
+        permits: waiting,
+        remaining: 299,
+        resetAt: Date.now() + 60_000,
+        databaseMs: 15_000,
+      }),
     }),
     ACCOUNTING_DELIVERY: namespaceOf({ start: async () => undefined }),
     // Only these methods of a namespace are used.
