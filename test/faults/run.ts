@@ -22,6 +22,8 @@ export interface Outcome {
   /** By the Worker's clock: until the response, and until the work after it had ended. */
   waitedMs: number
   endedMs: number
+  /** The request ids that were counted among the platform's exceptions. */
+  counted: (string | null)[]
 }
 
 const SLOW_MS = 700
@@ -107,6 +109,7 @@ const FOREVER_TURNS = 200
 class Run {
   private readonly fault: Fault | undefined
   private readonly calls: Call[] = []
+  private readonly counted: (string | null)[] = []
   private underWay = 0
 
   constructor(fault: Fault | undefined) {
@@ -119,15 +122,15 @@ class Run {
       waitUntil: (work: Promise<unknown>) => void later.push(work),
       passThroughOnException: () => undefined,
       props: {},
-      exports: {},
+      exports: { FailureCounter: { fetch: this.countFailure } },
     }
-    // Of an execution context the application uses `waitUntil` alone.
+    // Of an execution context the application uses `waitUntil` and `exports` alone.
     const fetched = app.fetch(sent, wrapBindings(bindings, this.around), context as unknown as ExecutionContext)
     const response = await this.drive(Promise.resolve(fetched))
     const waitedMs = Date.now() - START
     const received = await this.drive(expectConforms(sent, response).then(() => bodyOf(response)))
     for (let i = 0; i < later.length; i++) await this.drive(Promise.allSettled([later[i]]))
-    return { response: received, calls: this.calls, waitedMs, endedMs: Date.now() - START }
+    return { response: received, calls: this.calls, counted: this.counted, waitedMs, endedMs: Date.now() - START }
   }
 
   /** Work that is not measured by the Worker's clock. */
@@ -138,6 +141,12 @@ class Run {
     } finally {
       this.underWay -= 1
     }
+  }
+
+  /** Rejects, as a call of an entrypoint does that throws. */
+  private readonly countFailure = async (...input: Parameters<typeof fetch>): Promise<never> => {
+    this.counted.push(new Request(...input).headers.get('x-request-id'))
+    throw new Error('InternalError')
   }
 
   private readonly around: Around = (name, work) => {
@@ -168,6 +177,7 @@ export async function drive<T>(work: Promise<T>, isBusy: () => boolean = () => f
   done.catch(() => undefined)
   for (let idleTurns = 0; !isDone; ) {
     await scheduler.wait(1)
+    if (isDone) break
     idleTurns = isBusy() ? 0 : idleTurns + 1
     if (idleTurns < IDLE_TURNS) continue
     if (vi.getTimerCount() > 0) {

@@ -1,18 +1,30 @@
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
 import { encryptCredentials } from '../../src/auth/credentials.ts'
+import { exampleClient } from '../../src/clients/documentation.ts'
 import { fold, searchText } from '../../src/db/search.ts'
 import type { Env } from '../../src/env.ts'
+import type { Demand } from '../../src/rate-limit/window.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../../src/simulators/supplier-a-catalogue.ts'
 import { CREDENTIALS as CREDENTIALS_B } from '../../src/simulators/supplier-b-catalogue.ts'
 import { freshId, mintToken, sql } from '../support/app.ts'
 import { insertion } from '../support/rows.ts'
 
-/** What the examples of the contracts name. */
-const CLIENT = 42
-export const EMAIL = 'ines@harbor-rowing.example'
-const ORDERS = [87, 1207]
-export const THREAD = '18c2f0a9b7d3e411'
+/** What the examples of the contracts name: rows of the sample company. */
+const CLIENTS = [
+  { id: exampleClient.id, company_name: exampleClient.company_name, email: exampleClient.email },
+  { id: 61, company_name: 'Granite Street Climbing', email: 'ines@granite-street.example' },
+  { id: 63, company_name: 'Granite Street Climbing', external_id: 'shop-7' },
+]
+const CLIENT = exampleClient.id
+export const EMAIL = exampleClient.email
+const ORDER = 44
+const ORDERS = [21, 35, ORDER, 81]
+export const ITEMS = [440, 441, 442]
+const STATUSES = [1, 10, 11]
+export const THREAD = '19cce455887af494'
+/** The file of the examples, of whose key the company is a part. */
+const FILE = `email/${THREAD}/logo front.png`
 
 /** Ids that are given out begin above it. */
 const FIRST_NEW_ID = 1_000_000
@@ -27,7 +39,12 @@ export const BINDINGS: Env = {
   ...env,
   ...({
     RATE_LIMITER: namespaceOf({
-      acquire: async () => ({ permits: 1, remaining: 299, resetAt: Date.now() + 60_000, databaseMs: 15_000 }),
+      acquire: async ({ waiting }: Demand) => ({
+        permits: waiting,
+        remaining: 299,
+        resetAt: Date.now() + 60_000,
+        databaseMs: 15_000,
+      }),
     }),
     ACCOUNTING_DELIVERY: namespaceOf({ start: async () => undefined }),
     // Only these methods of a namespace are used.
@@ -57,44 +74,53 @@ export async function openShop(hasFile: boolean): Promise<Shop> {
       await encryptCredentials(keys, id, kind, credentials),
     ]),
   )
-  const name = 'Harbor Rowing Club'
   const insert = (table: string, row: Record<string, unknown>) => insertion(table, { company_id: id, ...row })
   await env.DB.batch([
     env.DB.prepare(
       `INSERT INTO companies (id, slot, name, accounting_sync_enabled, last_client_id, last_order_id, last_invoice_id, created_at, updated_at)
        SELECT ?1, coalesce(max(slot) + 1, 0), 'Shop', 1, ?2, ?2, ?2, 0, 0 FROM companies`,
     ).bind(id, FIRST_NEW_ID),
-    insert('order_statuses', { id: 3, title: 'New', is_default: 1 }),
-    insert('taxes', { id: 1, name: 'State', rate: 8.25 }),
-    insert('clients', {
-      id: CLIENT,
-      company_name: name,
-      company_name_key: fold(name),
-      email: EMAIL,
-      email_key: fold(EMAIL),
-      created_at: 0,
-      updated_at: 0,
-    }),
-    ...ORDERS.flatMap((order, i) => [
+    ...STATUSES.map((status) => insert('order_statuses', { id: status, title: 'New', is_default: status === 1 })),
+    insert('taxes', { id: 2, name: 'State', rate: 8.25 }),
+    ...CLIENTS.map((client) =>
+      insert('clients', {
+        ...client,
+        company_name_key: fold(client.company_name),
+        email_key: client.email && fold(client.email),
+        created_at: 0,
+        updated_at: 0,
+      }),
+    ),
+    ...ORDERS.flatMap((order) => [
       insert('orders', {
         id: order,
         title: 'Regatta',
         client_id: CLIENT,
-        order_status_id: 3,
+        order_status_id: 1,
         created_date: '2026-03-01',
         created_at: 0,
         updated_at: 0,
       }),
-      insert('invoices', { id: order, project_id: order, number: String(i), tax_id: 1, created_at: 0, updated_at: 0 }),
-      insert('invoice_items', {
+      insert('invoices', {
         id: order,
-        invoice_id: order,
+        project_id: order,
+        number: `${order}`,
+        tax_id: 2,
+        created_at: 0,
+        updated_at: 0,
+      }),
+    ]),
+    ...ITEMS.map((item) =>
+      insert('invoice_items', {
+        id: item,
+        invoice_id: ORDER,
         title: 'cotton tee',
         quantity: 12,
         unit_price_cents: 950,
         search_text: searchText(['cotton tee']),
       }),
-    ]),
+    ),
+    insert('payments', { id: 802, invoice_id: ORDER, amount_cents: 10_000 }),
     insert('catalog_items', { id: 1, title: 'cotton tee', price_cents: 950, search_text: searchText(['cotton tee']) }),
     insert('thread_contexts', {
       thread_id: THREAD,
@@ -107,7 +133,7 @@ export async function openShop(hasFile: boolean): Promise<Shop> {
       insert('integrations', { kind, enabled: 1, base_url, credentials, updated_at: 1 }),
     ),
   ])
-  if (hasFile) await env.FILES.put(`orders/${id}/${ORDERS[0]}/email/${THREAD}/logo.png`, 'logo')
+  if (hasFile) await env.FILES.put(`orders/${id}/${ORDER}/${FILE}`, 'logo')
   return { id, token: await mintToken(id) }
 }
 
@@ -118,6 +144,8 @@ const LEFT_OUT: Record<string, string[]> = {
   companies: ['slot'],
   accounting_outbox: ['id'],
   audit_log: ['id', 'token_id'],
+  // By the clock of the database.
+  changes: ['at'],
 }
 
 let tables: Promise<{ name: string }[]> | undefined
@@ -147,17 +175,34 @@ export async function rowsOf(shop: Shop): Promise<string[]> {
     .sort()
 }
 
-/** Rows without what a write that was carried out twice leaves twice. */
-export function withoutCounts(rows: string[]): string[] {
-  return [...new Set(rows.map((row) => row.replaceAll(/"(content_)?revision":\d+,?/g, '')))]
+/** What counts writes: it differs after one that was carried out twice. */
+const COUNTS = /"(revision|content_revision|version|sequence|last_change|previous_updated_at)":\d+,?/g
+
+export function withoutCounts(text: string): string {
+  return text.replaceAll(COUNTS, '')
 }
 
-/** Text without ids of the company, generated ids and signatures. */
+/** Rows without what a write that was carried out twice leaves twice. */
+export function rowsWithoutCounts(rows: string[]): string[] {
+  return [...new Set(rows.map(withoutCounts))]
+}
+
+/** A request with the shop's id where an example has that of the sample company. */
+export function ofShop<T extends { path: string; body?: unknown }>(sent: T, { id }: Shop): T {
+  const text = JSON.stringify(sent.body)?.replaceAll('"company_id":1', `"company_id":${id}`)
+  const path = sent.path.replace('orders%2F1%2F', `orders%2F${id}%2F`)
+  return { ...sent, path, ...(text !== undefined && { body: JSON.parse(text) }) }
+}
+
+/** Text without ids of the company, generated ids and signatures, and without the database's times. */
 export function normalise(text: string, shop: Shop): string {
   return text
     .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'UUID')
     .replaceAll(/"lastChanged":"[^"]+"/g, '"lastChanged":"TIME"')
     .replaceAll(/X-Amz-Signature=[0-9a-f]+/g, 'X-Amz-Signature=')
+    .replaceAll(/"(time|next_cursor)":"[^"]+"/g, '"$1":"$1"')
+    .replaceAll(/"token":{"id":\d+/g, '"token":{"id":ID')
     .replaceAll(`orders/${shop.id}/`, 'orders/COMPANY/')
+    .replaceAll(new RegExp(`(\\\\*"company_id\\\\*"|"company":{"id"):${shop.id}\\b`, 'g'), '$1:COMPANY')
     .replaceAll(/\b1\d{6}(?:\.0)?\b/g, 'NEW')
 }
