@@ -17,6 +17,7 @@ const BUNDLED = [
   'fast-check',
   'hono',
   'hono/tiny',
+  'jose',
   'saxes',
   'zod/mini',
 ]
