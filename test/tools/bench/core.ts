@@ -152,9 +152,10 @@ function cursorsOf(url: string, token: string, size: number): Promise<string[]> 
     WALKS.map(async ([, path]) => {
       const response = await fetch(`${url}/api/v1${path(size)}`, { headers: bearer(token) })
       const { pagination }: { pagination: { next_cursor: string } } = JSON.parse(await response.text())
-      return `${path(size).replace(/page=\d+/, '')}&cursor=${pagination.next_cursor}`
-        .replace('?&', '?')
-        .replace('&&', '&')
+      const next = new URL(path(size), url)
+      next.searchParams.delete('page')
+      next.searchParams.set('cursor', pagination.next_cursor)
+      return `${next.pathname}${next.search}`
     }),
   )
 }

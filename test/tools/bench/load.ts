@@ -66,8 +66,9 @@ export function loadOf(url: string, next: () => Request): Load {
     run.on('response', (_client, _status, _bytes, ms) => times.push(ms))
     const result = await run
     if (result.non2xx + result.errors + result.timeouts > 0) {
+      const { method = 'GET', path = '' } = next()
       throw new Error(
-        `${url}: ${result.non2xx} responses other than 2xx, ${result.errors} errors, ${result.timeouts} timeouts`,
+        `${method} ${url}${path}: ${result.non2xx} responses other than 2xx, ${result.errors} errors, ${result.timeouts} timeouts`,
       )
     }
     return times
