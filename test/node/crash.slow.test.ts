@@ -120,7 +120,7 @@ describe.runIf(process.platform === 'linux')('creations that are sent with a key
 
 describe.runIf(process.platform === 'linux')('an import that is resumed after each kill of the service', () => {
   it('loads whole parts only, and in the end exactly the file', { timeout: 300_000 }, async () => {
-    const { findings, ...figures } = await crashImport({ seed: SEED, orders: 400 })
+    const { findings, ...figures } = await crashImport({ seed: SEED, orders: 2000 })
     console.log(`an import: ${JSON.stringify(figures)}`)
     expect(findings).toEqual([])
     expect(figures.kills).toBeGreaterThan(0)
