@@ -27,6 +27,13 @@ interface Scope {
   env: { CREDENTIALS_KEY: string }
 }
 
+/** What a cursor of the administration API belongs to. @param filters of the list, without what says which page */
+export function cursorScope({ operationId }: Pick<Contract, 'operationId'>, context: Scope, filters: object = {}) {
+  const { companyId, env, now } = context
+  const query = ['admin', operationId, Object.entries(filters).sort()]
+  return { companyId, credentialsKey: env.CREDENTIALS_KEY, now, query }
+}
+
 interface PageQuery {
   per_page: number
   cursor?: string | undefined
@@ -38,14 +45,9 @@ interface PageQuery {
  *
  * @throws ApiError 400 for a cursor that is not of this list
  */
-export function openAdminPage({ operationId }: Contract, query: PageQuery, { companyId, env, now }: Scope) {
+export function openAdminPage(contract: Contract, query: PageQuery, context: Scope) {
   const { per_page, cursor, ...filters } = query
-  const scope = {
-    companyId,
-    credentialsKey: env.CREDENTIALS_KEY,
-    now,
-    query: ['admin', operationId, Object.entries(filters).sort()],
-  }
+  const scope = cursorScope(contract, context, filters)
   const after: CursorPlace | null = cursor === undefined ? null : readCursor(scope, cursor)
 
   /** @param placeOf where the page that follows the row begins */

@@ -25,6 +25,8 @@ export interface RestoreState {
   part: number | null
   settlement: Settlement | null
   rows: number
+  /** Found when all parts are restored: what follows may add rows of its own. */
+  differences: RestoreProgress['differences']
 }
 
 /** Finds the backups that have a company's state of a time; or says why there is nothing to restore. */
@@ -40,7 +42,19 @@ export async function beginRestore(context: RestoreContext, untilMs: number): Pr
   }
   const { company, counts } = await manifestOf(context, newest)
   const check = { backup: 0, part: 0 }
-  return { check, untilMs, chain, company, counts, unit: 0, backup: 0, part: null, settlement: null, rows: 0 }
+  return {
+    check,
+    untilMs,
+    chain,
+    company,
+    counts,
+    unit: 0,
+    backup: 0,
+    part: null,
+    settlement: null,
+    rows: 0,
+    differences: [],
+  }
 }
 
 /** Restores one part, or does one step of what follows. @returns the state after it, and how far it has come */
@@ -55,18 +69,23 @@ export async function stepRestore(context: RestoreContext, state: RestoreState, 
     const next = await restorePart(context, state, unit)
     return { state: next, progress: progressOf(next, unit.name) }
   }
+  const differences = state.settlement ? state.differences : await findDifferences(context, state.counts)
   const settlement = await stepSettlement(context, state.settlement ?? beginSettlement(state.company), nowMs)
-  const next = { ...state, settlement }
+  const next = { ...state, settlement, differences }
   const [phase] = settlement.left
   if (phase) return { state: next, progress: progressOf(next, phase) }
-  const found = await countRows(context, Object.keys(state.counts))
-  const differences = Object.entries(state.counts).flatMap(([table, expected]) => {
+  return { state: next, progress: { ...progressOf(next, 'done'), done: true, differences } }
+}
+
+/** Tables with another number of rows than at the end of the backup. */
+async function findDifferences(context: RestoreContext, counts: RestoreState['counts']) {
+  const found = await countRows(context, Object.keys(counts))
+  return Object.entries(counts).flatMap(([table, expected]) => {
     const isLog = TABLES.some(({ name, rows }) => name === table && rows === 'appended')
     const { [table]: rows = 0 } = found
     // The restore itself is in a log.
     return rows === expected || (isLog && rows > expected) ? [] : [{ table, expected, found: rows }]
   })
-  return { state: next, progress: { ...progressOf(next, 'done'), done: true, differences } }
 }
 
 /** Reads a part. @returns the place of the next. @throws BackupError when it is missing or damaged */

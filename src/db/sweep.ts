@@ -110,8 +110,8 @@ export async function readGauges(binding: D1Database, nowMs: number) {
 }
 
 /**
- * Removes entries of administrators after 400 days, audit rows after 90, changes after 31, delivered accounting events after 7, results of idempotent requests
- * after one, and uploads after 15 minutes.
+ * Removes entries of administrators after 400 days, audit rows after 90, changes after 31, delivered accounting events
+ * after 7, results of idempotent requests after one, and uploads after 15 minutes.
  */
 export async function removeExpiredRows(binding: D1Database, nowMs: number): Promise<void> {
   const orm = drizzle(binding)

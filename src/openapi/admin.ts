@@ -11,8 +11,8 @@ import { documentation as recovery } from '../admin/recovery/documentation.ts'
 import { documentation as session } from '../admin/session/documentation.ts'
 import { documentation as tokens } from '../admin/tokens/documentation.ts'
 import { documentation as webhooks } from '../admin/webhooks/documentation.ts'
-import type { Contract, Documentation } from '../http/contract.ts'
-import { type Described, describeApi } from './document.ts'
+import type { Documentation } from '../http/contract.ts'
+import { type Described, describeApi, documentationFrom } from './document.ts'
 import { requestHeaders } from './headers.ts'
 
 const all: Record<string, Documentation> = {
@@ -30,12 +30,7 @@ const all: Record<string, Documentation> = {
   ...recovery,
 }
 
-/** @throws Error for an endpoint without documentation */
-export function adminDocumentationOf({ operationId }: Pick<Contract, 'operationId'>): Documentation {
-  const found = all[operationId]
-  if (!found) throw new Error(`${operationId} has no documentation.`)
-  return found
-}
+export const adminDocumentationOf = documentationFrom(all)
 
 const administrationApi: Described = {
   title: 'CRM administration API',
@@ -74,7 +69,7 @@ const administrationApi: Described = {
   errors: {
     unauthenticated: 'Nobody is signed in, or the token is expired, of another audience or not signed by its issuer.',
     forbidden: 'The caller’s role is too low, or a change was sent by a page of another origin.',
-    not_found: 'There is no such resource, or its company is one that the caller may not see.',
+    not_found: 'The resource does not exist, or the caller may not see its company.',
     conflict: 'The state of the company does not allow this.',
     rate_limited: 'Too many requests. Retry after the seconds in `Retry-After`.',
     unavailable:

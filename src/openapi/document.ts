@@ -58,12 +58,16 @@ const all: Record<string, Documentation> = {
   ...batch,
 }
 
-/** @throws Error for an endpoint without documentation */
-export function documentationOf({ operationId }: Pick<Contract, 'operationId'>): Documentation {
-  const found = all[operationId]
-  if (!found) throw new Error(`${operationId} has no documentation.`)
-  return found
+/** Finds an endpoint's documentation by its operation; throws an Error for one without. */
+export function documentationFrom(all: Record<string, Documentation>) {
+  return ({ operationId }: Pick<Contract, 'operationId'>): Documentation => {
+    const found = all[operationId]
+    if (!found) throw new Error(`${operationId} has no documentation.`)
+    return found
+  }
 }
+
+export const documentationOf = documentationFrom(all)
 
 /** What differs between the documents of the two APIs. */
 export interface Described {

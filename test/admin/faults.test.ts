@@ -5,6 +5,7 @@ import type { Contract } from '../../src/http/contract.ts'
 import { adminDocumentationOf } from '../../src/openapi/admin.ts'
 import { ADMIN_TOKEN, adminCall, adminRequest, adminSend } from '../support/admin.ts'
 import { migrate, mintCompany, sql } from '../support/app.ts'
+import { exampleOf } from '../support/endpoints.ts'
 import { wrapBindings } from '../support/wrap-bindings.ts'
 import { openResolver } from '../webhooks/support.ts'
 
@@ -29,12 +30,12 @@ beforeAll(async () => {
 async function makeRequest(contract: Contract): Promise<() => Request> {
   const { id } = await mintCompany()
   const [token] = await sql<{ id: number }>('SELECT id FROM api_tokens WHERE company_id = ?', id)
-  const { example } = adminDocumentationOf(contract)
-  if (example.params?.endpoint_id) await addEndpoint(id, example.params.endpoint_id)
-  const params: Record<string, string> = { ...example.params, company_id: String(id), token_id: String(token?.id) }
-  const path = contract.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? 'x'))
+  const { endpoint_id } = adminDocumentationOf(contract).example.params ?? {}
+  if (endpoint_id) await addEndpoint(id, endpoint_id)
+  const params = { company_id: String(id), token_id: String(token?.id) }
+  const { path, body: documented } = exampleOf(contract, params, adminDocumentationOf)
   const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
-  const body = contract.body && JSON.parse(JSON.stringify(example.body))
+  const body = documented && JSON.parse(JSON.stringify(documented))
   // A seed file names its company too.
   if (body?.file) body.file.company.id = id
   return () => adminRequest(contract.method, path, body, headers)

@@ -5,6 +5,7 @@ import { type Contract, ROLES } from '../../src/http/contract.ts'
 import { adminDocumentationOf } from '../../src/openapi/admin.ts'
 import { addMember, adminCall, adminRequest, adminSend, startAccess } from '../support/admin.ts'
 import { migrate, mintCompany, type TestCompany } from '../support/app.ts'
+import { exampleOf } from '../support/endpoints.ts'
 
 /*
  * What holds for every endpoint of the administration API: a new contract is taken in by itself.
@@ -26,12 +27,7 @@ beforeAll(async () => {
 })
 
 /** The documented example, of the company of this file. */
-function exampleOf(contract: Contract): { path: string; body: unknown } {
-  const { example } = adminDocumentationOf(contract)
-  const params: Record<string, string> = { ...example.params, company_id: String(company.id) }
-  const path = contract.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? 'x'))
-  return { path, body: contract.body && example.body }
-}
+const example = (contract: Contract) => exampleOf(contract, { company_id: String(company.id) }, adminDocumentationOf)
 
 describe.each(all)('%s', (_, contract) => {
   it('has an example that fits its contract', () => {
@@ -44,14 +40,14 @@ describe.each(all)('%s', (_, contract) => {
   })
 
   it('refuses who is not signed in, and an API token', async () => {
-    const { path, body } = exampleOf(contract)
+    const { path, body } = example(contract)
     expect((await adminSend(adminRequest(contract.method, path, body))).status).toBe(401)
     const headers = { authorization: `Bearer ${company.token}` }
     expect((await adminSend(adminRequest(contract.method, path, body, headers))).status).toBe(401)
   })
 
   it('refuses every role that is too low', async () => {
-    const { path, body } = exampleOf(contract)
+    const { path, body } = example(contract)
     const needed = ROLES.indexOf(contract.role ?? 'operator')
     for (const [role, email] of [
       ['developer', 'dev@example.com'],
@@ -63,15 +59,15 @@ describe.each(all)('%s', (_, contract) => {
   })
 
   it('refuses an unknown parameter', async () => {
-    const { path, body } = exampleOf(contract)
-    const { status } = await adminCall(contract.method, `${path}?unknown=1`, body)
+    const { path, body } = example(contract)
+    const { status } = await adminCall(contract.method, `${path}${path.includes('?') ? '&' : '?'}unknown=1`, body)
     expect([400, 404]).toContain(status)
   })
 })
 
 describe.each(ofCompany)('%s', (_, contract) => {
   it('does not exist for a member of another company', async () => {
-    const { path, body } = exampleOf(contract)
+    const { path, body } = example(contract)
     const { status } = await access.callAs('stranger@example.com', contract.method, path, body)
     expect(status).toBe(404)
   })

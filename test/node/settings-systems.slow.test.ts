@@ -226,5 +226,5 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings of other syst
     await page.getByText('There is no webhook yet.').waitFor()
     receiver.close()
     expect(await listProblems()).toEqual([])
-  }, 120_000)
+  })
 })

@@ -13,8 +13,12 @@ export function nameOf(contract: Contract): string {
 export const endpoints: readonly [string, Contract][] = contracts.map((contract) => [nameOf(contract), contract])
 
 /** The path and body of the endpoint's published example: a request that is valid wherever what it names exists. */
-export function exampleOf(contract: Contract, params: Record<string, string> = {}): { path: string; body: unknown } {
-  const { example } = documentationOf(contract)
+export function exampleOf(
+  contract: Contract,
+  params: Record<string, string> = {},
+  documentation = documentationOf,
+): { path: string; body: unknown } {
+  const { example } = documentation(contract)
   const all: Record<string, string> = { ...example.params, ...params }
   const path = contract.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(all[name] ?? 'missing'))
   const query = new URLSearchParams(

@@ -3,6 +3,7 @@ import { BUDGET_MS, bodyBudgetMs, withDeadline } from '../../http/deadline.ts'
 import { log, nameOf } from '../../http/log.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
+import { cursorScope } from '../paging.ts'
 import * as contract from './contract.ts'
 import { line, type Place, readPage, SECTIONS } from './lines.ts'
 import { recordExport } from './queries.ts'
@@ -17,7 +18,8 @@ const encoder = new TextEncoder()
 
 export const routes = [
   adminRoute(contract.exportCompany, async ({ query: { cursor } }, context) => {
-    const [section = 0, ...after] = cursor === undefined ? [] : readCursor(scopeOf(context), cursor)
+    const [section = 0, ...after] =
+      cursor === undefined ? [] : readCursor(cursorScope(contract.exportCompany, context), cursor)
     if (cursor === undefined) await recordExport(context)
     // A write to a stream of the runtime's own resolves when the caller has read the piece.
     const { readable, writable } = new IdentityTransformStream()
@@ -49,7 +51,7 @@ async function send(
     const isComplete = section >= SECTIONS.length
     const next = isComplete
       ? line('end', {})
-      : line('next', { cursor: writeCursor(scopeOf(context), [section, ...after]) })
+      : line('next', { cursor: writeCursor(cursorScope(contract.exportCompany, context), [section, ...after]) })
     await write(next)
     await withDeadline(writer.close(), BUDGET_MS.body)
   } catch (error) {
@@ -73,8 +75,4 @@ async function* joined(pieces: AsyncIterable<string | Uint8Array> | Iterable<str
     text = ''
   }
   if (text !== '') yield text
-}
-
-function scopeOf({ companyId, env, now }: AdminContext) {
-  return { companyId, credentialsKey: env.CREDENTIALS_KEY, now, query: ['admin', contract.exportCompany.operationId] }
 }

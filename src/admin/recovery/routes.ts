@@ -5,6 +5,7 @@ import { readCursor, writeCursor } from '../../http/cursor.ts'
 import { ApiError, type ErrorKind } from '../../http/errors.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
+import { cursorScope } from '../paging.ts'
 import * as contract from './contract.ts'
 import { beginRecovery, findNextCompany, recordRestore } from './queries.ts'
 
@@ -49,7 +50,7 @@ export const routes = [
       tokens_revoked: 0,
       company: null,
       ...done,
-      next_cursor: next && writeCursor(scopeOf(context), next),
+      next_cursor: next && writeCursor(cursorScope(contract.recoverDeployment, context), next),
     }
   }),
 ]
@@ -59,15 +60,8 @@ type Place =
   | readonly [run: string, step: 'tokens', cursor: string | null]
   | readonly [run: string, step: 'company', id: number]
 
-const scopeOf = ({ env, now }: AdminContext) => ({
-  companyId: 0,
-  credentialsKey: env.CREDENTIALS_KEY,
-  now,
-  query: ['admin', contract.recoverDeployment.operationId],
-})
-
 function placeOf(context: AdminContext, cursor: string): Place {
-  const [run, step, place] = readCursor(scopeOf(context), cursor)
+  const [run, step, place] = readCursor(cursorScope(contract.recoverDeployment, context), cursor)
   if (step === 'company') return [String(run), step, Number(place)]
   return [String(run), 'tokens', place === null || place === undefined ? null : String(place)]
 }

@@ -194,7 +194,7 @@ export async function startReplay(context: AdminContext, id: string, { first, la
  * The changes that failed and those that wait behind them.
  *
  * @param after the change behind which the page begins
- * @returns null where there is no such endpoint
+ * @returns null where the endpoint does not exist
  */
 export async function listDeliveries({ companyId, db }: AdminContext, id: string, after: number, limit: number) {
   const { sequence, entity_id, attempts, first_attempt_at, next_attempt_at, last_error } = webhookDeliveries
