@@ -16,7 +16,7 @@ declare module 'vitest' {
     crmApiUrl: string
     /** Where `npm run prism` records every request and response; '' in any other run. */
     prismRecorder: string
-    /** Whether `test/db/released-sql.test.ts` records. */
+    /** Whether `test/db/released-sql.isolated.test.ts` records. */
     recordsRelease: boolean
     /** A company's own storage, before `/t/SCOPE`. */
     s3Url: string

@@ -5,6 +5,7 @@ type Project = TestProjectInlineConfiguration
 
 const NODE = 'test/{journeys,node,slow}/**'
 const SLOW = '*.slow.test.ts'
+const ISOLATED = '*.isolated.test.ts'
 
 /** Packages that tests in workerd load. */
 const BUNDLED = [
@@ -33,7 +34,10 @@ const worker: Project = {
   ],
   test: {
     globalSetup: ['./test/global-setup.ts'],
-    testTimeout: 20_000,
+    setupFiles: ['./test/support/setup.ts'],
+    // For what hangs: a busy machine is slower by far than a quiet one.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     // Bundled: workerd fetches each module of a package by a request of its own, in every test file again.
     deps: { optimizer: { ssr: { enabled: true, include: BUNDLED } } },
   },
@@ -42,24 +46,33 @@ const worker: Project = {
 /** Tests of what runs in Node, or against other software: commands, browsers, packages installed at the first run. */
 const node: Project = {
   extends: true,
-  test: { globalSetup: ['./test/node/cli-setup.ts'], testTimeout: 120_000, hookTimeout: 300_000 },
+  test: { globalSetup: ['./test/node/cli-setup.ts'], testTimeout: 300_000, hookTimeout: 300_000 },
 }
 
-function project(name: string, base: Project, include: string, exclude: string[] = []): Project {
-  return { ...base, test: { ...base.test, name, include: [include], exclude: ['**/node_modules/**', ...exclude] } }
+function project(name: string, base: Project, include: string, exclude: string[] = [], isolate = true): Project {
+  return {
+    ...base,
+    test: { ...base.test, name, isolate, include: [include], exclude: ['**/node_modules/**', ...exclude] },
+  }
 }
 
 /**
- * `npm test` runs `worker` and `node`. `npm run test:slow` runs the files named `*.slow.test.ts`: long random runs,
- * whole matrices of faults, waits in real time, browsers and installed packages.
+ * `npm test` runs `worker`, `worker-isolated` and `node`. Most files share a worker and its database, where each has
+ * companies of its own: starting a worker takes longer than most of them. Those named `*.isolated.test.ts` look at the
+ * whole database or change its schema, and have one of their own.
+ *
+ * `npm run test:slow` runs the files named `*.slow.test.ts`: long random runs, whole matrices of faults, waits in real
+ * time, browsers and installed packages.
  */
 export default defineConfig({
   root: new URL('..', import.meta.url).pathname,
   test: {
     // One worker for each core: by default Vitest leaves one core free, which doubles the time on two.
     maxWorkers: '100%',
+    expect: { poll: { timeout: 30_000 } },
     projects: [
-      project('worker', worker, 'test/**/*.test.ts', [NODE, `**/${SLOW}`]),
+      project('worker', worker, 'test/**/*.test.ts', [NODE, `**/${SLOW}`, `**/${ISOLATED}`], false),
+      project('worker-isolated', worker, `test/**/${ISOLATED}`),
       project('worker-slow', worker, `test/**/${SLOW}`, [NODE]),
       project('node', node, `${NODE}/*.test.ts`, [`**/${SLOW}`]),
       project('node-slow', node, `${NODE}/${SLOW}`),

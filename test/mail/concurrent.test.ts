@@ -26,7 +26,7 @@ describe('concurrent PUTs of one thread', () => {
   it.each([
     ['small ones', 12, () => 0.01],
     ['of different sizes', 8, (writer: number) => (writer % 4) + 0.5],
-  ])('store exactly one of them: %s', { timeout: 120_000 }, async (_, writers, segments) => {
+  ])('store exactly one of them: %s', async (_, writers, segments) => {
     for (let round = 0; round < 3; round++) {
       const id = freshThreadId()
       const sent = Array.from({ length: writers }, (_, writer) => threadOf(writer, segments(writer)))
@@ -46,7 +46,7 @@ describe('concurrent PUTs of one thread', () => {
     }
   })
 
-  it('never show a mix to readers when they alternate between two contents', { timeout: 120_000 }, async () => {
+  it('never show a mix to readers when they alternate between two contents', async () => {
     const id = freshThreadId()
     const [first, second] = [threadOf(1, 1.5), threadOf(2, 2.5)]
     await company.call('PUT', threadPath(id), first)

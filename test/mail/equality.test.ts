@@ -50,7 +50,7 @@ describe('a stored thread', () => {
     expect(await roundTrip(messages)).toEqual([messages, messages])
   })
 
-  it('returns any JSON array of objects byte for byte', { timeout: 30_000 }, async () => {
+  it('returns any JSON array of objects byte for byte', async () => {
     const text = fc.string({ unit: 'binary', maxLength: 40 })
     const loneSurrogate = fc.integer({ min: 0xd800, max: 0xdfff }).map((unit) => `x${String.fromCharCode(unit)}y`)
     const value = fc.oneof(fc.jsonValue(), text, loneSurrogate, fc.double())
@@ -64,7 +64,7 @@ describe('a stored thread', () => {
     )
   })
 
-  it('returns any JSON number byte for byte', { timeout: 30_000 }, async () => {
+  it('returns any JSON number byte for byte', async () => {
     const numbers = fc.array(fc.stringMatching(/^-?(0|[1-9]\d{0,40})(\.\d{1,40})?([eE][+-]?\d{1,5})?$/), {
       maxLength: 50,
     })

@@ -41,7 +41,7 @@ async function beginGet(id: string) {
   return { rest, cancel: () => reader.cancel() }
 }
 
-describe('a slowly read GET of a large thread', { timeout: 60_000 }, () => {
+describe('a slowly read GET of a large thread', () => {
   it('fails when other content replaces the thread: the caller never sees a mix or a complete part', async () => {
     const id = await stored(largeThread())
     const { rest } = await beginGet(id)
@@ -71,7 +71,7 @@ describe('a slowly read GET of a large thread', { timeout: 60_000 }, () => {
   })
 })
 
-describe('the memory of a large thread', { timeout: 60_000 }, () => {
+describe('the memory of a large thread', () => {
   it('is released when its response is sent, canceled or dropped for HEAD', async () => {
     const text = largeThread()
     const id = await stored(text)
@@ -120,7 +120,7 @@ describe('the memory of a large thread', { timeout: 60_000 }, () => {
 })
 
 describe('many large PUTs and GETs at once', () => {
-  it('wait for each other and all succeed', { timeout: 60_000 }, async () => {
+  it('wait for each other and all succeed', async () => {
     const texts = Array.from({ length: 8 }, () => largeThread())
     const ids = await Promise.all(texts.map(stored))
     const responses = await Promise.all(ids.map((id) => sendText(company, 'GET', threadPath(id, MAILBOX))))

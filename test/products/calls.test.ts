@@ -95,14 +95,13 @@ describe('a failing supplier', () => {
     for (let i = 0; i < FAILURES_TO_OPEN + 3; i++) expect(await stateOfB(shop, `tote ${i}`)).toBe('failed')
     expect(await shop.b.calls()).toHaveLength(1 + FAILURES_TO_OPEN)
 
-    // A call would hang now. Neither the other supplier nor another company is affected.
+    // Nothing calls it now. Neither the other supplier nor another company is affected.
     await shop.b.setFaults({ delayMs: 9_000, times: -1 })
-    const start = performance.now()
     expect(await stateOfB(shop, 'hoodie')).toBe('ok')
     expect(await stateOfB(shop, 'tote')).toBe('failed')
     expect((await get(shop, '/products/supplier_b?styleId=1')).status).toBe(502)
     expect((await search(shop, 'PC61', { include: 'supplier_a' })).sources.supplier_a).toBe('ok')
-    expect(performance.now() - start).toBeLessThan(3_000)
+    expect(await shop.b.calls()).toHaveLength(1 + FAILURES_TO_OPEN)
     expect(await stateOfB(rival, 'tote')).toBe('ok')
 
     // Half-open: one trial goes through, and while it is in flight all others fail at once.

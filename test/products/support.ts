@@ -135,7 +135,7 @@ export function travel(ms: number): void {
 
 /** Waits for work after a response: until a supplier has been called so often. */
 export async function untilCalls(scope: SupplierScope, count: number): Promise<void> {
-  await vi.waitFor(async () => expect(await scope.calls()).toHaveLength(count), { timeout: 10_000, interval: 20 })
+  await vi.waitFor(async () => expect(await scope.calls()).toHaveLength(count), { timeout: 30_000, interval: 20 })
 }
 
 /** The Worker's bindings, some methods of one replaced. */

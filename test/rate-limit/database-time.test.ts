@@ -141,7 +141,7 @@ describe('a token without database time', () => {
   })
 })
 
-describe('many concurrent requests of a token', { timeout: 60_000 }, () => {
+describe('many concurrent requests of a token', () => {
   it('are not all admitted before the first expensive one is counted', async () => {
     const { bindings, seen, get } = await company(250)
     const statuses = await statusesOf(100, get, bindings)

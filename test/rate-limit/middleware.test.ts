@@ -47,13 +47,11 @@ describe('the limit of requests', () => {
     })
   })
 
-  it('allows exactly 300 of many concurrent requests of a token, reads and writes alike', {
-    timeout: 60_000,
-  }, async () => {
+  it('allows exactly 300 of many concurrent requests of a token, reads and writes alike', async () => {
     const { call, id } = await mintCompany()
     const responses = await Promise.all(
       Array.from({ length: 330 }, (_, i) =>
-        i % 30 === 0 ? call('POST', '/clients', { company_name: 'a' }) : call('GET', '/clients/1'),
+        i % 5 === 0 ? call('POST', '/clients', { company_name: 'a' }) : call('GET', '/clients/1'),
       ),
     )
     expect([...new Set(responses.map(({ status }) => status))].sort()).toEqual([200, 404, 429])
@@ -118,9 +116,7 @@ describe('the lease of an isolate', () => {
     return { get, wanted }
   }
 
-  it('never exceeds what the isolate has used, counts down by one and ends at exactly 300', {
-    timeout: 60_000,
-  }, async () => {
+  it('never exceeds what the isolate has used, counts down by one and ends at exactly 300', async () => {
     const { get, wanted } = await shop()
     for (let left = 299; left >= 284; left--) expect(await get()).toEqual({ status: 404, left })
     expect(wanted).toEqual([1, 1, 2, 4, 8])
@@ -259,9 +255,7 @@ describe('a limiter that fails', () => {
     )
   })
 
-  it('lets an isolate allow 300 requests of a token, and is called again after 5 s', {
-    timeout: 60_000,
-  }, async () => {
+  it('lets an isolate allow 300 requests of a token, and is called again after 5 s', async () => {
     const { get, state, token, bindings } = await breakable()
     const statuses = await statusesOf(330, () => request(token, 'GET', '/nowhere'), bindings)
     expect(statuses).toEqual({ 404: 300, 429: 30 })
@@ -273,7 +267,7 @@ describe('a limiter that fails', () => {
     expect(state.calls).toHaveLength(2)
   })
 
-  it('counts what was allowed without it when it has recovered', { timeout: 60_000 }, async () => {
+  it('counts what was allowed without it when it has recovered', async () => {
     const { get, state, token, bindings } = await breakable()
     for (let i = 0; i < 20; i++) expect((await get()).status).toBe(404)
     state.fails = false
@@ -319,9 +313,7 @@ describe('a limiter that is slow', () => {
     expect(called).toHaveLength(1)
   })
 
-  it('is called by one request at a time, so that a flood cannot overload it: 300 of 900 are allowed', {
-    timeout: 60_000,
-  }, async () => {
+  it('is called by one request at a time, so that a flood cannot overload it: 300 of 900 are allowed', async () => {
     const { token } = await mintCompany()
     const window = memory()
     let underWay = 0

@@ -5,7 +5,6 @@ import { PERMISSIONS } from '../../src/auth/permissions.ts'
 import { hashToken } from '../../src/auth/tokens.ts'
 import type { Env } from '../../src/env.ts'
 import { expectConforms } from './conformance.ts'
-import './log.ts'
 import { cloneForPrism, passThroughPrism } from './prism.ts'
 
 const ORIGIN = 'https://api.test'

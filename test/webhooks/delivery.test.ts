@@ -249,7 +249,7 @@ describe('a failed delivery', () => {
     await receiver.spoil({ status: 410, delayMs: 300 })
     await subscriber.createClient()
     const delivered = subscriber.deliver()
-    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(1), 5_000)
+    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(1), 30_000)
     await sql('UPDATE webhook_endpoints SET updated_at = 5 WHERE id = ?', receiver.endpointId)
     await sql('UPDATE webhook_deliveries SET next_attempt_at = 9e15 WHERE endpoint_id = ?', receiver.endpointId)
     await delivered

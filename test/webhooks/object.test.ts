@@ -19,7 +19,7 @@ beforeAll(migrate)
 afterEach(() => void vi.useRealTimers())
 
 const MAILBOX = 'box@x.example'
-const LONG = { timeout: 5_000 }
+const LONG = { timeout: 30_000 }
 
 async function runSweep(): Promise<void> {
   await worker.scheduled(createScheduledController({ scheduledTime: Date.now() }), env)

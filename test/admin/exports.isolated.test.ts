@@ -121,9 +121,7 @@ async function fillCompany() {
 }
 
 describe('the export of a company', () => {
-  it('seeded into another company is exported as the same bytes, and the rows are equal', {
-    timeout: 120_000,
-  }, async () => {
+  it('seeded into another company is exported as the same bytes, and the rows are equal', async () => {
     const id = await fillCompany()
     const lines = await readAll(id)
     const before = await readRows(id)
@@ -190,7 +188,7 @@ describe('the export of a company', () => {
     expect((await read()).body.email_thread.messages).toEqual([{ own: 1 }])
   })
 
-  it('goes on in further requests behind the last line', { timeout: 60_000 }, async () => {
+  it('goes on in further requests behind the last line', async () => {
     const { id } = await mintCompany()
     await sql(
       `WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 30000)

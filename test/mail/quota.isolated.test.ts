@@ -19,6 +19,13 @@ function noise(length: number): string {
 const put = (legacyId: string, fields: object, by = company) =>
   by.call('PUT', threadPath(legacyId), { account_email: MAILBOX, messages: [], ...fields })
 
+/** On a busy machine the limit of database time may refuse one of many at once: it is sent again. */
+async function putInTurn(legacyId: string, fields: object) {
+  let response = await put(legacyId, fields)
+  while (response.status === 429) response = await put(legacyId, fields)
+  return response
+}
+
 const read = async (legacyId: string, by = company) => (await by.call('GET', threadPath(legacyId, MAILBOX))).body
 
 async function storedBytes(): Promise<number> {
@@ -46,7 +53,7 @@ const REFUSAL = (limit_bytes: number) => ({
 })
 
 describe('the stored bytes of a company', () => {
-  it('equal those of its content and texts after every kind of PUT', { timeout: 30_000 }, async () => {
+  it('equal those of its content and texts after every kind of PUT', async () => {
     const id = freshThreadId()
     const long = 'é'.repeat(70_000)
     for (const fields of [
@@ -125,7 +132,7 @@ describe('the storage quota', () => {
     await put(freshThreadId(), fields())
     const bytes = await storedBytes()
     await setQuota(5 * bytes + 1_000)
-    const responses = await Promise.all(Array.from({ length: 10 }, () => put(freshThreadId(), fields())))
+    const responses = await Promise.all(Array.from({ length: 10 }, () => putInTurn(freshThreadId(), fields())))
     const statuses = responses.map(({ status }) => status).sort()
     expect(statuses).toEqual([...Array(4).fill(200), ...Array(6).fill(413)])
     expect(await storedBytes()).toBe(await countBytes())
