@@ -3,8 +3,9 @@ import { CALLER_SITES, CALLERS, type Site, siteOf } from '../places.ts'
 import type { Setup } from '../setup.ts'
 import { type Bindings, distantBindings, knownObjects, objectKey, placeOf } from './bindings.ts'
 import { timeMethods, withClock } from './clock.ts'
+import { DatabaseHost, noteMachine } from './database.ts'
 
-export { DatabaseHost } from './database.ts'
+export { DatabaseHost }
 
 /** What the module of a Worker exports. */
 type Exports = Record<string, unknown> & { default: ExportedHandler }
@@ -123,6 +124,8 @@ async function measure({ handler, bindings }: Isolate, request: Request, context
     return new Response(response.body ? await response.arrayBuffer() : null, response)
   })
   result.headers.set('x-edge-ms', String(ms))
-  result.headers.set('x-edge-machine-ms', String(performance.now() - start - ms))
+  const machineMs = performance.now() - start - ms
+  noteMachine(machineMs)
+  result.headers.set('x-edge-machine-ms', String(machineMs))
   return result
 }
