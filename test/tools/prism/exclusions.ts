@@ -88,10 +88,10 @@ export const TOLERANCES: readonly Tolerance[] = [
     },
   },
   {
-    reason: 'a + of an email or a time zone that was not encoded, which form decoding made a space',
+    reason: 'a + of an email or a time zone that form decoding made a space',
     applies: ({ path }, text) => {
       const [, name] = /^query\.((?:account_)?email|updated_since): /.exec(text) ?? []
-      return name !== undefined && new RegExp(`[?&]${name}=[^&]*\\+`).test(path)
+      return name !== undefined && new RegExp(`[?&]${name}=[^&]*(\\+|%20)`).test(path)
     },
   },
   {
