@@ -15,7 +15,7 @@ interface Figures {
 }
 
 /** NaN where nothing was measured. */
-export function figuresOf({ samples }: Measured, site: Site, kind: Kind, isCold: boolean): Figures {
+function figuresOf({ samples }: Measured, site: Site, kind: Kind, isCold: boolean): Figures {
   const times = samples.filter((each) => each.site === site && each.kind === kind && each.isCold === isCold)
   const sorted = times.map(({ ms }) => ms).sort((a, b) => a - b)
   return { p50: quantile(sorted, 0.5), p95: quantile(sorted, 0.95) }
