@@ -33,13 +33,11 @@ export async function measureHops(sent: Request, bindings: Env = env, api = app,
   const counter = new Counter()
   const context = createExecutionContext()
   // A slow machine reports database time by a call of its own, whose permits the next request would have.
-  let permitsLeft = permits
+  let permitsOfCall = permits
   const cut = async (acquire: () => Promise<unknown>) => {
     // The wrapper does not know what the calls return.
     const lease = (await acquire()) as Lease
-    const granted = Math.min(lease.permits, permitsLeft)
-    permitsLeft -= granted
-    return { ...lease, permits: granted }
+    return { ...lease, permits: Math.min(lease.permits, permitsOfCall) }
   }
   const counted = wrapBindings(bindings, (name, work) =>
     // The rate limiting binding is local to the machine: no network.
@@ -50,6 +48,7 @@ export async function measureHops(sent: Request, bindings: Env = env, api = app,
   try {
     const response = await api.fetch(sent, counted, context)
     const hops = counter.ended()
+    permitsOfCall = 0
     const whole = new Response([204, 304].includes(response.status) ? null : await response.arrayBuffer(), response)
     await waitOnExecutionContext(context)
     return { response: whole, hops, depth: Math.max(0, ...hops.map((hop) => hop.depth)) }

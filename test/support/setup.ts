@@ -1,4 +1,13 @@
+import { reset } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
 import { captureLog } from './log.ts'
+
+/** A database has places for 1,024 companies, and one file makes a few hundred at most. */
+const MAX_COMPANIES = 400
 
 // Run before each test file: files may share a worker, but each has a console of its own.
 captureLog()
+const companies = await env.DB.prepare('SELECT count(*) AS count FROM companies')
+  .first<number>('count')
+  .catch(() => 0)
+if ((companies ?? 0) > MAX_COMPANIES) await reset()

@@ -25,14 +25,22 @@ interface SampleRequest {
 interface Dialect {
   indent: string
   constants: Record<string, string>
-  isBareKey: (key: string) => boolean
+  writeKey: (key: string) => string
 }
 
-const TYPESCRIPT: Dialect = { indent: '  ', constants: {}, isBareKey: (key) => /^[a-z_$][\w$]*$/i.test(key) }
+const TYPESCRIPT: Dialect = {
+  indent: '  ',
+  constants: {},
+  writeKey: (key) => {
+    // As a plain key it would set the object's prototype.
+    if (key === '__proto__') return "['__proto__']"
+    return /^[a-z_$][\w$]*$/i.test(key) ? key : writeText(key)
+  },
+}
 const PYTHON: Dialect = {
   indent: '    ',
   constants: { true: 'True', false: 'False', null: 'None' },
-  isBareKey: () => false,
+  writeKey: writeText,
 }
 
 /** The languages of the request examples, in the order of their tabs. */
@@ -142,7 +150,7 @@ function writeValue(value: Json | undefined, dialect: Dialect, margin: string): 
     )
   if (isObject(value)) {
     const lines = Object.entries(value).map(([key, member]) => {
-      return `${dialect.isBareKey(key) ? key : writeText(key)}: ${writeValue(member, dialect, inner)}`
+      return `${dialect.writeKey(key)}: ${writeValue(member, dialect, inner)}`
     })
     return block('{', lines, '}')
   }
