@@ -23,7 +23,11 @@ await runCommand(HELP, async (args) => {
   const config = values.config === undefined ? `${PROJECT_ROOT}wrangler.toml` : resolvePath(values.config)
   if (env !== undefined) checkEnvironment(config, env)
   const place = env === undefined ? ['--local', '--persist-to', makeState(state)] : ['--remote', '--env', env]
-  print((await runWrangler(['d1', 'migrations', 'apply', 'DB', ...place, '--config', config])).trim())
+  const output = await runWrangler(['d1', 'migrations', 'apply', 'DB', ...place, '--config', config])
+  // Where it was cut off it says neither, whatever its exit code.
+  if (!/No migrations to apply|✅/.test(output))
+    throw new CommandError('wrangler did not say that it has applied them: run it again.')
+  print(output.trim())
 })
 
 function makeState(directory?: string): string {

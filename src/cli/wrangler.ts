@@ -46,7 +46,8 @@ export async function runWrangler(args: string[]): Promise<string> {
   const child = spawnWrangler(args)
   const output = collectOutput(child)
   const [code] = await once(child, 'close')
-  if (code === 0) return output.stdout
+  // It has been seen to end with 0 after an error.
+  if (code === 0 && !`${output.stdout}${output.stderr}`.includes('[ERROR]')) return output.stdout
   // It colours its errors wherever it runs.
   const lines = stripVTControlCharacters(`${output.stdout}\n${output.stderr}`).trim().split('\n')
   const message = lines.find((line) => line.includes('[ERROR]')) ?? lines.at(-1) ?? ''

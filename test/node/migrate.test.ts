@@ -35,7 +35,10 @@ describe('migrate', () => {
     api.env.CLOUDFLARE_API_TOKEN = 'wrong-token'
     const { code, stderr } = await runAt(api, 'migrate', ['--env', 'production', '--config', config])
     expect({ code, lines: stderr.trim().split('\n').length }).toEqual({ code: 1, lines: 1 })
-    expect(stderr).toMatch(/^wrangler d1 migrations apply: A request to the Cloudflare API .* failed/)
+    // Wrangler sometimes ends before it prints its error, and with 0.
+    expect(stderr).toMatch(
+      /^wrangler (d1 migrations apply: A request to the Cloudflare API .* failed|did not say that it has applied them)/,
+    )
   })
 
   it('applies all migrations to a new local database', async () => {
