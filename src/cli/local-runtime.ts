@@ -21,7 +21,7 @@ export function readDevVars(): { ADMIN_TOKEN: string } & NodeJS.Dict<string> {
 }
 
 /** What a local runtime needs of `wrangler.toml`. Its sections for deployments are left out. */
-const configuration = z.object({
+export const configuration = z.object({
   name: z.string(),
   compatibility_date: z.string(),
   compatibility_flags: z.array(z.string()),

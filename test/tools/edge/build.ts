@@ -3,25 +3,10 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { build as bundle } from 'esbuild'
 import { parse as parseToml } from 'smol-toml'
-import * as z from 'zod/mini'
+import type * as z from 'zod/mini'
+import { configuration } from '../../../src/cli/local-runtime.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
-
-const configuration = z.object({
-  compatibility_date: z.string(),
-  compatibility_flags: z.array(z.string()),
-  d1_databases: z.array(z.object({ binding: z.string() })),
-  kv_namespaces: z.array(z.object({ binding: z.string() })),
-  r2_buckets: z.array(z.object({ binding: z.string() })),
-  durable_objects: z.object({ bindings: z.array(z.object({ name: z.string(), class_name: z.string() })) }),
-  ratelimits: z.array(
-    z.object({
-      name: z.string(),
-      namespace_id: z.string(),
-      simple: z.object({ limit: z.number(), period: z.literal([10, 60]) }),
-    }),
-  ),
-})
 
 /** A built Worker, with the bindings that its `wrangler.toml` names. */
 export interface Build {
