@@ -4,7 +4,6 @@ import { verifySchema } from '../db/migrations.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError } from '../http/errors.ts'
 import { log, nameOf } from '../http/log.ts'
-import { hintOf } from '../rate-limit/distances.ts'
 import { RequestUsage, rateLimited } from '../rate-limit/middleware.ts'
 import { dropGate, gateOf, type Remote } from '../rate-limit/token-gate.ts'
 import { blockNetwork, delayLookup, networkOf } from './failed-lookups.ts'
@@ -98,6 +97,25 @@ export async function countFailure(failures: RateLimit, network: string, request
     log('auth_limiter_failed', { request_id: requestId, reason: nameOf(error) })
     return true
   }
+}
+
+/** Where Cloudflare may make an object. In North America, Europe and Asia the side of a meridian decides. */
+const HINTS: Partial<
+  Record<string, [east: DurableObjectLocationHint, meridian?: number, west?: DurableObjectLocationHint]>
+> = {
+  AF: ['afr'],
+  AS: ['apac', 60, 'me'],
+  EU: ['eeur', 16, 'weur'],
+  NA: ['enam', -100, 'wnam'],
+  OC: ['oc'],
+  SA: ['sam'],
+}
+
+/** Where an object is to be made for the caller of a request; undefined where that is not known. */
+export function hintOf(cf: object | undefined): DurableObjectLocationHint | undefined {
+  const { continent, longitude }: Partial<IncomingRequestCfPropertiesGeographicInformation> = cf ?? {}
+  const [east, meridian, west] = HINTS[continent ?? ''] ?? []
+  return meridian !== undefined && Number.parseFloat(longitude ?? '') < meridian ? west : east
 }
 
 function unauthenticated(refusal: keyof typeof REFUSALS): ApiError {

@@ -40,22 +40,3 @@ export function isPrimaryNear(database: string, gateMs: number | undefined): boo
   if (primaryMs === undefined || nearestMs === undefined || gateMs === undefined) return false
   return primaryMs <= gateMs + nearestMs
 }
-
-/** Where Cloudflare may make an object. In North America, Europe and Asia the side of a meridian decides. */
-const HINTS: Partial<
-  Record<string, [east: DurableObjectLocationHint, meridian?: number, west?: DurableObjectLocationHint]>
-> = {
-  AF: ['afr'],
-  AS: ['apac', 60, 'me'],
-  EU: ['eeur', 16, 'weur'],
-  NA: ['enam', -100, 'wnam'],
-  OC: ['oc'],
-  SA: ['sam'],
-}
-
-/** Where an object is to be made for the caller of a request; undefined where that is not known. */
-export function hintOf(cf: object | undefined): DurableObjectLocationHint | undefined {
-  const { continent, longitude }: Partial<IncomingRequestCfPropertiesGeographicInformation> = cf ?? {}
-  const [east, meridian, west] = HINTS[continent ?? ''] ?? []
-  return meridian !== undefined && Number.parseFloat(longitude ?? '') < meridian ? west : east
-}

@@ -1,10 +1,9 @@
-import { runInDurableObject } from 'cloudflare:test'
-import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { PERMISSIONS } from '../../src/auth/permissions.ts'
 import { hashToken } from '../../src/auth/tokens.ts'
 import type { Contract } from '../../src/http/contract.ts'
 import { call, migrate, mintCompany, mintToken, randomToken, sql, type TestCompany } from '../support/app.ts'
+import { useUp } from '../rate-limit/support.ts'
 import { endpoints, exampleOf } from '../support/endpoints.ts'
 
 /*
@@ -74,7 +73,7 @@ describe.each(endpoints)('%s', (_, contract) => {
 
   it('refuses a token that has used up its allowance before it checks the permission', async () => {
     const token = await mintToken(company.id, [])
-    await exhaust(token)
+    await useUp(token)
     const response = await send(token, contract)
     expectError(response, 429, 'rate_limited')
     expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
@@ -109,10 +108,3 @@ describe('what a 401 costs', () => {
   })
 })
 
-/** Uses up a token's allowance at its own Durable Object. */
-async function exhaust(token: string) {
-  const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(await hashToken(token)))
-  await runInDurableObject(limiter, (limiterItself) => {
-    for (let i = 0; i < 300; i++) limiterItself.acquire({ waiting: 1, wanted: 1, databaseMs: 0 })
-  })
-}
