@@ -5,7 +5,8 @@ import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError } from '../http/errors.ts'
 import { log, nameOf } from '../http/log.ts'
 import { RequestUsage, rateLimited } from '../rate-limit/middleware.ts'
-import { dropGate, gateOf, type Remote } from '../rate-limit/token-gate.ts'
+import type { Remote } from '../rate-limit/protocol.ts'
+import { dropGate, gateOf } from '../rate-limit/token-gate.ts'
 import { blockNetwork, delayLookup, networkOf } from './failed-lookups.ts'
 import { findToken, hashToken, LAST_USED_EVERY_MS, touchToken } from './tokens.ts'
 
@@ -54,7 +55,7 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
   }
   if (gate.knownToken(now) === null) throw unauthenticated('invalid_token')
   const assumed = isRead ? gate.assume(now) : null
-  const admission = gate.refuse(now) ?? (assumed ? { assumed, admitting: admit() } : await admit())
+  const admission = gate.refuse(remote, now) ?? (assumed ? { assumed, admitting: admit() } : await admit())
   const usage = new RequestUsage(gate, remote, admission)
   c.set('usage', usage)
   await next()

@@ -8,7 +8,8 @@ import { describeSeconds } from '../http/messages.ts'
 import type { Pass } from './database-gate.ts'
 import { recordDistance } from './distances.ts'
 import type { Mark } from './freshness.ts'
-import type { Admission, Remote, TokenGate } from './token-gate.ts'
+import type { Admission, Remote } from './protocol.ts'
+import type { TokenGate } from './token-gate.ts'
 import {
   DATABASE_LIMIT_MS,
   databaseResetAt,

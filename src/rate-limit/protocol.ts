@@ -1,6 +1,6 @@
 import type { Token } from '../auth/tokens.ts'
 import type { Mark } from './freshness.ts'
-import type { Demand, Use, Verdict } from './window.ts'
+import type { Demand, Rest, Use, Verdict } from './window.ts'
 
 // What isolates and the object of a token send each other.
 
@@ -39,3 +39,18 @@ export interface Report extends Use {
   /** Of a request that used the database. */
   read?: { database: string; bookmark: string | null; write?: number; settledAt?: number }
 }
+
+/** One request's connection to its token's Durable Object, and to the directory database beside it. */
+export interface Remote {
+  requestId: string
+  enter(entry: Omit<Entry, 'hash'>): Promise<Entered | Closed>
+  take(demand: Demand): Promise<Verdict>
+  report(report: Report): Promise<Rest>
+  /** The token as the directory has it, where the object fails. @throws ApiError 503 where the schema is too old */
+  lookUp(): Promise<{ token: Token | null | undefined; isTouchDue: boolean }>
+  /** Extends the request's life until the work ends: other requests may wait for it. */
+  keepAlive(work: Promise<unknown>): void
+}
+
+/** What a request may do. */
+export type Admission = Pick<Entered, 'token' | 'verdict' | 'mark' | 'write' | 'settledAt' | 'isTouchDue'>

@@ -5,27 +5,15 @@ import { BUDGET_MS, poll, withDeadline } from '../http/deadline.ts'
 import { log, nameOf } from '../http/log.ts'
 import { DatabaseGate } from './database-gate.ts'
 import { isPrimaryNear, updateMean } from './distances.ts'
-import type { Closed, Entered, Entry, Report } from './protocol.ts'
-import type { Demand, Rest, Use, Verdict } from './window.ts'
+import type { Admission, Remote, Report } from './protocol.ts'
+import type { Rest, Use, Verdict } from './window.ts'
 import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, WINDOW_MS } from './window.ts'
-
-/** One request's connection to its token's Durable Object, and to the directory database beside it. */
-export interface Remote {
-  requestId: string
-  enter(entry: Omit<Entry, 'hash'>): Promise<Entered | Closed>
-  take(demand: Demand): Promise<Verdict>
-  report(report: Report): Promise<Rest>
-  /** The token as the directory has it, where the object fails. @throws ApiError 503 where the schema is too old */
-  lookUp(): Promise<{ token: Token | null | undefined; isTouchDue: boolean }>
-  /** Extends the request's life until the work ends: other requests may wait for it. */
-  keepAlive(work: Promise<unknown>): void
-}
-
-/** What a request may do. */
-export type Admission = Pick<Entered, 'token' | 'verdict' | 'mark' | 'write' | 'settledAt' | 'isTouchDue'>
 
 /** A token that this isolate may use without another look-up, until then; null for one that has ended. */
 type Known = { token: Token | null; until: number }
+
+/** A call under way, since then. */
+type Turn = { at: number }
 
 /** How long an isolate goes on without an object that failed. */
 const RETRY_MS = 5_000
@@ -56,7 +44,8 @@ export class TokenGate {
   private refused = 0
   /** What could not be reported of writes: the newest bookmark by database. */
   private lostReport: Report['read'] | undefined
-  private readonly calls = new Set<{ at: number }>()
+  private readonly calls = new Set<Turn>()
+  private answeredAt = 0
 
   /** Whether the token was valid when this isolate last saw it, which may be out of date. */
   wasValid(now: number): boolean {
@@ -76,10 +65,11 @@ export class TokenGate {
   }
 
   /** The refusal that every request gets without a call, for its headers with the token that was last seen. */
-  refuse(now: number): Admission | null {
+  refuse(remote: Remote, now: number): Admission | null {
     const verdict = this.refusal(now)
     const token = this.known?.token
     if (!verdict || !token) return null
+    this.probe(remote)
     this.refused++
     return { token, verdict, mark: 'primary', isTouchDue: false }
   }
@@ -87,10 +77,11 @@ export class TokenGate {
   /** @throws ApiError where neither the object nor the directory answers */
   async enter(remote: Remote, isWrite: boolean): Promise<Admission | 'ended' | 'unknown'> {
     const send = (use: Use) => this.enterRemotely(remote, use, isWrite)
-    const entered = (await this.waitForTurn(remote)) ? await this.call(remote, send) : null
+    const turn = await this.waitForTurn(remote)
+    const entered = turn && (await this.call(remote, send, turn))
     if (entered !== null && entered !== 'outdated') return entered
     this.probe(remote)
-    return this.refuse(Date.now()) ?? this.enterLocally(remote)
+    return this.refuse(remote, Date.now()) ?? this.enterLocally(remote)
   }
 
   /** Counts the further requests of a request that has entered. */
@@ -138,27 +129,40 @@ export class TokenGate {
     return verdict.remaining <= 0 && now < verdict.resetAt ? verdict : null
   }
 
-  /** Whether the object may be called; false while it fails, and once a refusal has come. */
-  private async waitForTurn(remote: Remote): Promise<boolean> {
-    const mayCall = () => this.retryAt === null && !this.refusal(Date.now())
+  /** A place among the calls; null while the object fails, and once a refusal has come. */
+  private async waitForTurn(remote: Remote): Promise<Turn | null> {
     const hasTurn = () => {
-      // A call that was lost with its request.
-      for (const call of this.calls) if (Date.now() > call.at + 2 * BUDGET_MS.limiter) this.calls.delete(call)
-      return this.calls.size < MAX_CALLS || !mayCall()
+      // Calls that were lost with their requests.
+      for (const turn of this.calls) if (Date.now() > turn.at + 2 * BUDGET_MS.limiter) this.calls.delete(turn)
+      return this.calls.size < MAX_CALLS || this.retryAt !== null || this.refusal(Date.now()) !== null
     }
-    if (!hasTurn()) await poll(hasTurn, BUDGET_MS.limiter).catch((error: unknown) => this.fail(remote, error))
-    return mayCall()
+    const beganAt = Date.now()
+    while (!hasTurn()) {
+      // As long as calls end, waiting for them is no failure of the object.
+      const failsAt = Math.max(beganAt, this.answeredAt) + BUDGET_MS.limiter
+      await poll(hasTurn, Math.max(1, failsAt - Date.now())).catch((error: unknown) => {
+        if (this.answeredAt + BUDGET_MS.limiter <= Date.now()) this.fail(remote, error)
+      })
+    }
+    if (this.retryAt !== null || this.refusal(Date.now())) return null
+    return this.takeTurn()
+  }
+
+  private takeTurn(): Turn {
+    const turn = { at: Date.now() }
+    this.calls.add(turn)
+    return turn
   }
 
   /** Null where the object fails or is slow, with which it is no longer called for a while. */
-  private call<T>(remote: Remote, send: (use: Use) => Promise<T>): Promise<T | null> {
+  private call<T>(remote: Remote, send: (use: Use) => Promise<T>, turn = this.takeTurn()): Promise<T | null> {
     const use: Required<Use> = { databaseMs: this.unreportedMs, refused: this.refused, uncounted: this.uncounted }
-    const call = { at: Date.now() }
-    this.calls.add(call)
+    turn.at = Date.now()
     this.add(use, -1)
     this.reportingMs += use.databaseMs
     let hasFailed = false
     const sent = send(use).then((result) => {
+      this.answeredAt = Date.now()
       // Counted after all: it must not be reported again.
       if (hasFailed) this.add(use, -1)
       return result
@@ -172,7 +176,7 @@ export class TokenGate {
       })
       .finally(() => {
         this.reportingMs -= use.databaseMs
-        this.calls.delete(call)
+        this.calls.delete(turn)
       })
     remote.keepAlive(outcome)
     return outcome

@@ -45,7 +45,13 @@ export const BINDINGS: Env = {
         const { token, applied } = await findToken(env.DB, hash)
         if (!token) return { kind: 'unknown' }
         const known = { token, applied, ageMs: 0, lookUpMs: 0, isTouchDue: true }
-        return { kind: 'entered', ...known, verdict: { ...rest(), allowed: true }, mark: null, ...(isWrite && { write: 1 }) }
+        return {
+          kind: 'entered',
+          ...known,
+          verdict: { ...rest(), allowed: true },
+          mark: null,
+          ...(isWrite && { write: 1 }),
+        }
       },
       take: async () => ({ ...rest(), allowed: true }),
       report: async () => rest(),

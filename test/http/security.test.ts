@@ -2,8 +2,8 @@ import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { PERMISSIONS } from '../../src/auth/permissions.ts'
 import { hashToken } from '../../src/auth/tokens.ts'
 import type { Contract } from '../../src/http/contract.ts'
-import { call, migrate, mintCompany, mintToken, randomToken, sql, type TestCompany } from '../support/app.ts'
 import { useUp } from '../rate-limit/support.ts'
+import { call, migrate, mintCompany, mintToken, randomToken, sql, type TestCompany } from '../support/app.ts'
 import { endpoints, exampleOf } from '../support/endpoints.ts'
 
 /*
@@ -107,4 +107,3 @@ describe('what a 401 costs', () => {
     }
   })
 })
-

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest'
 import {
   addUsage,
   count,
-  type Demand,
   DATABASE_LIMIT_MS,
+  type Demand,
   databaseResetAt,
   type HourOfUsage,
   LIMIT,
