@@ -116,7 +116,8 @@ export class TokenGate {
   async report(remote: Remote, read?: Report['read']): Promise<void> {
     const isDue = this.unreportedMs >= REPORT_MS || (this.unreportedMs > 0 && this.databaseLeft() < NEARLY_USED_MS)
     if (!read && !isDue) return
-    const done = this.retryAt === null ? await this.call(remote, (use) => this.sendReport(remote, use, read)) : null
+    const send = (use: Use) => this.sendReport(remote, use, read)
+    const done = this.retryAt === null ? await this.call(remote, send, this.takeTurn(), BUDGET_MS.afterwards) : null
     if (done) return
     if (read && (read.bookmark ?? '') >= (this.lostReport?.bookmark ?? '')) this.lostReport = read
     this.probe(remote)
@@ -155,7 +156,12 @@ export class TokenGate {
   }
 
   /** Null where the object fails or is slow, with which it is no longer called for a while. */
-  private call<T>(remote: Remote, send: (use: Use) => Promise<T>, turn = this.takeTurn()): Promise<T | null> {
+  private call<T>(
+    remote: Remote,
+    send: (use: Use) => Promise<T>,
+    turn = this.takeTurn(),
+    budgetMs: number = BUDGET_MS.limiter,
+  ): Promise<T | null> {
     const use: Required<Use> = { databaseMs: this.unreportedMs, refused: this.refused, uncounted: this.uncounted }
     turn.at = Date.now()
     this.add(use, -1)
@@ -167,7 +173,7 @@ export class TokenGate {
       if (hasFailed) this.add(use, -1)
       return result
     })
-    const outcome = withDeadline(sent, BUDGET_MS.limiter)
+    const outcome = withDeadline(sent, budgetMs)
       .catch((error: unknown) => {
         hasFailed = true
         this.add(use, 1)
