@@ -1,12 +1,13 @@
 import type { Context, MiddlewareHandler } from 'hono'
 import type { AppEnv } from '../context.ts'
 import { verifySchema } from '../db/migrations.ts'
+import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError } from '../http/errors.ts'
 import { log, nameOf } from '../http/log.ts'
 import { RequestUsage, rateLimited } from '../rate-limit/middleware.ts'
 import type { Remote } from '../rate-limit/protocol.ts'
-import { dropGate, gateOf } from '../rate-limit/token-gate.ts'
+import { TokenGate } from '../rate-limit/token-gate.ts'
 import { blockNetwork, delayLookup, networkOf } from './failed-lookups.ts'
 import { findToken, hashToken, LAST_USED_EVERY_MS, touchToken } from './tokens.ts'
 
@@ -64,6 +65,20 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
   if (!isTouchDue) return
   const charged = touchToken(env.DB, token, now).then((databaseMs) => usage.charge(databaseMs))
   remote.keepAlive(charged.catch(() => undefined))
+}
+
+const gates = new LruCache<string, TokenGate>({ maxWeight: 10_000 })
+
+/** The gate of a token in this isolate. */
+function gateOf(hash: string): TokenGate {
+  const gate = gates.get(hash) ?? new TokenGate()
+  gates.set(hash, gate)
+  return gate
+}
+
+/** For an unknown token: who sends random ones must not displace the others. */
+function dropGate(hash: string): void {
+  gates.delete(hash)
 }
 
 /** The token's object, which is made near the first caller, and the directory for when it fails. */

@@ -73,7 +73,7 @@ export async function startObject(
   name: string,
   region?: string,
 ) {
-  // D1 names its regions as the hints are named, in capitals.
+  // D1 names its regions as hints are named, in capitals.
   const locationHint = region?.toLowerCase() as DurableObjectLocationHint | undefined
   try {
     const object = objects.get(objects.idFromName(String(companyId)), locationHint && { locationHint })

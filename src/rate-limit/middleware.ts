@@ -55,6 +55,8 @@ export class RequestUsage implements Meter {
   token: Token
   private readonly gate: TokenGate
   private readonly remote: Remote
+  /** The token with which the request began before its call was answered. */
+  private readonly assumed: Token | null
   private admission: Admission | null = null
   private readonly admitting: Promise<Admission>
   private verdict: Verdict | null = null
@@ -67,6 +69,7 @@ export class RequestUsage implements Meter {
   constructor(gate: TokenGate, remote: Remote, entered: Admission | { assumed: Token; admitting: Promise<Admission> }) {
     this.gate = gate
     this.remote = remote
+    this.assumed = 'assumed' in entered ? entered.assumed : null
     if ('assumed' in entered) {
       this.token = entered.assumed
       this.admitting = entered.admitting.then((admission) => this.receive(admission))
@@ -131,10 +134,10 @@ export class RequestUsage implements Meter {
 
   /** Waits for the call. @returns the error of a request that it refuses, or that its token may not send any more */
   async check(required: Permission | undefined): Promise<ApiError | null> {
-    const { isAssumed, token: assumed } = this
+    const { assumed } = this
     try {
       const token = await this.admitted()
-      return isAssumed ? (refuseToken(token, required) ?? refuseOther(assumed, token)) : null
+      return assumed ? (refuseToken(token, required) ?? refuseOther(assumed, token)) : null
     } catch (error) {
       if (error instanceof ApiError) return error
       throw error

@@ -28,6 +28,9 @@ describe('a company', () => {
     const one = await mintCompany()
     const path = `/companies/${one.id}`
     expect((await one.call('GET', '/clients')).status).toBe(200)
+    // Written after the response: the administration calls the objects of tokens that were used.
+    const lastUse = () => sql('SELECT 1 FROM api_tokens WHERE company_id = ? AND last_used_at > 0', one.id)
+    await expect.poll(lastUse).toHaveLength(1)
     expect((await adminCall('PATCH', path, { suspended: true })).body.suspended).toBe(true)
     expect((await one.call('GET', '/clients')).status).toBe(403)
     expect((await adminCall('PATCH', path, { suspended: false, mail_quota_bytes: 5 })).body).toMatchObject({

@@ -187,7 +187,7 @@ describe('a limiter that fails', () => {
     const statuses = await statusesOf(330, () => request(token, 'GET', '/nowhere'), bindings)
     expect(statuses).toEqual({ 404: 300, 429: 30 })
     const calls = state.calls.length
-    expect(calls).toBeLessThanOrEqual(16)
+    expect(calls).toBeLessThanOrEqual(40)
     moveTime(5_000)
     const refused = await get()
     expect(refused.status).toBe(429)
