@@ -203,7 +203,7 @@ export class RequestUsage implements Meter {
     const { database, bookmark } = this.session ?? {}
     const seen = bookmark?.() ?? null
     if (database === undefined || seen === null || seen === this.mark) return
-    await this.gate.report(this.remote, { database, bookmark: seen })
+    await this.gate.report(this.remote, { database, bookmark: seen }, BUDGET_MS.limiter)
   }
 
   /** Reports what the request wrote and used, when the response is ready; later charges are reported at once. */

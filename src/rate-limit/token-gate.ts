@@ -113,11 +113,11 @@ export class TokenGate {
   }
 
   /** Reports what a write or a read of the primary has shown, and the database time where that deserves a call. */
-  async report(remote: Remote, read?: Report['read']): Promise<void> {
+  async report(remote: Remote, read?: Report['read'], budgetMs: number = BUDGET_MS.afterwards): Promise<void> {
     const isDue = this.unreportedMs >= REPORT_MS || (this.unreportedMs > 0 && this.databaseLeft() < NEARLY_USED_MS)
     if (!read && !isDue) return
     const send = (use: Use) => this.sendReport(remote, use, read)
-    const done = this.retryAt === null ? await this.call(remote, send, this.takeTurn(), BUDGET_MS.afterwards) : null
+    const done = this.retryAt === null ? await this.call(remote, send, this.takeTurn(), budgetMs) : null
     if (done) return
     if (read && (read.bookmark ?? '') >= (this.lostReport?.bookmark ?? '')) this.lostReport = read
     this.probe(remote)
