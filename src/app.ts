@@ -25,7 +25,7 @@ import { joinOr } from './http/messages.ts'
 import { routes as mail } from './mail/routes.ts'
 import { routes as orders } from './orders/routes.ts'
 import { routes as products } from './products/routes.ts'
-import { rateLimit } from './rate-limit/middleware.ts'
+import { rateLimit, refuseToken } from './rate-limit/middleware.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
@@ -152,8 +152,11 @@ const catchErrors: Middleware = async (c, next) => {
 }
 
 const refuseSuspended: Middleware = async (c, next) => {
-  if (c.get('context').token.suspended)
-    throw new ApiError('forbidden', { message: 'The company is suspended: ask the operator of this API' })
+  const context = c.get('context')
+  // A token that is only assumed refuses nothing.
+  if (context.token.suspended) context.token = await c.get('usage').admitted()
+  const refusal = refuseToken(context.token, undefined)
+  if (refusal) throw refusal
   await next()
 }
 

@@ -1,8 +1,9 @@
 import type { MiddlewareHandler } from 'hono'
 import { startDelivery } from './accounting/delivery.ts'
 import type { AdminContext } from './admin/context.ts'
+import type { Permission } from './auth/permissions.ts'
 import type { Token } from './auth/tokens.ts'
-import { type CompanyContext, type DatabaseUse, databaseFor, type Idempotency } from './db/client.ts'
+import { type CompanyContext, type Database, type DatabaseUse, databaseFor, type Idempotency } from './db/client.ts'
 import type { Env } from './env.ts'
 import { deploymentStorage, type FileStorage } from './files/storage.ts'
 import type { Lease } from './http/memory.ts'
@@ -30,6 +31,8 @@ export interface RequestContext extends CompanyContext {
   deliverAccounting: () => void
   /** Starts the delivery to the company's webhook endpoints, if it has any, after the response. */
   announceChange: () => void
+  /** Makes later reads of the token at least as fresh as this one. */
+  rememberFreshness: () => Promise<void>
   /** Work that continues after the response. */
   waitUntil: (work: Promise<unknown>) => void
 }
@@ -45,6 +48,8 @@ export interface AppEnv {
     token?: Token
     context: RequestContext
     usage: RequestUsage
+    /** What the route requires of the token. */
+    required?: Permission
     /** The memory for large bodies that the request uses. */
     lease: Lease
     /** What the endpoint's `prefetch` reads. */
@@ -61,14 +66,14 @@ export interface AppEnv {
 
 /** Opens the company's database and hands the bindings on, each as what it is for. Runs behind `authenticate`. */
 export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
-  const token = c.get('token')
-  if (!token) throw new Error('The request is not authenticated.')
   const { env } = c
   const now = c.get('receivedAt')
   const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
-  const meter = c.get('usage')
+  const usage = c.get('usage')
+  const { token } = usage
+  c.set('token', token)
   const use = c.get('databaseUse')
-  const db = databaseFor(env.DB, token.companyId, { bookmark: c.req.header('x-bookmark'), meter, use })
+  const db = openDatabase(env, usage, c.req.header('x-bookmark'), use)
   c.set('context', {
     requestId: c.get('requestId'),
     now,
@@ -81,10 +86,11 @@ export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
     ifNoneMatch: c.req.header('if-none-match') ?? null,
     ifMatch: c.req.header('if-match') ?? null,
     idempotency: null,
-    deliverAccounting: () => waitUntil(startDelivery(env, token.companyId)),
+    deliverAccounting: () => waitUntil(startDelivery(env, token.companyId, regionOf(use))),
     announceChange: () => {
-      if (token.hasWebhooks) waitUntil(startWebhooks(env, token.companyId))
+      if (token.hasWebhooks) waitUntil(startWebhooks(env, token.companyId, regionOf(use)))
     },
+    rememberFreshness: () => usage.remember(),
     waitUntil,
   })
   await next()
@@ -93,4 +99,40 @@ export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
   const { headers } = c.res
   if (bookmark) headers.set('X-Bookmark', bookmark)
   headers.set('Server-Timing', `db;dur=${db.waitedMs()}`)
+}
+
+/** Where the primary is; undefined where the request has not reached it. */
+const regionOf = ({ isPrimary, region }: DatabaseUse) => (isPrimary ? region : undefined)
+
+/**
+ * The database of the request's company. While the request runs beside the call of its token's object, its reads wait for
+ * that call too, and are repeated where the company was moved meanwhile.
+ */
+function openDatabase({ DB }: Env, usage: RequestUsage, sent: string | undefined, use: DatabaseUse): Database {
+  const open = ({ companyId, database }: Token) => {
+    const mark = usage.freshness(sent)
+    const opened = databaseFor(DB, companyId, { ...(mark !== 'primary' && { bookmark: mark }), meter: usage, use })
+    usage.open(database, opened.bookmark)
+    return opened
+  }
+  const assumed = usage.token
+  let db = open(assumed)
+  if (!usage.isAssumed) return db
+
+  const settle = async () => {
+    const { database } = await usage.admitted()
+    if (database !== assumed.database) db = open(usage.token)
+    return db
+  }
+  return {
+    read: async (queries) => {
+      const first = db
+      const [values, settled] = await Promise.all([first.read(queries), settle()])
+      return settled === first ? values : settled.read(queries)
+    },
+    write: async (queries) => (await settle()).write(queries),
+    writeIdempotent: async (queries) => (await settle()).writeIdempotent(queries),
+    bookmark: () => db.bookmark(),
+    waitedMs: () => db.waitedMs(),
+  }
 }

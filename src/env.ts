@@ -1,8 +1,12 @@
-import type { Demand, HourOfUsage, Lease } from './rate-limit/window.ts'
+import type { Closed, Entered, Entry, Report } from './rate-limit/protocol.ts'
+import type { Demand, HourOfUsage, Rest, Verdict } from './rate-limit/window.ts'
 
-/** Counts one token's requests: see `rate-limit/limiter.ts`. */
+/** Answers for one token: see `rate-limit/limiter.ts`. */
 interface RateLimiter extends Rpc.DurableObjectBranded {
-  acquire(demand: Demand): Lease
+  enter(entry: Entry): Promise<Entered | Closed>
+  take(demand: Demand): Verdict
+  report(report: Report): Rest
+  forget(): void
   usage(): HourOfUsage[]
   ping(): void
 }

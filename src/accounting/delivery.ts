@@ -91,9 +91,13 @@ async function findDue(context: CompanyContext, limit: number) {
   return { ...state, orderIds, at: orderIds.length > 0 ? Date.now() : nextAttemptAt }
 }
 
-/** Starts the delivery of the company's events. */
-export function startDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, companyId: number): Promise<void> {
-  return startObject(env.ACCOUNTING_DELIVERY, companyId, 'accounting')
+/** Starts the delivery of the company's events. @param region of the company's database, where it is known */
+export function startDelivery(
+  env: Pick<Env, 'ACCOUNTING_DELIVERY'>,
+  companyId: number,
+  region?: string,
+): Promise<void> {
+  return startObject(env.ACCOUNTING_DELIVERY, companyId, 'accounting', region)
 }
 
 /** What the cron trigger runs: starts overdue deliveries, removes expired rows and renews statistics. */

@@ -1,13 +1,15 @@
 import type { Context, MiddlewareHandler } from 'hono'
 import type { AppEnv } from '../context.ts'
+import { verifySchema } from '../db/migrations.ts'
+import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError } from '../http/errors.ts'
 import { log, nameOf } from '../http/log.ts'
-import { limiterOf } from '../rate-limit/local-limiter.ts'
 import { RequestUsage, rateLimited } from '../rate-limit/middleware.ts'
-import type { Demand } from '../rate-limit/window.ts'
+import type { Remote } from '../rate-limit/protocol.ts'
+import { TokenGate } from '../rate-limit/token-gate.ts'
 import { blockNetwork, delayLookup, networkOf } from './failed-lookups.ts'
-import { cachedToken, hashToken, loadToken, type Token, touchToken, wasValid } from './tokens.ts'
+import { findToken, hashToken, LAST_USED_EVERY_MS, touchToken } from './tokens.ts'
 
 const BEARER = /^Bearer +([0-9a-f]{64})$/i
 
@@ -18,7 +20,13 @@ const REFUSALS = {
   invalid_token: 'The token is unknown, revoked or expired: create another one in the developer settings',
 } as const
 
-/** Sets the request's token and its usage of the token's limits; the last use is written after the response. */
+/** Methods that change nothing. */
+const READS = ['GET', 'HEAD']
+
+/**
+ * Sets the request's token and its usage of the token's limits, by one call to the token's Durable Object; the last use is
+ * written after the response. A read begins beside that call where the isolate knows the token and the primary is near.
+ */
 export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
   const { env } = c
   const now = c.get('receivedAt')
@@ -27,35 +35,74 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
   if (!secret) throw unauthenticated(header ? 'wrong_form' : 'no_header')
 
   const hash = hashToken(secret)
-  const address = c.req.header('cf-connecting-ip') ?? 'unknown'
-  const requestId = c.get('requestId')
-  const cached = cachedToken(hash, now)
-  const token = cached === undefined ? await lookUp(c, hash, networkOf(address)) : cached
-  if (!token) throw unauthenticated('invalid_token')
-
-  const keepAlive = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
-  const acquire = async (demand: Demand) => env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hash)).acquire(demand)
-  const usage = new RequestUsage(limiterOf(hash), { requestId, acquire, keepAlive })
-  c.set('token', token)
+  const gate = gateOf(hash)
+  const network = networkOf(c.req.header('cf-connecting-ip') ?? 'unknown')
+  if (!gate.wasValid(now)) {
+    const delayMs = delayLookup(network, hash, now)
+    if (delayMs > 0) {
+      dropGate(hash)
+      throw tooManyUnknown(delayMs)
+    }
+  }
+  const remote = connect(c, hash)
+  const isRead = READS.includes(c.req.method)
+  const admit = async () => {
+    const entered = await gate.enter(remote, !isRead)
+    if (typeof entered !== 'string') return entered
+    if (entered === 'ended') throw unauthenticated('invalid_token')
+    dropGate(hash)
+    if (await countFailure(env.AUTH_FAILURES, network, c.get('requestId'))) throw unauthenticated('invalid_token')
+    throw tooManyUnknown(blockNetwork(network, now))
+  }
+  if (gate.knownToken(now) === null) throw unauthenticated('invalid_token')
+  const assumed = isRead ? gate.assume(now) : null
+  const admission = gate.refuse(remote, now) ?? (assumed ? { assumed, admitting: admit() } : await admit())
+  const usage = new RequestUsage(gate, remote, admission)
   c.set('usage', usage)
   await next()
 
+  const { token, isTouchDue } = usage
+  if (!isTouchDue) return
   const charged = touchToken(env.DB, token, now).then((databaseMs) => usage.charge(databaseMs))
-  keepAlive(charged.catch(() => undefined))
+  remote.keepAlive(charged.catch(() => undefined))
 }
 
-/** Null where it has expired or was revoked. @throws ApiError 401 for an unknown token, 429 for too many of them */
-async function lookUp(c: Context<AppEnv>, hash: string, network: string): Promise<Token | null> {
+const gates = new LruCache<string, TokenGate>({ maxWeight: 10_000 })
+
+/** The gate of a token in this isolate. */
+function gateOf(hash: string): TokenGate {
+  const gate = gates.get(hash) ?? new TokenGate()
+  gates.set(hash, gate)
+  return gate
+}
+
+/** For an unknown token: who sends random ones must not displace the others. */
+function dropGate(hash: string): void {
+  gates.delete(hash)
+}
+
+/** The token's object, which is made near the first caller, and the directory for when it fails. */
+function connect(c: Context<AppEnv>, hash: string): Remote {
   const { env } = c
-  const now = c.get('receivedAt')
-  let delayMs = wasValid(hash, now) ? 0 : delayLookup(network, hash, now)
-  if (delayMs === 0) {
-    const token = await loadToken(env.DB, hash, now, c.get('databaseUse'))
-    if (token !== undefined) return token
-    if (await countFailure(env.AUTH_FAILURES, network, c.get('requestId'))) throw unauthenticated('invalid_token')
-    delayMs = blockNetwork(network, now)
+  const objects = env.RATE_LIMITER
+  const hint = hintOf(c.req.raw.cf)
+  const open = () => objects.get(objects.idFromName(hash), hint && { locationHint: hint })
+  return {
+    requestId: c.get('requestId'),
+    enter: async (entry) => open().enter({ ...entry, hash }),
+    take: async (demand) => open().take(demand),
+    report: async (report) => open().report(report),
+    lookUp: async () => {
+      const found = await findToken(env.DB, hash, c.get('databaseUse'))
+      verifySchema(found.applied)
+      return { token: found.token, isTouchDue: Date.now() - found.lastUsedAt >= LAST_USED_EVERY_MS }
+    },
+    keepAlive: (work) => c.executionCtx.waitUntil(work),
   }
-  throw rateLimited(Math.ceil(delayMs / 1000), 'Too many unknown tokens from this network')
+}
+
+function tooManyUnknown(delayMs: number): ApiError {
+  return rateLimited(Math.ceil(delayMs / 1000), 'Too many unknown tokens from this network')
 }
 
 /** Whether the network stays within its limit of failures; true where the limiter itself fails. */
@@ -66,6 +113,25 @@ export async function countFailure(failures: RateLimit, network: string, request
     log('auth_limiter_failed', { request_id: requestId, reason: nameOf(error) })
     return true
   }
+}
+
+/** Where Cloudflare may make an object. In North America, Europe and Asia the side of a meridian decides. */
+const HINTS: Partial<
+  Record<string, [east: DurableObjectLocationHint, meridian?: number, west?: DurableObjectLocationHint]>
+> = {
+  AF: ['afr'],
+  AS: ['apac', 60, 'me'],
+  EU: ['eeur', 16, 'weur'],
+  NA: ['enam', -100, 'wnam'],
+  OC: ['oc'],
+  SA: ['sam'],
+}
+
+/** Where an object is to be made for the caller of a request; undefined where that is not known. */
+export function hintOf(cf: object | undefined): DurableObjectLocationHint | undefined {
+  const { continent, longitude }: Partial<IncomingRequestCfPropertiesGeographicInformation> = cf ?? {}
+  const [east, meridian, west] = HINTS[continent ?? ''] ?? []
+  return meridian !== undefined && Number.parseFloat(longitude ?? '') < meridian ? west : east
 }
 
 function unauthenticated(refusal: keyof typeof REFUSALS): ApiError {

@@ -1,16 +1,15 @@
 import { hash } from 'node:crypto'
 import { eq, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
-import { type DatabaseUse, orm, runBatch, runQuery } from '../db/client.ts'
-import { isMissing, newestApplied, outdated, requireSchema, verifySchema } from '../db/migrations.ts'
+import { type DatabaseUse, orm, runBatch, runQuery, startUse } from '../db/client.ts'
+import { isMissing, newestApplied, readNewestApplied } from '../db/migrations.ts'
 import { apiTokens, companies } from '../db/schema.ts'
-import { LruCache } from '../http/cache.ts'
 import { isPermission, type Permission } from './permissions.ts'
 
-/** How long a token is served from the cache: revocation takes effect everywhere within 30 s. */
-const CACHE_MS = 25_000
+/** For how long a token may be used after it was looked up: its revocation takes effect everywhere within this time. */
+export const TOKEN_MS = 30_000
 /** The last use is written at most this often. */
-const LAST_USED_EVERY_MS = 60_000
+export const LAST_USED_EVERY_MS = 60_000
 
 export interface Token {
   id: number
@@ -20,14 +19,23 @@ export interface Token {
   /** The company's place in the full-text tables. */
   companySlot: number
   suspended: boolean
+  /** The binding of the database that has the company's data. */
+  database: string
   /** Whether the company has enabled webhook endpoints. */
   hasWebhooks: boolean
   permissions: ReadonlySet<Permission>
   expiresAt: number | null
 }
 
-/** By hash, expired tokens too; null for a revoked one. Unknown ones are not cached: each may be created at any time. */
-const cache = new LruCache<string, { token: Token | null; staleAt: number; touchedAt: number }>({ maxWeight: 10_000 })
+/** What the directory database says of a token's hash. */
+export interface Found {
+  /** Null for a revoked token, undefined for an unknown one. */
+  token: Token | null | undefined
+  lastUsedAt: number
+  /** The newest migration that the directory has. */
+  applied: string | null
+}
+
 const encoder = new TextEncoder()
 
 /** SHA-256 as lower-case hex: of bytes, which is faster than of text. */
@@ -35,30 +43,8 @@ export function hashToken(token: string): string {
   return hash('sha256', encoder.encode(token))
 }
 
-/** The cached token, null when it has expired or was revoked, undefined when it must be looked up. */
-export function cachedToken(hash: string, now: number): Token | null | undefined {
-  const entry = cache.get(hash)
-  return entry && now < entry.staleAt ? usable(entry.token, now) : undefined
-}
-
-/** Whether the token was valid at its last look-up in this isolate, which may be out of date. */
-export function wasValid(hash: string, now: number): boolean {
-  const entry = cache.get(hash)
-  return entry !== undefined && usable(entry.token, now) !== null
-}
-
-/**
- * Looks a token up in the primary database: null when it has expired or was revoked, undefined when unknown. The first
- * look-up of an isolate also verifies the schema.
- *
- * @throws ApiError 503 where the schema is older than the code
- */
-export async function loadToken(
-  binding: D1Database,
-  hash: string,
-  now: number,
-  use: DatabaseUse,
-): Promise<Token | null | undefined> {
+/** Looks a token up in the primary of the directory database, whose schema the caller compares with the code. */
+export async function findToken(binding: D1Database, hash: string, use: DatabaseUse = startUse()): Promise<Found> {
   const query = orm
     .select({
       newestApplied,
@@ -78,32 +64,27 @@ export async function loadToken(
     .from(apiTokens)
     .innerJoin(companies, eq(companies.id, apiTokens.company_id))
     .where(eq(apiTokens.token_hash, hash))
-  const { values } = await runQuery(() => runBatch(binding, [query], use), true).catch((error: unknown) => {
-    throw isMissing(error) ? outdated(null) : error
-  })
-  const [[row]] = values
-  if (!row) {
-    cache.delete(hash)
-    await requireSchema(binding)
-    return
+  try {
+    const { values } = await runQuery(() => runBatch(binding, [query], use), true)
+    const [[row]] = values
+    if (!row) return { token: undefined, lastUsedAt: 0, applied: await readNewestApplied(binding) }
+    const { newestApplied: applied, lastUsedAt, revokedAt, permissions, ...rest } = row
+    const token = { ...rest, hash, database: 'DB', permissions: new Set(permissions.filter(isPermission)) }
+    return { token: revokedAt === null ? token : null, lastUsedAt: lastUsedAt ?? 0, applied }
+  } catch (error) {
+    if (isMissing(error)) return { token: undefined, lastUsedAt: 0, applied: null }
+    throw error
   }
-  const { newestApplied: applied, lastUsedAt, revokedAt, permissions, ...rest } = row
-  verifySchema(applied)
-  const token = revokedAt === null ? { ...rest, hash, permissions: new Set(permissions.filter(isPermission)) } : null
-  cache.set(hash, { token, staleAt: now + CACHE_MS, touchedAt: lastUsedAt ?? 0 })
-  return usable(token, now)
 }
 
 /** Writes the last use, unless it was written within a minute. Returns the database time in milliseconds. */
-export async function touchToken(binding: D1Database, token: Token, now: number): Promise<number> {
-  const entry = cache.get(token.hash)
-  if (entry && now - entry.touchedAt < LAST_USED_EVERY_MS) return 0
-  if (entry) entry.touchedAt = now
-  const isDue = sql`id = ${token.id} AND (last_used_at IS NULL OR last_used_at <= ${now - LAST_USED_EVERY_MS})`
+export async function touchToken(binding: D1Database, { id }: Token, now: number): Promise<number> {
+  const isDue = sql`id = ${id} AND (last_used_at IS NULL OR last_used_at <= ${now - LAST_USED_EVERY_MS})`
   const query = drizzle(binding).update(apiTokens).set({ last_used_at: now }).where(isDue)
   return (await runQuery(async () => query, true)).meta.duration
 }
 
-function usable(token: Token | null, now: number): Token | null {
+/** The token, or null when it has expired or was revoked. */
+export function usable(token: Token | null, now: number): Token | null {
   return token?.expiresAt != null && token.expiresAt <= now ? null : token
 }

@@ -11,13 +11,15 @@ import { type ChangePage, findChanges, findLastChange } from './queries.ts'
 const LOOK_EVERY_MS = 1_000
 
 export const routes = [
-  route(contract.listChanges, async ({ query }, context, { limit: verdict }) => {
+  route(contract.listChanges, async ({ query }, context, { isAdmitted }) => {
     const types = typesOf(context, query.types ?? [])
     const { companyId, credentialsKey, now } = context
     const scope = { companyId, credentialsKey, now, query: ['changes', types] }
     const cursor = (sequence: number) => writeCursor(scope, [sequence])
     if (query.start === 'latest') {
-      return { data: [], pagination: { next_cursor: cursor(await findLastChange(context)), has_more: false } }
+      const last = await findLastChange(context)
+      await context.rememberFreshness()
+      return { data: [], pagination: { next_cursor: cursor(last), has_more: false } }
     }
     // The feed itself knows which cursors are too old.
     const after =
@@ -25,7 +27,9 @@ export const routes = [
     const find = (from: number) => findChanges(context, { after: from, types, limit: query.per_page })
     let page = await find(after ?? 0)
     if (after !== null && after < page.oldest - 1) throw unusable('cursor_expired')
-    if (query.wait > 0 && (await verdict).allowed) page = await waitForChange(context, page, query.wait * 1_000, find)
+    if (query.wait > 0 && (await isAdmitted())) page = await waitForChange(context, page, query.wait * 1_000, find)
+    // Whoever reads what has changed must not read it as it was before.
+    await context.rememberFreshness()
     return { data: page.data, pagination: { next_cursor: cursor(page.readTo), has_more: page.hasMore } }
   }),
 ]

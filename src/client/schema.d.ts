@@ -1801,7 +1801,7 @@ export interface components {
     parameters: {
         /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
         RequestId: string;
-        /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+        /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
         Bookmark: string;
     };
     requestBodies: never;
@@ -1877,7 +1877,7 @@ export interface operations {
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -1974,7 +1974,7 @@ export interface operations {
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -2055,7 +2055,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -2136,7 +2136,7 @@ export interface operations {
                 "If-None-Match"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2225,7 +2225,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2309,7 +2309,7 @@ export interface operations {
                 "If-None-Match"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2393,7 +2393,7 @@ export interface operations {
                 "If-Match"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2507,7 +2507,7 @@ export interface operations {
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -2587,7 +2587,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -2715,7 +2715,7 @@ export interface operations {
                 "If-None-Match"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -2931,7 +2931,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -3024,7 +3024,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -3127,7 +3127,7 @@ export interface operations {
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -3259,7 +3259,7 @@ export interface operations {
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -3320,7 +3320,7 @@ export interface operations {
                 "If-Match"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -3501,7 +3501,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -3600,7 +3600,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -3703,7 +3703,7 @@ export interface operations {
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -3768,7 +3768,7 @@ export interface operations {
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -3887,7 +3887,7 @@ export interface operations {
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -4008,7 +4008,7 @@ export interface operations {
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -4173,7 +4173,7 @@ export interface operations {
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -4266,7 +4266,7 @@ export interface operations {
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -4414,7 +4414,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -4526,7 +4526,7 @@ export interface operations {
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;
@@ -4607,7 +4607,7 @@ export interface operations {
                 "If-None-Match"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -4717,7 +4717,7 @@ export interface operations {
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -4865,7 +4865,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -4934,7 +4934,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -5008,7 +5008,7 @@ export interface operations {
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -5082,7 +5082,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -5147,7 +5147,7 @@ export interface operations {
             header?: {
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path: {
@@ -5206,7 +5206,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
-                /** @description The `X-Bookmark` of your last response. Without a valid one the primary database is read. */
+                /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
                 "X-Bookmark"?: components["parameters"]["Bookmark"];
             };
             path?: never;

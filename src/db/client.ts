@@ -141,26 +141,37 @@ export function startUse(): DatabaseUse {
 /** Ten times as long as the dearest request of the budgets takes; one database runs one statement at a time. */
 export const SLOW_MS = 100
 
+/** What a batch took, and where it ran. */
+export interface BatchResult {
+  /** Of the statements themselves, without the network. */
+  durationMs: number
+  place: { region: string | undefined; isPrimary: boolean | undefined }
+}
+
 /** Decides when a batch may run, and charges the database time it took. */
 export interface Meter {
-  run<T extends { durationMs: number }>(batch: () => Promise<T>): Promise<T>
+  run<T extends BatchResult>(batch: () => Promise<T>): Promise<T>
+}
+
+export function isBookmark(text: string): boolean {
+  return BOOKMARK.test(text)
 }
 
 /**
  * Opens a company's database; nothing else does. All companies share one today: they can move to others here without a
  * change elsewhere.
  *
- * @param options.bookmark of the caller's last response: reads then go to any replica that is as fresh. Without one, or
- *   with a malformed one, the session starts at the primary.
+ * @param options.bookmark how fresh reads must be: they go to any replica that is at least as fresh as the bookmark, or
+ *   with null to any. Without one the session starts at the primary.
  * @param options.meter of the caller's token; background work has none
  * @param options.use gets what the batches use
  */
 export function databaseFor(
   binding: D1Database,
   _companyId: number,
-  { bookmark, meter, use = startUse() }: { bookmark?: string | undefined; meter?: Meter; use?: DatabaseUse } = {},
+  { bookmark, meter, use = startUse() }: { bookmark?: string | null; meter?: Meter; use?: DatabaseUse } = {},
 ): Database {
-  const session = binding.withSession(bookmark && BOOKMARK.test(bookmark) ? bookmark : 'first-primary')
+  const session = binding.withSession(bookmark === null ? 'first-unconstrained' : (bookmark ?? 'first-primary'))
   let waited = 0
 
   async function run<T extends Statements>(queries: T, isIdempotent: boolean): Promise<Results<T>> {
@@ -198,6 +209,7 @@ export async function runBatch<T extends Statements>(
   return {
     values: queries.map(({ prepared }, index) => prepared.mapResult(results[index], true)) as Results<T>,
     durationMs: results.reduce((sum, { meta }) => sum + addUse(use, meta), 0),
+    place: { region: use.region, isPrimary: use.isPrimary },
   }
 }
 

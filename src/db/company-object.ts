@@ -65,10 +65,19 @@ interface Startable extends Rpc.DurableObjectBranded {
  * Starts a company's object. A call that is lost is logged, and repeated by the sweep.
  *
  * @param name as which it is logged
+ * @param region of the company's database, near which the object is made when it is called for the first time
  */
-export async function startObject(objects: DurableObjectNamespace<Startable>, companyId: number, name: string) {
+export async function startObject(
+  objects: DurableObjectNamespace<Startable>,
+  companyId: number,
+  name: string,
+  region?: string,
+) {
+  // D1 names its regions as hints are named, in capitals.
+  const locationHint = region?.toLowerCase() as DurableObjectLocationHint | undefined
   try {
-    await withDeadline(objects.get(objects.idFromName(String(companyId))).start(companyId), BUDGET_MS.afterwards)
+    const object = objects.get(objects.idFromName(String(companyId)), locationHint && { locationHint })
+    await withDeadline(object.start(companyId), BUDGET_MS.afterwards)
   } catch (error) {
     log(`${name}_start_failed`, { company_id: companyId, error: nameOf(error) })
   }

@@ -23,8 +23,13 @@ let loggedAt = 0
  */
 export function verifySchema(applied: string | null): void {
   if (isVerified) return
-  if (applied === null || applied < NEWEST_MIGRATION) throw outdated(applied)
+  if (!isCurrent(applied)) throw outdated(applied)
   isVerified = true
+}
+
+/** Whether a schema with this newest migration has everything that the code needs. */
+export function isCurrent(applied: string | null): boolean {
+  return applied !== null && applied >= NEWEST_MIGRATION
 }
 
 /** As {@link verifySchema}, with a query of its own where this isolate has not verified the schema yet. */
@@ -49,7 +54,7 @@ export function isMissing(error: unknown): boolean {
 }
 
 /** The refusal of every request while the schema is older than the code. Logged once a minute in each isolate. */
-export function outdated(applied: string | null, now = Date.now()): ApiError {
+function outdated(applied: string | null, now = Date.now()): ApiError {
   if (now - loggedAt >= LOG_EVERY_MS) {
     loggedAt = now
     const advice = 'The database is older than this release: run npm run migrate, or roll the release back.'

@@ -5,7 +5,7 @@ import * as z from 'zod/mini'
 import type { Permission } from '../auth/permissions.ts'
 import type { AppEnv, RequestContext } from '../context.ts'
 import { runWrite, type Write } from '../db/idempotency.ts'
-import { waitForLimit } from '../rate-limit/middleware.ts'
+import { refuseToken } from '../rate-limit/middleware.ts'
 import { BODY_LIMIT_BYTES, readJsonBytes } from './body.ts'
 import { LruCache } from './cache.ts'
 import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
@@ -28,8 +28,8 @@ export interface Extras {
   lease: Lease
   /** Ends when the endpoint's `prefetch` has ended, where it began one. */
   prefetched: Promise<void> | undefined
-  /** The limiter's verdict, for a handler that does not run beside it. */
-  limit: Promise<{ allowed: boolean }>
+  /** Whether the request is admitted: a handler may run beside the call that says so. */
+  isAdmitted: () => Promise<boolean>
   /** A handler sets it to that of the resource it returns: the response gets its `ETag`. */
   version?: number
   /** A list sets it to that of the page that follows: the response gets its `Link`. */
@@ -42,7 +42,7 @@ type Handler<C extends Contract> = (
   extras: Extras,
 ) => Promise<ResponseBody<C> | Response>
 
-/** What a write reads beside the rate check, before its body has arrived. `announcedBytes` is the `Content-Length`. */
+/** What a write reads before its body has arrived. `announcedBytes` is the `Content-Length`. */
 type Prefetch<C extends Contract> = (
   params: Input<C>['params'],
   context: RequestContext,
@@ -50,7 +50,7 @@ type Prefetch<C extends Contract> = (
 ) => Promise<void> | undefined
 
 /**
- * The route of a contract. Its steps: permission, path, rate limit (where it writes), query, body, handler; the handler's
+ * The route of a contract. Its steps: permission, path, query, body, handler, behind the rate limit; the handler's
  * value is sent as JSON.
  */
 export function route<C extends Contract>(contract: C, handle: Handler<C>, prefetch?: Prefetch<C>): Route {
@@ -59,17 +59,16 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
     if (contract.params) steps.push(validate('param', contract.params, contract.invalidParams ?? 'not_found'))
     if (prefetch) steps.push(beginPrefetch(prefetch))
     const { countRequests } = contract
-    if (contract.method !== 'GET' && !countRequests) steps.push(contract.isReadOnly ? waitWithKey : waitForLimit)
     steps.push(validate('query', contract.query ?? NO_QUERY))
     if (contract.body) steps.push(refuseCoding, readBody(contract, contract.body))
-    if (countRequests) steps.push((c, next) => waitForLimit(c, next, countRequests(validated<C>(c).body)))
+    if (countRequests) steps.push((c, next) => takeRequests(c, next, countRequests(validated<C>(c).body)))
     if (takesKey(contract)) steps.push(runOnce)
     app.on(contract.method, [honoPath(contract)], ...steps, async (c) => {
       const context = c.get('context')
       const extras: Extras = {
         lease: c.get('lease'),
         prefetched: c.get('prefetched'),
-        limit: Promise.resolve(c.get('usage').permit()),
+        isAdmitted: () => c.get('usage').isAdmitted(),
       }
       const result = await withDeadline(handle(validated<C>(c), context, extras), BUDGET_MS.handler)
       const { version } = extras
@@ -166,9 +165,10 @@ const runOnce: MiddlewareHandler<AppEnv> = async (c, next) => {
   }
 }
 
-/** Of a POST that changes nothing, only one that is to be stored waits. */
-const waitWithKey: MiddlewareHandler<AppEnv> = (c, next) =>
-  c.req.header('idempotency-key') === undefined ? next() : waitForLimit(c, next)
+async function takeRequests(c: Context<AppEnv>, next: () => Promise<void>, requests: number): Promise<void> {
+  await c.get('usage').take(requests)
+  await next()
+}
 
 /** `/clients/{id}` as Hono writes it. */
 export function honoPath(contract: Contract): string {
@@ -177,14 +177,20 @@ export function honoPath(contract: Contract): string {
 
 /** @throws ApiError 403 */
 export function requirePermission({ token }: RequestContext, permission: Permission): void {
-  if (token.permissions.has(permission)) return
-  throw new ApiError('forbidden', { message: `The token lacks the permission \`${permission}\`: use one that has it` })
+  const refusal = refuseToken({ ...token, suspended: false }, permission)
+  if (refusal) throw refusal
 }
 
-function permit(contract: Contract): MiddlewareHandler<AppEnv> {
+function permit({ operationId, permission }: Contract): MiddlewareHandler<AppEnv> {
   return async (c, next) => {
-    c.set('operation', contract.operationId)
-    if (contract.permission !== null) requirePermission(c.get('context'), contract.permission)
+    c.set('operation', operationId)
+    if (permission !== null) {
+      const context = c.get('context')
+      c.set('required', permission)
+      // A token that is only assumed refuses nothing.
+      if (!context.token.permissions.has(permission)) context.token = await c.get('usage').admitted()
+      requirePermission(context, permission)
+    }
     await next()
   }
 }
@@ -195,7 +201,7 @@ const leaseMemory: MiddlewareHandler<AppEnv> = async (c, next) => {
   try {
     await next()
   } finally {
-    const isSent = lease.isStreaming && c.req.method !== 'HEAD' && (await c.get('usage').permit()).allowed
+    const isSent = lease.isStreaming && c.req.method !== 'HEAD' && (await c.get('usage').isAdmitted())
     if (!isSent) {
       lease.release()
       // A discarded response must be ended here.

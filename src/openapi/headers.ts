@@ -86,7 +86,7 @@ export const requestHeaders: Record<string, JsonObject> = {
   ),
   Bookmark: requestHeader(
     'X-Bookmark',
-    'The `X-Bookmark` of your last response. Without a valid one the primary database is read.',
+    'The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it.',
   ),
 }
 

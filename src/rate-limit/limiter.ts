@@ -1,31 +1,236 @@
 import { DurableObject } from 'cloudflare:workers'
-import { acquire, addUsage, type Demand, type HourOfUsage, type Lease, type Window } from './window.ts'
+import { type Found, findToken, LAST_USED_EVERY_MS, TOKEN_MS, usable } from '../auth/tokens.ts'
+import { isCurrent } from '../db/migrations.ts'
+import type { Env } from '../env.ts'
+import { withDeadline } from '../http/deadline.ts'
+import { log, nameOf } from '../http/log.ts'
+import { Freshness, type StoredFreshness } from './freshness.ts'
+import type { Closed, Entered, Entry, Report } from './protocol.ts'
+import { addUsage, count, type Demand, type HourOfUsage, type Rest, type Verdict, type Window } from './window.ts'
 
-/** As stored: the window, and the usage of the last hours. */
-type Stored = Window & { hours?: HourOfUsage[] }
+/** From this age on a token is looked up again beside the requests that still use it. */
+const REFRESH_AFTER_MS = 15_000
+/** How often a look-up that failed is repeated while the token may still be used. */
+const RETRY_MS = 2_000
+/** A request waits so long for a look-up; then its isolate looks the token up itself. */
+const LOOK_UP_MS = 1_500
+
+/** One stored row counts so many requests before they arrive: a crash may lose them, and never gives them twice. */
+const BLOCK = 20
+/** Database time that is stored at once. */
+const LARGE_MS = 1_500
+/** After so long without a call the exact state is stored: sooner than an idle object is evicted. */
+const IDLE_MS = 5_000
+
+/** The token as it was looked up. */
+interface Identity extends Found {
+  at: number
+}
+
+type Stored = Window & {
+  hours?: HourOfUsage[]
+  freshness?: StoredFreshness
+  identity?: Identity
+}
 
 /**
- * Counts the requests and the database time of one token across all isolates; the object's name is the token's hash.
- * Requests are counted when they are leased, and stored before the response leaves: no crash gives a second allowance.
+ * Answers for one token, across all isolates and near its callers: who it is, whether its limits allow a request, and how
+ * fresh a read must be. The object's name is the token's hash. It counts a request before the response leaves, and stores
+ * one row for each {@link BLOCK} of them: no crash gives a second allowance. Of an unknown token it stores nothing.
  */
-export class RateLimiter extends DurableObject {
-  private stored: Stored | undefined = this.ctx.storage.kv.get<Stored>('window')
+export class RateLimiter extends DurableObject<Env> {
+  private stored = this.ctx.storage.kv.get<Stored>('window')
+  private window: Window | undefined = this.stored
+  private hours = this.stored?.hours ?? []
+  private identity: Identity | undefined = this.stored?.identity
+  private freshness: Freshness | undefined
+  private lookUp: Promise<void> | null = null
+  /** Changes when a look-up under way is of no use any more. */
+  private epoch = 0
+  private nextLookUpAt = 0
+  private hasChanged = false
+  private lastCallAt = 0
+  private timer: ReturnType<typeof setTimeout> | null = null
 
-  acquire(demand: Demand): Lease {
+  /** Rejects when the token cannot be looked up. */
+  async enter(entry: Entry): Promise<Entered | Closed> {
+    const calledAt = Date.now()
+    const identity = await this.identify(entry.hash)
     const now = Date.now()
-    const { window, lease } = acquire(this.stored, now, demand)
-    const isUsed = lease.permits > 0 || demand.databaseMs > 0 || demand.refused !== undefined
-    const hours = addUsage(this.stored?.hours ?? [], now, { ...demand, permits: lease.permits })
-    this.stored = isUsed ? { ...window, hours } : { ...this.stored, ...window }
-    if (isUsed) this.ctx.storage.kv.put('window', this.stored)
-    return lease
+    if (!identity) return { kind: 'outdated' }
+    if (identity.token === undefined) return { kind: 'unknown' }
+    const ageMs = now - identity.at
+    const token = usable(identity.token, now)
+    if (!token) return { kind: 'ended', ageMs }
+
+    const freshness = this.openFreshness(token.database, now)
+    const verdict = this.count(entry, now)
+    const isRead = !entry.isWrite && verdict.allowed
+    const mark = freshness.mark()
+    const settles = isRead && freshness.hasLost(now)
+    const isTouchDue = verdict.allowed && now - identity.lastUsedAt >= LAST_USED_EVERY_MS
+    if (isTouchDue) identity.lastUsedAt = now
+    const write = entry.isWrite && verdict.allowed ? freshness.beginWrite(now) : undefined
+    this.keep(now, write !== undefined)
+    return {
+      kind: 'entered',
+      token,
+      ageMs,
+      lookUpMs: now - calledAt,
+      applied: identity.applied,
+      verdict,
+      mark,
+      isTouchDue,
+      ...(write !== undefined && { write }),
+      ...(settles && { settledAt: now }),
+    }
+  }
+
+  report({ read, ...use }: Report): Rest {
+    const now = Date.now()
+    if (read) {
+      const { database, bookmark, ...which } = read
+      this.openFreshness(this.freshnessDatabase(database), now).report(database, bookmark, which)
+      this.hasChanged = true
+    }
+    const { allowed: _, ...rest } = this.count({ ...use, requests: 0 }, now)
+    this.keep(now, false)
+    return rest
+  }
+
+  /** Counts the further requests of a request that has entered. */
+  take(demand: Demand): Verdict {
+    const now = Date.now()
+    const verdict = this.count(demand, now)
+    this.keep(now, false)
+    return verdict
+  }
+
+  /** The token was changed: the next request looks it up again. */
+  forget(): void {
+    this.identity = undefined
+    this.epoch++
+    this.lookUp = null
+    if (this.stored?.identity) this.store(Date.now(), 1, false)
   }
 
   /** The usage of the last day by hour. */
   usage(): HourOfUsage[] {
-    return this.stored?.hours ?? []
+    return this.hours
   }
 
   /** For the health check. */
   ping(): void {}
+
+  /** Null where the schema is older than the code. */
+  private async identify(hash: string): Promise<Identity | null> {
+    const now = Date.now()
+    const { identity } = this
+    // An unknown token may be created at any time.
+    const isKnown = identity?.token !== undefined && isCurrent(identity.applied)
+    const isUsable = isKnown && now < identity.at + TOKEN_MS
+    if (isUsable && now < identity.at + REFRESH_AFTER_MS) return identity
+    if (isUsable) {
+      if (now >= this.nextLookUpAt) this.ctx.waitUntil(this.startLookUp(hash).catch(() => undefined))
+      return identity
+    }
+    await withDeadline(this.startLookUp(hash), LOOK_UP_MS)
+    const found = this.identity
+    // Another one was cached while this one waited, or an administrator has changed the token meanwhile.
+    if (!found) return this.identify(hash)
+    if (!isCurrent(found.applied)) return null
+    return found
+  }
+
+  private startLookUp(hash: string): Promise<void> {
+    if (this.lookUp) return this.lookUp
+    const { epoch } = this
+    const at = Date.now()
+    this.nextLookUpAt = at + RETRY_MS
+    const lookUp = findToken(this.env.DB, hash)
+      .then((found) => {
+        if (epoch !== this.epoch) return
+        const lastUsedAt = Math.max(found.lastUsedAt, this.identity?.lastUsedAt ?? 0)
+        this.identity = { ...found, lastUsedAt, at }
+      })
+      .catch((error: unknown) => {
+        log('token_lookup_failed', { reason: nameOf(error) }, 'error')
+        throw error
+      })
+      .finally(() => {
+        if (this.lookUp === lookUp) this.lookUp = null
+      })
+    this.lookUp = lookUp
+    return lookUp
+  }
+
+  private openFreshness(database: string, now: number): Freshness {
+    if (this.freshness) {
+      this.freshness.follow(database, now)
+      return this.freshness
+    }
+    // A row of an earlier release does not say what the token wrote.
+    const unknown = { database, bookmark: null, unsettledUntil: now }
+    const stored = this.stored ? (this.stored.freshness ?? unknown) : null
+    this.freshness = new Freshness(database, now, stored)
+    return this.freshness
+  }
+
+  private freshnessDatabase(reported: string): string {
+    return this.identity?.token?.database ?? this.stored?.freshness?.database ?? reported
+  }
+
+  private count(demand: Demand, now: number): Verdict {
+    const { window, verdict } = count(this.window, now, demand)
+    const used = {
+      requests: (verdict.allowed ? demand.requests - (demand.counted?.requests ?? 0) : 0) + (demand.uncounted ?? 0),
+      refused: (verdict.allowed ? 0 : demand.requests) + (demand.refused ?? 0),
+      databaseMs: demand.databaseMs,
+    }
+    this.window = window
+    if (used.requests + used.refused + used.databaseMs > 0) {
+      this.hours = addUsage(this.hours, now, used)
+      this.hasChanged = true
+    }
+    return verdict
+  }
+
+  /** Stores what a crash must not lose, and the rest when the object is idle. */
+  private keep(now: number, isWrite: boolean): void {
+    const { window, stored } = this
+    const isFirst = this.lastCallAt === 0
+    this.lastCallAt = now
+    if (!window) return
+    const isOther = window.startedAt !== stored?.startedAt
+    const isMore = window.count > (isOther ? 0 : stored.count)
+    const isLarge = window.databaseMs - (isOther ? 0 : stored.databaseMs) >= LARGE_MS
+    const isUncovered = isWrite && (stored?.freshness?.unsettledUntil ?? 0) < now
+    // The first row is exact: a token that is seldom used loses nothing by the eviction of its object.
+    if (isMore || isLarge || isUncovered) this.store(now, isFirst ? 1 : BLOCK, false)
+    if (this.hasChanged && this.timer === null) this.timer = setTimeout(() => this.storeWhenIdle(), IDLE_MS)
+  }
+
+  private storeWhenIdle(): void {
+    this.timer = null
+    const now = Date.now()
+    const idleMs = now - this.lastCallAt
+    if (idleMs < IDLE_MS) this.timer = setTimeout(() => this.storeWhenIdle(), IDLE_MS - idleMs)
+    else if (this.hasChanged) this.store(now, 1, true)
+  }
+
+  /** @param block requests that the row counts from the present one on */
+  private store(now: number, block: number, isIdle: boolean): void {
+    const { window, identity } = this
+    if (!window) return
+    this.stored = {
+      ...window,
+      count: window.count + (block - 1),
+      hours: this.hours,
+      ...(this.freshness && { freshness: this.freshness.toStored(now, isIdle) }),
+      ...(identity && { identity }),
+    }
+    this.ctx.storage.kv.put('window', this.stored)
+    // A row that counts ahead is to be replaced by an exact one.
+    this.hasChanged = block > 1
+  }
 }

@@ -1,80 +1,158 @@
-import type { MiddlewareHandler, Next } from 'hono'
-import type { Meter } from '../db/client.ts'
+import type { MiddlewareHandler } from 'hono'
+import type { Permission } from '../auth/permissions.ts'
+import type { Token } from '../auth/tokens.ts'
+import { type BatchResult, isBookmark, type Meter } from '../db/client.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError, errorResponse } from '../http/errors.ts'
 import { describeSeconds } from '../http/messages.ts'
 import type { Pass } from './database-gate.ts'
-import type { LocalLimiter, Remote } from './local-limiter.ts'
-import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, secondsUntil, type Verdict, WINDOW_MS } from './window.ts'
+import { recordDistance } from './distances.ts'
+import type { Mark } from './freshness.ts'
+import type { Admission, Remote } from './protocol.ts'
+import type { TokenGate } from './token-gate.ts'
+import {
+  DATABASE_LIMIT_MS,
+  databaseResetAt,
+  LIMIT,
+  type Rest,
+  secondsUntil,
+  type Verdict,
+  WINDOW_MS,
+} from './window.ts'
 
 /**
- * Counts the request. Where the token's Durable Object must be called, the route runs beside that call and its response
- * is discarded when the request is refused; a route that writes waits first ({@link waitForLimit}), and every route
- * does while the token's database time is used up.
+ * Refuses the request, or runs it. A read that runs beside the call of the token's object ({@link RequestUsage.token}) is
+ * discarded when that call refuses it.
  */
 export const rateLimit: MiddlewareHandler<{
-  Variables: { usage: RequestUsage }
+  Variables: { usage: RequestUsage; required?: Permission }
 }> = async (c, next) => {
   const usage = c.get('usage')
-  const { limiter } = usage
-  const mustWait = limiter.databaseRefusal() !== null
-  const acquired = COUNTED_BY_ROUTE.test(c.req.path) ? null : usage.permit()
-  const runsBeside = acquired === null || (acquired instanceof Promise && !mustWait)
-  if (runsBeside || (await acquired).allowed) await next()
-  const verdict = await usage.permit()
-  if (!verdict.allowed) {
+  const refusal = usage.refusal()
+  if (!refusal) await next()
+  const late = refusal ?? (await usage.check(c.get('required')))
+  if (late) {
     // Without this Hono would copy the headers of the discarded response.
     c.res = undefined
-    c.res = errorResponse(refusalOf(verdict, Date.now()))
+    c.res = errorResponse(late)
   }
-  c.res.headers.set('RateLimit-Policy', POLICY)
-  c.res.headers.set('RateLimit', describeLimits({ ...verdict, databaseMs: limiter.databaseLeft() }, Date.now()))
-  usage.end()
-}
-
-/** Only the body says how many requests these count as: their route takes the permits. */
-const COUNTED_BY_ROUTE = /\/batch\/?$/
-
-/** Runs before a route that writes. @param count of requests that this one counts as */
-export async function waitForLimit(c: { get(name: 'usage'): RequestUsage }, next: Next, count = 1): Promise<void> {
-  const verdict = await c.get('usage').permit(count)
-  if (!verdict.allowed) throw refusalOf(verdict, Date.now())
-  await next()
+  usage.setHeaders(c.res.headers)
+  usage.end(c.res.status)
 }
 
 /** The most that a failed batch is charged: D1 does not report its time, and an outage must not use up an allowance. */
 const FAILED_BATCH_MS = 1_000
 
-/** One request's use of its token's limits: its permit and the database time of its batches. */
+/** Where a batch may run: {@link Mark}, with the bookmark of the client where that is newer. */
+function markOf(mark: Mark, sent: string | undefined): Mark {
+  if (mark === 'primary' || sent === undefined || !isBookmark(sent)) return mark
+  return mark === null || sent > mark ? sent : mark
+}
+
+/** One request's use of its token's limits: what it may do, and the database time of its batches. */
 export class RequestUsage implements Meter {
-  readonly limiter: LocalLimiter
+  /** Of the company, as far as is known: see {@link RequestUsage.admitted}. */
+  token: Token
+  private readonly gate: TokenGate
   private readonly remote: Remote
-  private refusal: Verdict | null = null
-  private permitted: Verdict | Promise<Verdict> | null = null
+  /** The token with which the request began before its call was answered. */
+  private readonly assumed: Token | null
+  private admission: Admission | null = null
+  private readonly admitting: Promise<Admission>
+  private verdict: Verdict | null = null
+  /** The session that the request reads and writes in. */
+  private session: { database: string; bookmark: () => string | null } | null = null
+  private mark: Mark = 'primary'
   private hasEnded = false
 
-  constructor(limiter: LocalLimiter, remote: Remote) {
-    this.limiter = limiter
+  /** @param entered what the request may do; a promise where it begins with a token that is assumed */
+  constructor(gate: TokenGate, remote: Remote, entered: Admission | { assumed: Token; admitting: Promise<Admission> }) {
+    this.gate = gate
     this.remote = remote
+    this.assumed = 'assumed' in entered ? entered.assumed : null
+    if ('assumed' in entered) {
+      this.token = entered.assumed
+      this.admitting = entered.admitting.then((admission) => this.receive(admission))
+      // Also for an aborted request the call must end.
+      remote.keepAlive(this.admitting.catch(() => undefined))
+    } else {
+      this.token = entered.token
+      this.admitting = Promise.resolve(this.receive(entered))
+    }
+  }
+
+  private receive(admission: Admission): Admission {
+    this.admission = admission
+    this.token = admission.token
+    this.verdict = admission.verdict
+    return admission
+  }
+
+  /** Whether the request runs with a token that is assumed, beside the call that may refuse it. */
+  get isAssumed(): boolean {
+    return this.admission === null
   }
 
   /**
-   * Takes the request's permits, as many as the first call says; a promise, which never rejects, where the token's
-   * Durable Object must be called.
+   * The token as it is, behind the call of its object.
+   *
+   * @throws ApiError 401 or 429 where the request is refused
    */
-  permit(count = 1): Verdict | Promise<Verdict> {
-    this.permitted ??= this.acquire(count)
-    return this.permitted
+  async admitted(): Promise<Token> {
+    const { token } = await this.admitting
+    const refusal = this.refusal()
+    if (refusal) throw refusal
+    return token
   }
 
-  private acquire(count: number): Verdict | Promise<Verdict> {
-    const acquired = this.limiter.acquire(this.remote, count)
-    const remember = (verdict: Verdict) => {
-      if (!verdict.allowed) this.refusal = verdict
+  /** Whether the token's last use is to be written. */
+  get isTouchDue(): boolean {
+    return this.admission?.isTouchDue ?? false
+  }
+
+  /** Whether the request is admitted, for a response that streams. */
+  isAdmitted(): Promise<boolean> {
+    return this.admitted().then(
+      () => true,
+      () => false,
+    )
+  }
+
+  /** The 429 of a request that may not run; null where that is not known yet. */
+  refusal(): ApiError | null {
+    return this.verdict && !this.verdict.allowed ? refusalOf(this.verdict, Date.now()) : null
+  }
+
+  /** Takes the requests as which the one counts. @throws ApiError 429 where there are not enough */
+  async take(requests: number): Promise<void> {
+    const { verdict } = await this.admitting
+    if (requests <= 1) return
+    this.verdict = await this.gate.take(this.remote, requests, verdict)
+    const refusal = this.refusal()
+    if (refusal) throw refusal
+  }
+
+  /** Waits for the call. @returns the error of a request that it refuses, or that its token may not send any more */
+  async check(required: Permission | undefined): Promise<ApiError | null> {
+    const { assumed } = this
+    try {
+      const token = await this.admitted()
+      return assumed ? (refuseToken(token, required) ?? refuseOther(assumed, token)) : null
+    } catch (error) {
+      if (error instanceof ApiError) return error
+      throw error
     }
-    // Also for an aborted request the wait must end, or the limiter would count it as waiting forever.
-    if (acquired instanceof Promise) this.remote.keepAlive(acquired.then(remember))
-    return acquired
+  }
+
+  /** How fresh the request's reads must be. */
+  freshness(sent: string | undefined): Mark {
+    this.mark = this.admission ? markOf(this.admission.mark, sent) : 'primary'
+    return this.mark
+  }
+
+  /** Names the session, whose bookmark is reported where the token wrote in it. */
+  open(database: string, bookmark: () => string | null): void {
+    this.session = { database, bookmark }
   }
 
   /**
@@ -82,17 +160,21 @@ export class RequestUsage implements Meter {
    *
    * @throws ApiError 429 without running it, where the wait was too long or the allowance was used up meanwhile
    */
-  async run<T extends { durationMs: number }>(batch: () => Promise<T>): Promise<T> {
-    const { gate } = this.limiter
-    const pass = gate.tryEnter() ?? (await this.waitForPass())
+  async run<T extends BatchResult>(batch: () => Promise<T>): Promise<T> {
+    const { batches } = this.gate
+    const pass = batches.tryEnter() ?? (await this.waitForPass())
     const startedAt = Date.now()
     const work = batch()
     const settle = (durationMs: number) => {
-      gate.leave(pass, durationMs)
+      batches.leave(pass, durationMs)
       this.charge(durationMs)
     }
     const settled = withDeadline(work, BUDGET_MS.database).then(
-      ({ durationMs }) => settle(durationMs),
+      ({ durationMs, place }) => {
+        const networkMs = Math.max(0, Date.now() - startedAt - durationMs)
+        recordDistance(this.token.database, place, this.mark !== 'primary', networkMs)
+        settle(durationMs)
+      },
       () => settle(Math.min(Date.now() - startedAt, FAILED_BATCH_MS)),
     )
     // The batch of an aborted request is charged and leaves the gate, too.
@@ -102,28 +184,69 @@ export class RequestUsage implements Meter {
   }
 
   charge(databaseMs: number): void {
-    this.limiter.charge(databaseMs)
-    if (this.hasEnded) this.remote.keepAlive(this.limiter.report(this.remote))
+    this.gate.charge(databaseMs)
+    if (this.hasEnded) this.remote.keepAlive(this.gate.report(this.remote))
   }
 
-  /** Reports the database time, when the response is ready; later charges are reported at once. */
-  end(): void {
+  setHeaders(headers: Headers): void {
+    const { verdict } = this
+    if (!verdict) return
+    headers.set('RateLimit-Policy', POLICY)
+    headers.set('RateLimit', describeLimits({ ...verdict, databaseMs: this.gate.databaseLeft() }, Date.now()))
+  }
+
+  /**
+   * Makes later reads of the token at least as fresh as those of this request: for a response that sends its caller to
+   * read something else.
+   */
+  async remember(): Promise<void> {
+    const { database, bookmark } = this.session ?? {}
+    const seen = bookmark?.() ?? null
+    if (database === undefined || seen === null || seen === this.mark) return
+    await this.gate.report(this.remote, { database, bookmark: seen }, BUDGET_MS.limiter)
+  }
+
+  /** Reports what the request wrote and used, when the response is ready; later charges are reported at once. */
+  end(status: number): void {
     this.hasEnded = true
-    this.charge(0)
+    const { admission, session } = this
+    const { write, settledAt } = admission ?? {}
+    // A write that failed may happen still: then it counts as lost.
+    const isReported = status < 500 && (write !== undefined || settledAt !== undefined)
+    const bookmark = session?.bookmark() ?? null
+    const database = session?.database ?? this.token.database
+    const which = { ...(write !== undefined && { write }), ...(settledAt !== undefined && { settledAt }) }
+    const report = isReported ? { database, bookmark, ...which } : undefined
+    this.remote.keepAlive(this.gate.report(this.remote, report))
   }
 
   private async waitForPass(): Promise<Pass> {
-    const { gate } = this.limiter
-    const waited = gate.wait()
+    const { batches } = this.gate
+    const waited = batches.wait()
     this.remote.keepAlive(waited.catch(() => undefined))
     const pass = await waited.catch(() => {
-      throw rateLimited(Math.max(1, Math.ceil(gate.expectedMs() / 1_000)), 'Too many concurrent requests of this token')
+      const seconds = Math.max(1, Math.ceil(batches.expectedMs() / 1_000))
+      throw rateLimited(seconds, 'Too many concurrent requests of this token')
     })
-    const refusal = this.refusal ?? this.limiter.databaseRefusal()
+    const refusal = this.refusal() ?? this.gate.databaseRefusal()
     if (!refusal) return pass
-    gate.leave(pass)
-    throw refusalOf(refusal, Date.now())
+    batches.leave(pass)
+    throw refusal instanceof ApiError ? refusal : refusalOf(refusal, Date.now())
   }
+}
+
+/** The response that was made for other permissions than the token has, in the half minute after they were changed. */
+function refuseOther(assumed: Token, { permissions }: Token): ApiError | null {
+  if (assumed.permissions.symmetricDifference(permissions).size === 0) return null
+  const message = 'The token was changed a moment ago: retry after 1 second'
+  return new ApiError('unavailable', { message, headers: { 'Retry-After': '1' } })
+}
+
+/** What a token may not send, whatever the rest of its request is. */
+export function refuseToken({ suspended, permissions }: Token, required: Permission | undefined): ApiError | null {
+  if (suspended) return new ApiError('forbidden', { message: 'The company is suspended: ask the operator of this API' })
+  if (required === undefined || permissions.has(required)) return null
+  return new ApiError('forbidden', { message: `The token lacks the permission \`${required}\`: use one that has it` })
 }
 
 const WINDOW_SECONDS = WINDOW_MS / 1_000
@@ -132,7 +255,7 @@ const WINDOW_SECONDS = WINDOW_MS / 1_000
 export const POLICY = `"default";q=${LIMIT};w=${WINDOW_SECONDS}, "database";q=${DATABASE_LIMIT_MS};w=${WINDOW_SECONDS};qu="milliseconds"`
 
 /** `RateLimit` of the same draft. */
-function describeLimits(verdict: Verdict, now: number): string {
+function describeLimits(verdict: Rest, now: number): string {
   const requestSeconds = secondsUntil(verdict.resetAt, now)
   const milliseconds = Math.max(0, Math.floor(verdict.databaseMs))
   const databaseSeconds = secondsUntilDatabaseTime(verdict, now)
@@ -155,7 +278,7 @@ export function rateLimited(seconds: number, problem = `The token may send ${LIM
   })
 }
 
-function secondsUntilDatabaseTime(verdict: Verdict, now: number): number {
+function secondsUntilDatabaseTime(verdict: Rest, now: number): number {
   const at = databaseResetAt(verdict)
   return secondsUntil(at, now, at - verdict.resetAt + WINDOW_MS)
 }

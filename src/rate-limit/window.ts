@@ -3,50 +3,53 @@ export const LIMIT = 300
 export const DATABASE_LIMIT_MS = 15_000
 export const WINDOW_MS = 60_000
 
-/** Beyond the waiting requests a call leases at most 1 in 30 of what is left: 10 permits at first, 1 at the end. */
-const PREFETCH_DIVISOR = 30
-
-/** One fixed window from its first request: requests leased, and database time used with the debt of earlier windows. */
+/** One fixed window from its first request: requests counted, and database time used with the debt of earlier windows. */
 export type Window = { startedAt: number; count: number; databaseMs: number }
 
-/** What an isolate requests of the limiter. */
-export interface Demand {
-  /** Requests that wait for the response, or were allowed uncounted. */
-  waiting: number
-  /** Permits that the isolate can use, including those for the waiting requests. */
-  wanted: number
-  /** Database time used since the last call. */
+/** What an isolate reports of a token's use since its last call. */
+export interface Use {
+  /** Database time. */
   databaseMs: number
-  /** Requests refused since the last call, where there are any. */
+  /** Requests refused without a call, where there are any. */
   refused?: number
+  /** Requests allowed without a call while the object failed, where there are any. */
+  uncounted?: number
 }
 
-/** What the limiter grants by one call, until the window ends at `resetAt`. */
-export interface Lease {
-  /** Requests that the isolate may allow; none when an allowance is used up. */
-  permits: number
-  /** Requests of this window that are not leased yet. */
+/** What a request needs: all of its requests are allowed, or none. */
+export interface Demand extends Use {
+  requests: number
+  /** Those of them that an earlier call counted, in the window that ends at `resetAt`. */
+  counted?: { requests: number; resetAt: number }
+}
+
+/** What is left of a token's window, which ends at `resetAt`. */
+export interface Rest {
+  /** Requests that are not counted yet. */
   remaining: number
   resetAt: number
-  /** Database time that is left; negative when overused. */
+  /** Database time; negative when overused. */
   databaseMs: number
 }
 
-/** The decision on one request; `remaining` includes the permits that the isolate still has. */
-export type Verdict = Omit<Lease, 'permits'> & { allowed: boolean }
+/** The decision on one request, and what is left after it. */
+export interface Verdict extends Rest {
+  allowed: boolean
+}
 
-/** Counts the database time and leases permits: one to each waiting request, ahead of others only a share of the rest. */
-export function acquire(window: Window | undefined, now: number, demand: Demand): { window: Window; lease: Lease } {
-  const { startedAt, count: leased, databaseMs: usedMs } = advance(window, now)
-  const databaseMs = usedMs + demand.databaseMs
-  const left = databaseMs < DATABASE_LIMIT_MS ? LIMIT - leased : 0
-  const share = Math.min(demand.wanted, Math.ceil(left / PREFETCH_DIVISOR))
-  const permits = Math.min(left, Math.max(demand.waiting, share))
-  const count = leased + permits
-  const resetAt = startedAt + WINDOW_MS
+/** Counts the use that is reported, and the requests of the demand if the window has room for all of them. */
+export function count(window: Window | undefined, now: number, demand: Demand): { window: Window; verdict: Verdict } {
+  const current = advance(window, now)
+  const resetAt = current.startedAt + WINDOW_MS
+  const { counted } = demand
+  const released = counted?.resetAt === resetAt ? counted.requests : 0
+  const before = Math.min(LIMIT, Math.max(0, current.count - released) + (demand.uncounted ?? 0))
+  const databaseMs = current.databaseMs + demand.databaseMs
+  const allowed = databaseMs < DATABASE_LIMIT_MS && before + demand.requests <= LIMIT
+  const total = allowed ? before + demand.requests : before
   return {
-    window: { startedAt, count, databaseMs },
-    lease: { permits, remaining: LIMIT - count, resetAt, databaseMs: DATABASE_LIMIT_MS - databaseMs },
+    window: { startedAt: current.startedAt, count: total, databaseMs },
+    verdict: { allowed, remaining: LIMIT - total, resetAt, databaseMs: DATABASE_LIMIT_MS - databaseMs },
   }
 }
 
@@ -62,7 +65,7 @@ function advance(window: Window | undefined, now: number): Window {
 }
 
 /** When there is database time again: when the first window begins with less than a whole allowance used. */
-export function databaseResetAt({ resetAt, databaseMs }: Pick<Verdict, 'resetAt' | 'databaseMs'>): number {
+export function databaseResetAt({ resetAt, databaseMs }: Pick<Rest, 'resetAt' | 'databaseMs'>): number {
   const windows = Math.floor((DATABASE_LIMIT_MS - databaseMs) / DATABASE_LIMIT_MS)
   return resetAt + Math.max(0, windows - 1) * WINDOW_MS
 }
@@ -79,21 +82,17 @@ const HOURS = 25
 /** What a token used in one hour, which begins at `at`. */
 export type HourOfUsage = { at: number; requests: number; refused: number; databaseMs: number }
 
-/** Adds a call to the hours before it, in ascending order. Leased requests count as sent. */
-export function addUsage(
-  hours: readonly HourOfUsage[],
-  now: number,
-  { permits, refused = 0, databaseMs }: Pick<Demand, 'refused' | 'databaseMs'> & Pick<Lease, 'permits'>,
-): HourOfUsage[] {
+/** Adds what a call counted to the hours before it, in ascending order. */
+export function addUsage(hours: readonly HourOfUsage[], now: number, used: Omit<HourOfUsage, 'at'>): HourOfUsage[] {
   const at = now - (now % HOUR_MS)
   const last = hours.at(-1)
   const isLast = last !== undefined && last.at >= at
   const hour = isLast ? last : { at, requests: 0, refused: 0, databaseMs: 0 }
   const sum = {
     at: hour.at,
-    requests: hour.requests + permits,
-    refused: hour.refused + refused,
-    databaseMs: hour.databaseMs + databaseMs,
+    requests: hour.requests + used.requests,
+    refused: hour.refused + used.refused,
+    databaseMs: hour.databaseMs + used.databaseMs,
   }
   const earlier = isLast ? hours.slice(0, -1) : hours
   return [...earlier.filter((each) => each.at > at - HOURS * HOUR_MS), sum]

@@ -30,8 +30,8 @@ export class WebhookDelivery extends CompanyObject {
 }
 
 /** Starts the delivery of the company's changes. */
-export function startWebhooks(env: Pick<Env, 'WEBHOOK_DELIVERY'>, companyId: number): Promise<void> {
-  return startObject(env.WEBHOOK_DELIVERY, companyId, 'webhooks')
+export function startWebhooks(env: Pick<Env, 'WEBHOOK_DELIVERY'>, companyId: number, region?: string): Promise<void> {
+  return startObject(env.WEBHOOK_DELIVERY, companyId, 'webhooks', region)
 }
 
 /** Starts the companies with changes to deliver: what was written by commands, or whose start was lost. */

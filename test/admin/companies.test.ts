@@ -24,15 +24,20 @@ describe('a company', () => {
     expect(body).toMatchObject({ id: company.id, name: `Company ${company.id}`, suspended: false, client_count: 0 })
   })
 
-  it('is suspended, which refuses its tokens, and resumed by operators alone', async () => {
+  it('is suspended, which refuses its tokens at once, and resumed by operators alone', async () => {
     const one = await mintCompany()
     const path = `/companies/${one.id}`
+    expect((await one.call('GET', '/clients')).status).toBe(200)
+    // Written after the response: the administration calls the objects of tokens that were used.
+    const lastUse = () => sql('SELECT 1 FROM api_tokens WHERE company_id = ? AND last_used_at > 0', one.id)
+    await expect.poll(lastUse).toHaveLength(1)
     expect((await adminCall('PATCH', path, { suspended: true })).body.suspended).toBe(true)
     expect((await one.call('GET', '/clients')).status).toBe(403)
     expect((await adminCall('PATCH', path, { suspended: false, mail_quota_bytes: 5 })).body).toMatchObject({
       suspended: false,
       mail_quota_bytes: 5,
     })
+    expect((await one.call('GET', '/clients')).status).toBe(200)
     expect(await sql('SELECT action FROM admin_log WHERE company_id = ?', one.id)).toEqual([
       { action: 'companies.update:suspended' },
       { action: 'companies.update:mail_quota_bytes,suspended' },

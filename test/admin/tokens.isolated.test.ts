@@ -2,8 +2,9 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { PERMISSIONS } from '../../src/auth/permissions.ts'
 import { hashToken } from '../../src/auth/tokens.ts'
-import { addMember, adminCall, startAccess } from '../support/admin.ts'
+import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../support/admin.ts'
 import { call, migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
+import { linesOf } from '../support/log.ts'
 
 let access: Awaited<ReturnType<typeof startAccess>>
 let company: TestCompany
@@ -79,6 +80,39 @@ describe('a token', () => {
     await Promise.all(loads)
     expect(statuses.length).toBeGreaterThan(before)
     expect(new Set(statuses)).toEqual(new Set([200]))
+  })
+
+  it('is refused at once when it is revoked or replaced, although its object knows it', async () => {
+    for (const [method, at, body] of [
+      ['DELETE', '', undefined],
+      ['POST', '/rotate', { overlap_seconds: 0 }],
+    ] as const) {
+      const { token, id } = (await as('POST', path(), { name: 'Used' })).body
+      expect(await statusOf(token)).toBe(200)
+      expect((await as(method, `${path()}/${id}${at}`, body)).status).toBe(200)
+      expect(await statusOf(token)).toBe(401)
+    }
+  })
+
+  it('that was never used is revoked without its object, which would be made near the operator', async () => {
+    const { id } = (await as('POST', path(), { name: 'Unused' })).body
+    const RATE_LIMITER = { idFromName: String, get: () => expect.fail('The object is called.') }
+    const bindings = { ...env, RATE_LIMITER: RATE_LIMITER as unknown as typeof env.RATE_LIMITER }
+    const sent = adminRequest('DELETE', `${path()}/${id}`, undefined, { authorization: `Bearer ${ADMIN_TOKEN}` })
+    expect((await adminSend(sent, bindings)).body.state).toBe('revoked')
+  })
+
+  it('is revoked also where its object fails, which is logged', async () => {
+    const { token, id } = (await as('POST', path(), { name: 'Used' })).body
+    expect(await statusOf(token)).toBe(200)
+    const failing = { idFromName: String, get: () => ({ forget: () => Promise.reject(new Error('down')) }) }
+    const bindings = { ...env, RATE_LIMITER: failing as unknown as typeof env.RATE_LIMITER }
+    const sent = adminRequest('DELETE', `${path()}/${id}`, undefined, { authorization: `Bearer ${ADMIN_TOKEN}` })
+    const response = await adminSend(sent, bindings)
+    expect(response.body.state).toBe('revoked')
+    expect(linesOf(response.headers.get('x-request-id'))).toContainEqual(
+      expect.objectContaining({ event: 'tokens_not_forgotten', tokens: 1 }),
+    )
   })
 
   it('is revoked also where KV fails', async () => {

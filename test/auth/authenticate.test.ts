@@ -4,6 +4,7 @@ import { blockNetwork } from '../../src/auth/failed-lookups.ts'
 import { PERMISSIONS } from '../../src/auth/permissions.ts'
 import { hashToken } from '../../src/auth/tokens.ts'
 import type { Env } from '../../src/env.ts'
+import type { Entry, Report } from '../../src/rate-limit/protocol.ts'
 import { call, migrate, mintCompany, mintToken, randomToken, request, send, sql } from '../support/app.ts'
 
 beforeAll(migrate)
@@ -23,9 +24,9 @@ async function lastUsed(token: string): Promise<number | null> {
   return row?.at ?? null
 }
 
-/** Bindings that count the look-ups of tokens, and whose limiter allows so many failures. */
+/** Bindings that count the tokens that enter their objects and the look-ups beside them, and allow so many failures. */
 function guarded(allowed = Number.POSITIVE_INFINITY) {
-  const seen = { lookUps: 0, failures: [] as string[], bookmarks: [] as unknown[] }
+  const seen = { lookUps: 0, entered: [] as string[], failures: [] as string[], bookmarks: [] as unknown[] }
   const DB = new Proxy(env.DB, {
     get: (target, name) => {
       if (name === 'withSession') {
@@ -43,21 +44,50 @@ function guarded(allowed = Number.POSITIVE_INFINITY) {
       return Reflect.get(target, name).bind(target)
     },
   })
+  const RATE_LIMITER = new Proxy(env.RATE_LIMITER, {
+    get: (target, name) => {
+      if (name !== 'get') return Reflect.get(target, name).bind(target)
+      return (id: DurableObjectId) => {
+        const stub = target.get(id)
+        return {
+          report: (report: Report) => stub.report(report),
+          enter: (entry: Entry) => {
+            seen.entered.push(entry.hash)
+            return stub.enter(entry)
+          },
+        }
+      }
+    },
+  })
   const AUTH_FAILURES = {
     limit: async ({ key }: { key: string }) => {
       seen.failures.push(key)
       return { success: seen.failures.length <= allowed }
     },
   }
-  return { seen, bindings: { ...env, DB, AUTH_FAILURES } satisfies Env }
+  return { seen, bindings: { ...env, DB, RATE_LIMITER, AUTH_FAILURES } satisfies Env }
+}
+
+/** Bindings whose reports to the objects are lost. */
+function withoutReports(bindings: Env): Env {
+  const RATE_LIMITER = new Proxy(bindings.RATE_LIMITER, {
+    get: (target, name) => {
+      if (name !== 'get') return Reflect.get(target, name)
+      return (id: DurableObjectId) => {
+        const stub = target.get(id)
+        return { enter: (entry: Entry) => stub.enter(entry), report: () => Promise.reject(new Error('lost')) }
+      }
+    },
+  })
+  return { ...bindings, RATE_LIMITER }
 }
 
 describe('a token', () => {
-  it('is looked up once and then cached', async () => {
+  it('is looked up by its object, not by the request', async () => {
     const { token } = await mintCompany()
     const { seen, bindings } = guarded()
     for (let i = 0; i < 3; i++) await send(request(token, 'GET', '/clients'), { env: bindings })
-    expect(seen.lookUps).toBe(1)
+    expect(seen).toMatchObject({ lookUps: 0, entered: [token, token, token].map(hashToken) })
   })
 
   it.each([
@@ -69,7 +99,7 @@ describe('a token', () => {
       403,
     ],
     ['deleted', 'DELETE FROM api_tokens WHERE token_hash = ?', 401],
-  ])('that is %s is refused within 30 s, although it is cached', async (_, change, status) => {
+  ])('that is %s is refused within 30 s, although its object knows it', async (_, change, status) => {
     const { token } = await mintCompany()
     expect((await call(token, 'GET', '/clients')).status).toBe(200)
     await sql(change, await hashToken(token))
@@ -78,7 +108,7 @@ describe('a token', () => {
     expect((await call(token, 'POST', '/clients', { company_name: 'a' })).status).toBe(status)
   })
 
-  it('is refused from the moment it expires, although it is cached', async () => {
+  it('is refused from the moment it expires, although its object knows it', async () => {
     const { id } = await mintCompany()
     const token = await mintToken(id, PERMISSIONS, Date.now() + 10_000)
     expect((await call(token, 'GET', '/clients')).status).toBe(200)
@@ -209,18 +239,18 @@ describe('a token that is no longer valid', () => {
     ],
   ]
 
-  it.each(invalidate)('because it is %s is refused from the cache for 25 s after each look-up', async (_, mint) => {
+  it.each(invalidate)('because it is %s is refused by the isolate for 30 s after each look-up', async (_, mint) => {
     const token = await mint((await mintCompany()).id)
     const { seen, bindings } = guarded()
     const use = () => send(request(token, 'GET', '/clients'), { env: bindings })
     for (let i = 0; i < 5; i++) expect((await use()).status).toBe(401)
-    expect(seen).toMatchObject({ lookUps: 1, failures: [] })
-    moveTime(25_000)
+    expect(seen).toMatchObject({ entered: [hashToken(token)], failures: [] })
+    moveTime(30_000)
     for (let i = 0; i < 5; i++) expect((await use()).status).toBe(401)
-    expect(seen.lookUps).toBe(2)
+    expect(seen.entered).toHaveLength(2)
   })
 
-  it('because it expired meanwhile is refused from the cache', async () => {
+  it('because it expired meanwhile is refused by the isolate', async () => {
     const { id } = await mintCompany()
     const token = await mintToken(id, PERMISSIONS, Date.now() + 5_000)
     const { seen, bindings } = guarded()
@@ -228,7 +258,7 @@ describe('a token that is no longer valid', () => {
     expect((await use()).status).toBe(200)
     moveTime(5_000)
     for (let i = 0; i < 5; i++) expect((await use()).status).toBe(401)
-    expect(seen.lookUps).toBe(1)
+    expect(seen.entered).toHaveLength(1)
   })
 
   it('is looked up from a blocked network no more often than an unknown one', async () => {
@@ -240,7 +270,7 @@ describe('a token that is no longer valid', () => {
     vi.useFakeTimers({ toFake: ['Date'] })
     expect((await use(randomToken())).status).toBe(429)
     for (const token of tokens) expect((await use(token)).status).toBe(429)
-    expect(seen.lookUps).toBe(1)
+    expect(seen.entered).toHaveLength(1)
   })
 })
 
@@ -254,7 +284,7 @@ describe('a network that sends unknown tokens', () => {
     const { seen, bindings } = guarded(0)
     const use = (token: string, by = address) => send(from(by, token), { env: bindings })
     expect((await use(randomToken())).status).toBe(429)
-    seen.lookUps = 0
+    seen.entered.length = 0
     return { seen, bindings, use }
   }
 
@@ -267,10 +297,11 @@ describe('a network that sends unknown tokens', () => {
       expect(response).toMatchObject({ status: 429, body: { error: { code: 'rate_limited' } } })
       expect(response.headers.get('retry-after')).toBe('1')
     }
-    expect(seen).toMatchObject({ lookUps: 4, failures: Array.from({ length: 4 }, () => '1.1.1.1') })
+    expect(seen.entered).toHaveLength(4)
+    expect(seen).toMatchObject({ failures: Array.from({ length: 4 }, () => '1.1.1.1') })
     moveTime(1_000)
     for (let i = 0; i < 5; i++) expect((await send(from('1.1.1.1', randomToken()), { env: bindings })).status).toBe(429)
-    expect(seen.lookUps).toBe(5)
+    expect(seen.entered).toHaveLength(5)
     expect((await send(from('2.2.2.2', randomToken()), { env: guarded().bindings })).status).toBe(401)
     moveTime(61_000)
     expect((await send(from('1.1.1.1', randomToken()), { env: guarded().bindings })).status).toBe(401)
@@ -281,9 +312,10 @@ describe('a network that sends unknown tokens', () => {
     for (const address of ['2001:DB8:5:5:ffff::', '2001:db8:0005:0005:1:2:3:4', '2001:db8:5:5::9.9.9.9']) {
       expect((await use(randomToken(), address)).status, address).toBe(429)
     }
-    expect(seen).toMatchObject({ lookUps: 0, failures: ['2001:db8:5:5::/64'] })
+    expect(seen).toMatchObject({ entered: [], failures: ['2001:db8:5:5::/64'] })
     await use(randomToken(), '2001:db8:5:6::1')
-    expect(seen).toMatchObject({ lookUps: 1, failures: ['2001:db8:5:5::/64', '2001:db8:5:6::/64'] })
+    expect(seen.entered).toHaveLength(1)
+    expect(seen.failures).toEqual(['2001:db8:5:5::/64', '2001:db8:5:6::/64'])
   })
 
   it('may use a token that the isolate knows, even when it must be looked up again', async () => {
@@ -304,16 +336,15 @@ describe('a network that sends unknown tokens', () => {
     // A new token uses another turn than a retried one.
     expect((await use(randomToken())).status).toBe(429)
     expect((await use(token)).status).toBe(200)
-    expect(seen.lookUps).toBe(2)
+    expect(seen.entered).toHaveLength(2)
     for (let i = 0; i < 3; i++) expect((await use(token)).status).toBe(200)
-    expect(seen.lookUps).toBe(2)
   })
 
   it('stays blocked when many other networks are blocked', async () => {
     const { seen, use } = await block('5.5.5.5')
     for (let i = 0; i < 1_500; i++) blockNetwork(`10.0.${i >> 8}.${i & 255}`, Date.now())
     expect((await use(randomToken())).status).toBe(429)
-    expect(seen.lookUps).toBe(0)
+    expect(seen.entered).toEqual([])
   })
 
   it('is not limited by requests without a token or with a malformed one', async () => {
@@ -321,20 +352,74 @@ describe('a network that sends unknown tokens', () => {
     for (const token of [null, 'x', `${randomToken()}0`]) {
       expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(401)
     }
-    expect(seen).toMatchObject({ lookUps: 0, failures: [] })
+    expect(seen).toMatchObject({ entered: [], failures: [] })
   })
 })
 
 describe('a bookmark', () => {
-  it('is sent with every response and used when it is sent back', async () => {
+  const ZERO = `00000000-00000000-00000000-${'0'.repeat(32)}`
+  const LAST = `ffffffff-ffffffff-ffffffff-${'f'.repeat(32)}`
+
+  it('is sent with every response; a token that wrote reads at least that version, without sending it', async () => {
     const { token } = await mintCompany()
     const { seen, bindings } = guarded()
+    const get = (mark?: string) =>
+      send(request(token, 'GET', '/clients', undefined, { ...(mark && { 'x-bookmark': mark }) }), { env: bindings })
+    await get()
     const written = await send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: bindings })
     const bookmark = written.headers.get('x-bookmark') ?? ''
     expect(bookmark).toMatch(/^[0-9a-f-]{20,}$/)
-    const read = await send(request(token, 'GET', '/clients', undefined, { 'x-bookmark': bookmark }), { env: bindings })
-    expect(read.body.pagination.total).toBe(1)
-    expect(seen.bookmarks).toEqual(['first-primary', bookmark])
+    expect((await get()).body.pagination.total).toBe(1)
+    // An older one changes nothing, a newer one is followed: another token may have written it.
+    await get(ZERO)
+    await get(LAST)
+    const any = 'first-unconstrained'
+    expect(seen.bookmarks).toEqual([any, any, bookmark, bookmark, LAST])
+  })
+
+  it('of a write that has not been reported is not waited for: the primary is read', async () => {
+    const { token } = await mintCompany()
+    const { seen, bindings } = guarded()
+    const silent = withoutReports(bindings)
+    await send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: silent })
+    await send(request(token, 'GET', '/clients'), { env: bindings })
+    await send(request(token, 'GET', '/clients', undefined, { 'x-bookmark': ZERO }), { env: bindings })
+    expect(seen.bookmarks.slice(1)).toEqual(['first-primary', 'first-primary'])
+    // The read that replaces the lost report is the last one at the primary.
+    moveTime(61_000)
+    for (let i = 0; i < 2; i++) await send(request(token, 'GET', '/clients'), { env: bindings })
+    expect(seen.bookmarks.slice(3)).toEqual(['first-primary', expect.stringMatching(/^[0-9a-f-]{20,}$/)])
+  })
+
+  it('of a write that failed counts as not reported: it may happen still', async () => {
+    const { token } = await mintCompany()
+    const { seen, bindings } = guarded()
+    const broken = new Proxy(env.DB, {
+      get: (target, name) =>
+        name === 'withSession'
+          ? (mark: string) => {
+              const session = target.withSession(mark)
+              const batch = () => Promise.reject(new Error('no'))
+              return { prepare: session.prepare.bind(session), batch, getBookmark: () => null }
+            }
+          : Reflect.get(target, name).bind(target),
+    })
+    const made = request(token, 'POST', '/clients', { company_name: 'a' })
+    expect((await send(made, { env: { ...bindings, DB: broken } })).status).toBe(500)
+    await send(request(token, 'GET', '/clients'), { env: bindings })
+    expect(seen.bookmarks).toEqual(['first-primary'])
+  })
+
+  it('of the feed of changes is remembered before the response: what it names is read as it is there', async () => {
+    const { token } = await mintCompany()
+    const { seen, bindings } = guarded()
+    for (const path of ['/changes?start=latest', '/changes']) {
+      seen.bookmarks.length = 0
+      await sql('UPDATE companies SET updated_at = updated_at + 1')
+      const feed = await send(request(token, 'GET', path), { env: bindings })
+      await send(request(token, 'GET', '/clients'), { env: withoutReports(bindings) })
+      expect(seen.bookmarks.at(-1)).toBe(feed.headers.get('x-bookmark'))
+    }
   })
 
   it.each([
@@ -350,6 +435,6 @@ describe('a bookmark', () => {
     const { seen, bindings } = guarded()
     const sent = request(token, 'GET', '/clients', undefined, { 'x-bookmark': mark })
     expect((await send(sent, { env: bindings })).status).toBe(200)
-    expect(seen.bookmarks).toEqual(['first-primary'])
+    expect(seen.bookmarks).toEqual(['first-unconstrained'])
   })
 })

@@ -260,12 +260,11 @@ describe('the limits of a batch', () => {
     expect((await own.call('GET', '/clients')).status).toBe(429)
   })
 
-  it('are two serial waits while it is one transaction', async () => {
+  it('are three serial waits while it is one transaction: the second is for its further requests', async () => {
     const token = await mintToken(company.id)
     await measureHops(request(token, 'GET', '/clients'))
     const sent = (key: Record<string, string>) =>
       request(token, 'POST', '/batch', { operations: [create(), create()] }, key)
-    // The tool cuts a lease to one permit; a second call for the other one is its doing.
     const { hops, response } = await measureHops(sent({ 'idempotency-key': fresh() }))
     expect(response.status).toBe(200)
     expect(hops.filter(({ name }) => name.startsWith('DB.'))).toHaveLength(1)
@@ -279,7 +278,7 @@ describe('the limits of a batch', () => {
     calls.length = 0
     const operations = Array.from({ length: 50 }, () => create())
     await send(request(other, 'POST', '/batch', { operations }), { env: bindings })
-    expect(calls.slice(0, 2)).toEqual(['RATE_LIMITER.acquire', 'DB.batch'])
+    expect(calls.slice(0, 3)).toEqual(['RATE_LIMITER.enter', 'RATE_LIMITER.take', 'DB.batch'])
     expect(calls.filter((name) => name === 'DB.batch')).toHaveLength(1)
   })
 })

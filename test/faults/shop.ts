@@ -1,10 +1,12 @@
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
 import { encryptCredentials } from '../../src/auth/credentials.ts'
+import { findToken } from '../../src/auth/tokens.ts'
 import { exampleClient } from '../../src/clients/documentation.ts'
 import { fold, searchText } from '../../src/db/search.ts'
 import type { Env } from '../../src/env.ts'
-import type { Demand } from '../../src/rate-limit/window.ts'
+import type { Closed, Entered, Entry } from '../../src/rate-limit/protocol.ts'
+import type { Rest } from '../../src/rate-limit/window.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../../src/simulators/supplier-a-catalogue.ts'
 import { CREDENTIALS as CREDENTIALS_B } from '../../src/simulators/supplier-b-catalogue.ts'
 import { freshId, mintToken, sql } from '../support/app.ts'
@@ -39,12 +41,20 @@ export const BINDINGS: Env = {
   ...env,
   ...({
     RATE_LIMITER: namespaceOf({
-      acquire: async ({ waiting }: Demand) => ({
-        permits: waiting,
-        remaining: 299,
-        resetAt: Date.now() + 60_000,
-        databaseMs: 15_000,
-      }),
+      enter: async ({ hash, isWrite }: Entry): Promise<Entered | Closed> => {
+        const { token, applied } = await findToken(env.DB, hash)
+        if (!token) return { kind: 'unknown' }
+        const known = { token, applied, ageMs: 0, lookUpMs: 0, isTouchDue: true }
+        return {
+          kind: 'entered',
+          ...known,
+          verdict: { ...rest(), allowed: true },
+          mark: null,
+          ...(isWrite && { write: 1 }),
+        }
+      },
+      take: async () => ({ ...rest(), allowed: true }),
+      report: async () => rest(),
     }),
     ACCOUNTING_DELIVERY: namespaceOf({ start: async () => undefined }),
     // Only these methods of a namespace are used.
@@ -55,6 +65,10 @@ export const BINDINGS: Env = {
 
 function namespaceOf(stub: object) {
   return { idFromName: (name: string) => name, get: () => stub }
+}
+
+function rest(): Rest {
+  return { remaining: 299, resetAt: Date.now() + 60_000, databaseMs: 15_000 }
 }
 
 /** A company that has what the examples name; any two are alike but for their own id. */

@@ -1,7 +1,5 @@
-import { runInDurableObject } from 'cloudflare:test'
-import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { hashToken } from '../../src/auth/tokens.ts'
+import { useUp } from '../rate-limit/support.ts'
 import { migrate, mintCompany, request, sql } from '../support/app.ts'
 import { type Hop, measureHops } from '../support/hops.ts'
 import { freshThreadId, MAILBOX, threadPath } from './support.ts'
@@ -25,32 +23,32 @@ function put(legacyId: string, messages: object[], announces = true) {
   return measureHops(request(token, 'PUT', threadPath(legacyId), body, announces ? length : {}))
 }
 
-const LIMIT: Hop = { name: 'RATE_LIMITER.acquire', depth: 1 }
+const LIMIT: Hop = { name: 'RATE_LIMITER.enter', depth: 1 }
 
 function inDepths(hops: Hop[]): string[] {
   return hops.map(({ name, depth }) => `${depth} ${name}`).sort()
 }
 
-describe('with a cached token', () => {
-  it('GET of a thread waits for one batch beside the rate check', async () => {
+describe('behind the call of the token’s object', () => {
+  it('GET of a thread waits for one batch', async () => {
     const id = freshThreadId()
     await put(id, LARGE)
     const { response, hops, depth } = await measureHops(request(token, 'GET', threadPath(id, MAILBOX)))
     expect(response.status).toBe(200)
-    expect(inDepths(hops)).toEqual(['1 DB.batch', '1 RATE_LIMITER.acquire'])
-    expect(depth).toBe(1)
+    expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.enter', '2 DB.batch'])
+    expect(depth).toBe(2)
     const headers = { 'if-none-match': response.headers.get('etag') ?? '' }
     const again = await measureHops(request(token, 'GET', threadPath(id, MAILBOX), undefined, headers))
-    expect([again.response.status, again.depth]).toEqual([304, 1])
+    expect([again.response.status, again.depth]).toEqual([304, 2])
   })
 
-  it('GET of a thread context waits for one batch beside the rate check', async () => {
+  it('GET of a thread context waits for one batch', async () => {
     const { hops, depth } = await measureHops(request(token, 'GET', '/mail/threads/abc'))
-    expect(inDepths(hops)).toEqual(['1 DB.batch', '1 RATE_LIMITER.acquire'])
-    expect(depth).toBe(1)
+    expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.enter', '2 DB.batch'])
+    expect(depth).toBe(2)
   })
 
-  it('PUT waits for the rate check, then for one batch, whether it creates, changes or repeats a thread', async () => {
+  it('PUT waits for one batch, whether it creates, changes or repeats a thread', async () => {
     const id = freshThreadId()
     for (const messages of [SMALL, [{ a: 2 }], [{ a: 2 }]]) {
       const { response, hops } = await put(id, messages)
@@ -59,16 +57,16 @@ describe('with a cached token', () => {
     }
   })
 
-  it('a large PUT also reads the stored hashes beside the rate check, unless the isolate knows them', async () => {
+  it('a large PUT reads the stored hashes before it, unless the isolate knows them', async () => {
     const id = freshThreadId()
     const made = await put(id, LARGE)
-    expect(inDepths(made.hops)).toEqual(['1 DB.batch', '1 RATE_LIMITER.acquire', '2 DB.batch'])
+    expect(inDepths(made.hops)).toEqual(['1 RATE_LIMITER.enter', '2 DB.batch', '3 DB.batch'])
     // Now the isolate knows the stored hash.
     for (const messages of [LARGE, [...LARGE, {}]]) {
       expect((await put(id, messages)).hops).toEqual([LIMIT, { name: 'DB.batch', depth: 2 }])
     }
     const unannounced = await put(freshThreadId(), SMALL, false)
-    expect(inDepths(unannounced.hops)).toEqual(['1 DB.batch', '1 RATE_LIMITER.acquire', '2 DB.batch'])
+    expect(inDepths(unannounced.hops)).toEqual(['1 RATE_LIMITER.enter', '2 DB.batch', '3 DB.batch'])
   })
 
   it('a PUT that repeats what another isolate has replaced needs a second batch', async () => {
@@ -90,16 +88,12 @@ describe('with a cached token', () => {
     expect([refused.response.status, refused.hops]).toEqual([400, [LIMIT]])
   })
 
-  it('a PUT over the limit waits for the rate check, and for nothing once the isolate knows of the limit', async () => {
+  it('a PUT over the limit waits for the refusal, and for nothing once the isolate knows of it', async () => {
     const flooder = await mintCompany()
     const put = () => measureHops(request(flooder.token, 'PUT', threadPath(freshThreadId()), JSON.stringify({})))
     await put()
-    const limiter = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(await hashToken(flooder.token)))
-    await runInDurableObject(limiter, (object) => {
-      while (object.acquire({ waiting: 1, wanted: 1, databaseMs: 0 }).permits > 0);
-    })
+    await useUp(flooder.token)
     const refused = await put()
-    // The stored hashes may have been read beside it.
     expect([refused.response.status, refused.depth]).toEqual([429, 1])
     const again = await put()
     expect([again.response.status, again.hops]).toEqual([429, []])

@@ -1,40 +1,54 @@
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { app } from '../../src/app.ts'
+import { findToken, hashToken } from '../../src/auth/tokens.ts'
 import type { Env } from '../../src/env.ts'
-import { acquire, type Demand, type Lease, type Window } from '../../src/rate-limit/window.ts'
+import type { Closed, Entered, Entry, Report } from '../../src/rate-limit/protocol.ts'
+import { count, type Demand, LIMIT, type Verdict, type Window } from '../../src/rate-limit/window.ts'
 
-/** Bindings with this limiter instead, and the names of the objects that were called. */
-export function withLimiter(acquireLease: (name: string, demand: Demand) => Promise<Lease>): {
+/** Bindings with this object for every token, and the names of those that requests entered. */
+export function withLimiter(decide: (name: string, demand: Demand) => Promise<Verdict>): {
   bindings: Env
   called: string[]
 } {
   const called: string[] = []
-  const acquire = (name: string, demand: Demand) => {
-    called.push(name)
-    return acquireLease(name, demand)
+  const enter = async (entry: Entry): Promise<Entered | Closed> => {
+    called.push(entry.hash)
+    const verdict = await decide(entry.hash, entry)
+    const { token, applied } = await findToken(env.DB, entry.hash)
+    if (token === undefined) return { kind: 'unknown' }
+    if (token === null) return { kind: 'ended', ageMs: 0 }
+    return { kind: 'entered', token, ageMs: 0, lookUpMs: 0, applied, verdict, mark: null, isTouchDue: false }
   }
-  const namespace = {
-    idFromName: (name: string) => name,
-    get: (name: string) => ({ acquire: (demand: Demand) => acquire(name, demand) }),
-  }
+  const stub = (name: string) => ({
+    enter,
+    take: (demand: Demand) => decide(name, demand),
+    report: (use: Report) => decide(name, { ...use, requests: 0 }),
+  })
+  const namespace = { idFromName: (name: string) => name, get: stub }
   // Only these two methods of a namespace are used.
   return { bindings: { ...env, RATE_LIMITER: namespace as unknown as Env['RATE_LIMITER'] }, called }
 }
 
-/** A limiter that refuses every request until a minute has passed. */
-export async function refuse(): Promise<Lease> {
-  return { permits: 0, remaining: 0, resetAt: Date.now() + 60_000, databaseMs: 1 }
+/** An object that refuses every request until a minute has passed. */
+export async function refuse(): Promise<Verdict> {
+  return { allowed: false, remaining: 0, resetAt: Date.now() + 60_000, databaseMs: 1 }
 }
 
-/** A limiter in memory with the real window. */
+/** Objects in memory with the real window. */
 export function memory() {
   const windows = new Map<string, Window>()
   return async (name: string, demand: Demand) => {
-    const { window, lease } = acquire(windows.get(name), Date.now(), demand)
+    const { window, verdict } = count(windows.get(name), Date.now(), demand)
     windows.set(name, window)
-    return lease
+    return verdict
   }
+}
+
+/** Uses up a token's requests. */
+export async function useUp(token: string): Promise<void> {
+  const object = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hashToken(token)))
+  await object.take({ requests: 0, uncounted: LIMIT, databaseMs: 0 })
 }
 
 /** Sends so many requests at once, without the conformance check of responses, and counts their statuses. */

@@ -1,9 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  acquire,
   addUsage,
+  count,
   DATABASE_LIMIT_MS,
+  type Demand,
   databaseResetAt,
   type HourOfUsage,
   LIMIT,
@@ -14,26 +15,21 @@ import {
 
 const START = 1_000_000_000
 
-/** More than a call ever leases ahead. */
-const MANY = LIMIT
-
-/** A call of an isolate that requests permits ahead, without a waiting request. */
-const ahead = (wanted: number) => ({ waiting: 0, wanted, databaseMs: 0 })
-
-/** Calls at the given times, one after the other, each with its lease. */
-function run(times: readonly number[], wanted: readonly number[] = [MANY], waiting: readonly number[] = [0]) {
+/** Calls at the given times, one after the other, each with its verdict. */
+function run(times: readonly number[], requests: readonly number[] = [1]) {
   let window: Window | undefined
   return times.map((now, index) => {
-    const wants = wanted[index % wanted.length] ?? MANY
-    const waits = waiting[index % waiting.length] ?? 0
-    const result = acquire(window, now, { waiting: waits, wanted: Math.max(wants, waits), databaseMs: 0 })
+    const wants = requests[index % requests.length] ?? 1
+    const result = count(window, now, { requests: wants, databaseMs: 0 })
     window = result.window
-    return { now, wants, waits, ...result }
+    return { now, wants, ...result }
   })
 }
 
-const wishes = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 20 })
-const crowds = fc.array(fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 60 })), { minLength: 1, maxLength: 20 })
+const crowds = fc.array(fc.oneof({ weight: 3, arbitrary: fc.constant(1) }, fc.integer({ min: 2, max: 100 })), {
+  minLength: 1,
+  maxLength: 20,
+})
 
 /** Pauses between calls: mostly none, so that allowances are used up, and some of about a window. */
 const pause = fc.oneof(
@@ -55,69 +51,62 @@ function timesOf(steps: readonly number[]): number[] {
 }
 
 describe('the window of requests', () => {
-  it('allows 300 requests a minute, leased ahead in shares that shrink to one', () => {
+  it('allows 300 requests a minute, each counted', () => {
     expect({ LIMIT, WINDOW_MS }).toEqual({ LIMIT: 300, WINDOW_MS: 60_000 })
-    const leases = run(Array.from({ length: 200 }, () => START)).map(({ lease }) => lease)
+    const verdicts = run(Array.from({ length: 302 }, () => START)).map(({ verdict }) => verdict)
     const resetAt = START + 60_000
-    expect(leases[0]).toEqual({ permits: 10, remaining: 290, resetAt, databaseMs: 15_000 })
-    expect(leases.at(-1)).toEqual({ permits: 0, remaining: 0, resetAt, databaseMs: 15_000 })
-    const permits = leases.map((lease) => lease.permits).filter((count) => count > 0)
-    expect(permits.reduce((sum, count) => sum + count)).toBe(LIMIT)
-    expect(permits).toEqual(permits.toSorted((a, b) => b - a))
-    expect(permits.slice(-30)).toEqual(Array.from({ length: 30 }, () => 1))
-    // Three requests a call and more.
-    expect(permits.length).toBeLessThanOrEqual(LIMIT / 3)
+    expect(verdicts[0]).toEqual({ allowed: true, remaining: 299, resetAt, databaseMs: 15_000 })
+    expect(verdicts.map(({ allowed }) => allowed)).toEqual(verdicts.map((_, index) => index < LIMIT))
+    expect(verdicts.at(-1)).toEqual({ allowed: false, remaining: 0, resetAt, databaseMs: 15_000 })
   })
 
-  it('leases one permit where one is requested', () => {
-    const leases = run(
-      Array.from({ length: 302 }, () => START),
-      [1],
-    ).map(({ lease }) => lease)
-    expect(leases.map(({ permits }) => permits)).toEqual(leases.map((_, index) => (index < LIMIT ? 1 : 0)))
+  it('allows all requests of a call, or none of them', () => {
+    const full = { startedAt: START, count: 290, databaseMs: 0 }
+    const of = (demand: Omit<Demand, 'databaseMs'>) => count(full, START, { ...demand, databaseMs: 0 }).verdict
+    expect(of({ requests: 10 })).toMatchObject({ allowed: true, remaining: 0 })
+    expect(of({ requests: 11 })).toMatchObject({ allowed: false, remaining: 10 })
+    // The first of them was counted by an earlier call: in this window, or in one that is over.
+    const resetAt = START + WINDOW_MS
+    expect(of({ requests: 11, counted: { requests: 1, resetAt } })).toMatchObject({ allowed: true, remaining: 0 })
+    expect(of({ requests: 12, counted: { requests: 1, resetAt } })).toMatchObject({ allowed: false, remaining: 11 })
+    expect(of({ requests: 11, counted: { requests: 1, resetAt: START } })).toMatchObject({ allowed: false })
   })
 
-  it('leases a permit to each waiting request while there are any, and only a share ahead', () => {
-    const full = { startedAt: START, count: 0, databaseMs: 0 }
-    const permits = (waiting: number, wanted: number, count = 0) =>
-      acquire({ ...full, count }, START, { waiting, wanted, databaseMs: 0 }).lease.permits
-    expect(permits(49, 49)).toBe(49)
-    expect(permits(299, 299)).toBe(299)
-    expect(permits(900, 900)).toBe(300)
-    expect(permits(49, 49, 280)).toBe(20)
-    expect(permits(3, 50)).toBe(10)
-    expect(permits(0, 0)).toBe(0)
+  it('counts requests that were allowed without it, up to the limit', () => {
+    const of = (uncounted: number) => count(undefined, START, { requests: 0, databaseMs: 0, uncounted }).verdict
+    expect(of(20)).toMatchObject({ allowed: true, remaining: 280 })
+    expect(of(900)).toMatchObject({ allowed: true, remaining: 0 })
   })
 
   it('restores the whole allowance at its end, not before', () => {
     const full = { startedAt: START, count: LIMIT, databaseMs: 0 }
-    expect(acquire(full, START + WINDOW_MS - 1, ahead(1)).lease.permits).toBe(0)
-    expect(acquire(full, START + WINDOW_MS, ahead(MANY)).lease).toEqual({
-      permits: 10,
-      remaining: LIMIT - 10,
+    const one = { requests: 1, databaseMs: 0 }
+    expect(count(full, START + WINDOW_MS - 1, one).verdict.allowed).toBe(false)
+    expect(count(full, START + WINDOW_MS, one).verdict).toEqual({
+      allowed: true,
+      remaining: LIMIT - 1,
       resetAt: START + 2 * WINDOW_MS,
       databaseMs: DATABASE_LIMIT_MS,
     })
   })
 
-  it('never leases more than the limit in a window, and refuses only when all permits are leased', () => {
+  it('never allows more than the limit in a window, and refuses only what does not fit', () => {
     fc.assert(
-      fc.property(fc.array(pause, { minLength: 1, maxLength: 1_000 }), wishes, crowds, (pauses, wanted, waiting) => {
+      fc.property(fc.array(pause, { minLength: 1, maxLength: 1_000 }), crowds, (pauses, requests) => {
         const given = new Map<number, number>()
         let before: ReturnType<typeof run>[number] | undefined
-        for (const each of run(timesOf(pauses), wanted, waiting)) {
-          const { now, wants, waits, lease, window } = each
-          expect(lease.permits).toBeLessThanOrEqual(Math.max(wants, waits))
-          expect(lease.permits).toBeGreaterThanOrEqual(Math.min(waits, lease.permits + lease.remaining))
-          expect(lease.resetAt).toBeGreaterThan(now)
-          expect(lease.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
-          const used = (given.get(lease.resetAt) ?? 0) + lease.permits
-          given.set(lease.resetAt, used)
-          expect(used).toBeLessThanOrEqual(LIMIT)
-          expect(lease.remaining).toBe(LIMIT - used)
+        for (const each of run(timesOf(pauses), requests)) {
+          const { now, wants, verdict, window } = each
+          expect(verdict.resetAt).toBeGreaterThan(now)
+          expect(verdict.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
+          const earlier = given.get(verdict.resetAt) ?? 0
+          expect(verdict.allowed).toBe(earlier + wants <= LIMIT)
+          const used = earlier + (verdict.allowed ? wants : 0)
+          given.set(verdict.resetAt, used)
+          expect(verdict.remaining).toBe(LIMIT - used)
           expect(window.count).toBe(used)
-          if (lease.permits === 0) expect(used).toBe(LIMIT)
-          if (before && before.lease.resetAt !== lease.resetAt) expect(now).toBeGreaterThanOrEqual(before.lease.resetAt)
+          const isLater = before && before.verdict.resetAt !== verdict.resetAt
+          if (isLater) expect(now).toBeGreaterThanOrEqual(before?.verdict.resetAt ?? 0)
           before = each
         }
       }),
@@ -126,17 +115,17 @@ describe('the window of requests', () => {
 
   it('gives neither a second allowance nor a longer wait when the clock goes backwards', () => {
     fc.assert(
-      fc.property(fc.array(step, { minLength: 1, maxLength: 1_000 }), wishes, crowds, (steps, wanted, waiting) => {
+      fc.property(fc.array(step, { minLength: 1, maxLength: 1_000 }), crowds, (steps, requests) => {
         let spent = 0
         let end = 0
-        for (const { now, lease } of run(timesOf(steps), wanted, waiting)) {
-          expect(lease.resetAt).toBeGreaterThan(now)
-          expect(lease.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
-          expect(lease.remaining).toBeGreaterThanOrEqual(0)
+        for (const { now, wants, verdict } of run(timesOf(steps), requests)) {
+          expect(verdict.resetAt).toBeGreaterThan(now)
+          expect(verdict.resetAt - now).toBeLessThanOrEqual(WINDOW_MS)
+          expect(verdict.remaining).toBeGreaterThanOrEqual(0)
           // A new allowance begins only once a clock has reached the reset that was sent.
           if (now >= end) spent = 0
-          spent += lease.permits
-          end = lease.resetAt
+          spent += verdict.allowed ? wants : 0
+          end = verdict.resetAt
           expect(spent).toBeLessThanOrEqual(LIMIT)
         }
       }),
@@ -147,9 +136,9 @@ describe('the window of requests', () => {
 describe('the window of database time', () => {
   /** A request that waits at `now`, after one that used `databaseMs`. */
   const call = (window: Window | undefined, now: number, databaseMs: number) =>
-    acquire(window, now, { waiting: 1, wanted: 1, databaseMs })
+    count(window, now, { requests: 1, databaseMs })
 
-  const rows: [used: number, laterMs: number, permits: number, left: number, resetInMs: number][] = [
+  const rows: [used: number, laterMs: number, isAllowed: 0 | 1, left: number, resetInMs: number][] = [
     [0, 0, 1, 15_000, 60_000],
     [14_999, 0, 1, 1, 60_000],
     [15_000, 0, 0, 0, 60_000],
@@ -167,17 +156,17 @@ describe('the window of database time', () => {
     [40_000, 150_000, 1, 5_000, 30_000],
     [100_000, 600_000, 1, 15_000, 60_000],
   ]
-  it.each(rows)('with %i ms used, %i ms later', (used, laterMs, permits, left, resetInMs) => {
+  it.each(rows)('with %i ms used, %i ms later', (used, laterMs, isAllowed, left, resetInMs) => {
     const { window } = call({ startedAt: START, count: 5, databaseMs: 0 }, START, used)
-    const { lease } = call(window, START + laterMs, 0)
-    expect(lease).toMatchObject({ permits, databaseMs: left })
-    expect(databaseResetAt(lease) - (START + laterMs)).toBe(resetInMs)
+    const { verdict } = call(window, START + laterMs, 0)
+    expect(verdict).toMatchObject({ allowed: isAllowed === 1, databaseMs: left })
+    expect(databaseResetAt(verdict) - (START + laterMs)).toBe(resetInMs)
   })
 
   it('does not count refused requests', () => {
-    const { window, lease } = call({ startedAt: START, count: 5, databaseMs: 0 }, START, 15_000)
+    const { window, verdict } = call({ startedAt: START, count: 5, databaseMs: 0 }, START, 15_000)
     expect(window.count).toBe(5)
-    expect(lease.remaining).toBe(LIMIT - 5)
+    expect(verdict.remaining).toBe(LIMIT - 5)
   })
 
   /** Uses of database time; a refused caller waits as long as the response says, or less. */
@@ -202,14 +191,14 @@ describe('the window of database time', () => {
         let servedAt = 0
         for (const { databaseMs, patience } of all) {
           const isPromised = now >= servedAt
-          const { window: next, lease } = call(window, now, 0)
-          if (servedAt > 0 && isPromised) expect(lease.permits).toBe(1)
+          const { window: next, verdict } = call(window, now, 0)
+          if (servedAt > 0 && isPromised) expect(verdict.allowed).toBe(true)
           window = next
-          if (lease.permits === 1) {
-            window = acquire(window, now, { waiting: 0, wanted: 0, databaseMs }).window
+          if (verdict.allowed) {
+            window = count(window, now, { requests: 0, databaseMs }).window
             servedAt = 0
           } else {
-            const resetAt = databaseResetAt(lease)
+            const resetAt = databaseResetAt(verdict)
             expect(resetAt).toBeGreaterThan(now)
             if (servedAt > 0) expect(resetAt).toBe(servedAt)
             servedAt = resetAt
@@ -228,10 +217,10 @@ describe('the window of database time', () => {
         let used = 0
         let largest = 0
         for (const { databaseMs, pauseMs } of all) {
-          const { window: next, lease } = call(window, now, 0)
+          const { window: next, verdict } = call(window, now, 0)
           window = next
-          if (lease.permits === 1) {
-            window = acquire(window, now, { waiting: 0, wanted: 0, databaseMs }).window
+          if (verdict.allowed) {
+            window = count(window, now, { requests: 0, databaseMs }).window
             used += databaseMs
             largest = Math.max(largest, databaseMs)
           }
@@ -270,7 +259,7 @@ describe('the seconds to wait', () => {
 
 describe('the usage', () => {
   const hour = 3_600_000
-  const used = { permits: 2, refused: 1, databaseMs: 5 }
+  const used = { requests: 2, refused: 1, databaseMs: 5 }
 
   it('is summed by hour', () => {
     const hours = [10, 20, hour + 1].reduce((all, at) => addUsage(all, at, used), [] as HourOfUsage[])

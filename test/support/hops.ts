@@ -2,12 +2,11 @@ import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { app } from '../../src/app.ts'
 import type { Env } from '../../src/env.ts'
-import type { Lease } from '../../src/rate-limit/window.ts'
 import { wrapBindings } from './wrap-bindings.ts'
 
 /** One wait for the network, and after how many waits of the same request it could begin. */
 export interface Hop {
-  /** Such as `DB.batch`, `RATE_LIMITER.acquire`, `CACHE.get`, `FILES.list`, `fetch`. */
+  /** Such as `DB.batch`, `RATE_LIMITER.enter`, `CACHE.get`, `FILES.list`, `fetch`. */
   name: string
   /** 1 for what begins without waiting for another. */
   depth: number
@@ -26,29 +25,20 @@ const HOP_MS = 15
 
 /**
  * Sends a request to the application with bindings, and an outbound `fetch`, that count. Work after the response
- * is awaited and not counted. A token that the isolate has not seen costs one hop more: send a request before, by
- * this function too: a lease of the limiter is cut to the permits of one request, so that every request has to acquire its own.
+ * is awaited and not counted.
  */
-export async function measureHops(sent: Request, bindings: Env = env, api = app, permits = 1): Promise<Measured> {
+export async function measureHops(sent: Request, bindings: Env = env, api = app): Promise<Measured> {
   const counter = new Counter()
   const context = createExecutionContext()
-  // A slow machine reports database time by a call of its own, whose permits the next request would have.
-  let permitsOfCall = permits
-  const cut = async (acquire: () => Promise<unknown>) => {
-    // The wrapper does not know what the calls return.
-    const lease = (await acquire()) as Lease
-    return { ...lease, permits: Math.min(lease.permits, permitsOfCall) }
-  }
   const counted = wrapBindings(bindings, (name, work) =>
     // The rate limiting binding is local to the machine: no network.
-    name.endsWith('.limit') ? work() : counter.track(name, name === 'RATE_LIMITER.acquire' ? () => cut(work) : work),
+    name.endsWith('.limit') ? work() : counter.track(name, work),
   )
   const fetchBefore = globalThis.fetch
   globalThis.fetch = (...input) => counter.track('fetch', () => fetchBefore(...input))
   try {
     const response = await api.fetch(sent, counted, context)
     const hops = counter.ended()
-    permitsOfCall = 0
     const whole = new Response([204, 304].includes(response.status) ? null : await response.arrayBuffer(), response)
     await waitOnExecutionContext(context)
     return { response: whole, hops, depth: Math.max(0, ...hops.map((hop) => hop.depth)) }

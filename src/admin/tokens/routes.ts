@@ -7,6 +7,7 @@ import { ApiError, invalid, notFound } from '../../http/errors.ts'
 import { log, nameOf } from '../../http/log.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
+import { forgetTokens } from '../gates.ts'
 import { openAdminPage } from '../paging.ts'
 import * as contract from './contract.ts'
 import { createToken, findToken, listTokens, replaceToken, revokeToken, type TokenRow } from './queries.ts'
@@ -66,14 +67,14 @@ export const routes = [
     if (!replaced) {
       throw new ApiError('conflict', { message: 'The token is revoked or expired: create another one instead' })
     }
-    await rememberEnd(context, replaced.old)
+    await Promise.all([rememberEnd(context, replaced.old), forget(context, replaced.old)])
     return { ...presenter(context)(replaced.token), token }
   }),
 
   adminRoute(contract.revokeToken, async ({ params: { token_id } }, context) => {
     const row = await revokeToken(context, token_id)
     if (!row) throw notFound('Token')
-    await rememberEnd(context, row)
+    await Promise.all([rememberEnd(context, row), forget(context, row)])
     return presenter(context)(row)
   }),
 ]
@@ -83,6 +84,11 @@ function readExpiry(text: string | null, { now }: AdminContext): number | null {
   const expiresAt = text === null ? null : Date.parse(text)
   if (expiresAt === null || expiresAt > now) return expiresAt
   throw invalid([{ path: 'expires_at', message: 'must be in the future' }])
+}
+
+/** The token's object exists once the token was used. */
+async function forget(context: AdminContext, { token_hash, last_used_at }: TokenRow) {
+  if (last_used_at !== null) await forgetTokens(context, [token_hash])
 }
 
 /** How long the end of a token is kept outside of the database: longer than a database can be restored to. */
