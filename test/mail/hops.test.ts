@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { hashToken } from '../../src/auth/tokens.ts'
 import { migrate, mintCompany, request, sql } from '../support/app.ts'
 import { type Hop, measureHops } from '../support/hops.ts'
-import { freshThreadId, MAILBOX, threadPath } from './support.ts'
+import { freshThreadId, MAILBOX, noise, threadPath } from './support.ts'
 
 let token: string
 
@@ -17,6 +17,7 @@ beforeAll(async () => {
 
 const SMALL = [{ a: 1 }]
 const LARGE = [{ body_html: 'x'.repeat(2_000_000) }]
+const IN_R2 = [{ body_html: noise(2_000_000) }]
 
 /** Every request that comes over the network has a Content-Length. */
 function put(legacyId: string, messages: object[], announces = true) {
@@ -42,6 +43,28 @@ describe('with a cached token', () => {
     const headers = { 'if-none-match': response.headers.get('etag') ?? '' }
     const again = await measureHops(request(token, 'GET', threadPath(id, MAILBOX), undefined, headers))
     expect([again.response.status, again.depth]).toEqual([304, 1])
+  })
+
+  it('GET of a thread that R2 holds waits for one batch and for R2, and with its ETag not for R2', async () => {
+    const id = freshThreadId()
+    await put(id, IN_R2)
+    const { response, hops } = await measureHops(request(token, 'GET', threadPath(id, MAILBOX)))
+    expect(response.status).toBe(200)
+    expect(inDepths(hops)).toEqual(['1 DB.batch', '1 RATE_LIMITER.acquire', '2 FILES.get'])
+    const headers = { 'if-none-match': response.headers.get('etag') ?? '' }
+    const again = await measureHops(request(token, 'GET', threadPath(id, MAILBOX), undefined, headers))
+    expect([again.response.status, inDepths(again.hops)]).toEqual([304, ['1 DB.batch', '1 RATE_LIMITER.acquire']])
+  })
+
+  it('PUT of content for R2 announces it, writes it and names it: two waits more; unchanged it waits for one batch', async () => {
+    const id = freshThreadId()
+    await put(id, SMALL)
+    for (const messages of [IN_R2, [...IN_R2, {}]]) {
+      const { response, hops } = await put(id, messages)
+      expect(response.status).toBe(200)
+      expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.acquire', '2 DB.batch', '3 FILES.put', '4 DB.batch'])
+    }
+    expect((await put(id, [...IN_R2, {}])).depth).toBe(2)
   })
 
   it('GET of a thread context waits for one batch beside the rate check', async () => {
