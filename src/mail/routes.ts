@@ -14,7 +14,15 @@ import { findThread } from './queries.ts'
 import { contextText, jsonResponse, listResponse, summaryText, threadResponse } from './responses.ts'
 import { listThreads, threadDeletionOf } from './summary-queries.ts'
 import { contentCache, parseThread } from './thread-input.ts'
-import { BATCH_BYTES, compressThread, prefetchHashes, rememberHash, touchThread, writeThread } from './write-queries.ts'
+import {
+  BATCH_BYTES,
+  compressThread,
+  prefetchHashes,
+  rememberHash,
+  storeContent,
+  touchThread,
+  writeThread,
+} from './write-queries.ts'
 
 export const routes = [
   route(contract.readThreadContext, async ({ params }, context) => {
@@ -118,6 +126,7 @@ async function putThread(
     releaseBytes(body)
     await lease.resize(Math.min(lease.bytes, 2 * thread.pendingBytes))
   }
+  await storeContent(context, thread)
   const { row, otherSegments } = await writeThread(context, thread)
   if (respondsFromBody) return threadResponse(context, { row, segments: otherSegments, input }, lease)
   await lease.resize(Math.min(lease.bytes, thread.pendingBytes))

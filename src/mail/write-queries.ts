@@ -144,13 +144,13 @@ const checkQuota = prepare((p: Placeholders<'companyId'>) =>
 )
 
 /**
- * Compresses what was sent: content of more than {@link MAX_DATABASE_BYTES} is written to R2, and of texts what is more
- * than one batch should hold is uploaded. `pendingBytes` are the stored bytes of the segments that still have their data.
+ * Compresses what was sent: content of more than {@link MAX_DATABASE_BYTES} is for R2, and of texts what is more than one
+ * batch should hold is uploaded. `pendingBytes` are the stored bytes of the segments that still have their data.
  *
- * @returns nothing of it references the body; with `isWhole` false, the content's segments are not all in memory
+ * @returns nothing of it references the body, unless `isWhole` is false: then not all of the content is in memory
  */
 export async function compressThread(context: RequestContext, key: ThreadKey, input: ThreadInput) {
-  const { mailContents, companyId: company_id } = context
+  const { companyId: company_id } = context
   const values = valuesOf(context, key, input)
   const pieces = contentText(input.content)
   const { lengths, data, bytes } = compressFirst(pieces, BATCH_BYTES)
@@ -162,10 +162,6 @@ export async function compressThread(context: RequestContext, key: ThreadKey, in
     return { field: 'content', position, bytes: lengths[position] ?? 0, data: object ? each : (each?.toBase64() ?? '') }
   })
   const contentBytes = segments.reduce((sum, segment) => sum + (segment.data?.length ?? 0), 0)
-  if (object) {
-    await announceObject(context, object)
-    await putObject(mailContents, object, isWhole ? inMemory : compressSegments(pieces))
-  }
   const texts: Segment[] = []
   let pendingBytes = contentBytes
   for (const [field, text] of Object.entries(input.texts)) {
@@ -185,8 +181,17 @@ export async function compressThread(context: RequestContext, key: ThreadKey, in
     segments: [...segments, ...texts],
     pendingBytes,
     object,
+    /** The content's segments in turn. */
+    content: isWhole ? inMemory : compressSegments(pieces),
     isWhole,
   }
+}
+
+/** Writes content that is for R2, so that {@link writeThread} can name it. @throws ApiError 503 when that fails */
+export async function storeContent(context: RequestContext, { object, content }: CompressedThread): Promise<void> {
+  if (!object) return
+  await announceObject(context, object)
+  await putObject(context.mailContents, object, content)
 }
 
 type CompressedThread = Awaited<ReturnType<typeof compressThread>>
