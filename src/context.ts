@@ -18,6 +18,8 @@ export interface RequestContext extends CompanyContext {
   token: Token
   /** Opens the storage of companies without one of their own; null where the deployment has none. */
   deploymentStorage: () => FileStorage | null
+  /** Of the deployment: contents of email threads that the database does not hold. */
+  mailContents: R2Bucket
   /** What may be stale: suppliers' responses. */
   cache: KVNamespace
   /** Decrypts the credentials of integrations. */
@@ -81,6 +83,7 @@ export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
     companyId: token.companyId,
     db,
     deploymentStorage: () => deploymentStorage(env, c.req.url, now),
+    mailContents: env.FILES,
     cache: env.CACHE,
     credentialsKey: env.CREDENTIALS_KEY,
     ifNoneMatch: c.req.header('if-none-match') ?? null,

@@ -4,6 +4,7 @@ import { sweepBackups } from './backup/company-backup.ts'
 import { requireSchema } from './db/migrations.ts'
 import type { Env } from './env.ts'
 import { logGauges } from './health/gauges.ts'
+import { sweepMailContents } from './mail/sweep.ts'
 import { sweepWebhooks } from './webhooks/delivery.ts'
 
 export { AccountingDelivery } from './accounting/delivery.ts'
@@ -20,5 +21,6 @@ export default {
     await sweepWebhooks(env, scheduledTime)
     await sweep(env, scheduledTime)
     await sweepBackups(env, scheduledTime)
+    await sweepMailContents(env.DB, env.FILES, scheduledTime)
   },
 } satisfies ExportedHandler<Env>

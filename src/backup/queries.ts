@@ -189,10 +189,11 @@ export async function readCompany({ companyId, db }: CompanyContext) {
 export async function countRows({ companyId, db }: CompanyContext, names: readonly string[]) {
   const counts = names.map((name) => {
     const plan = TABLES.find((each) => each.name === name)
+    const part = TABLES.flatMap(({ feed }) => feed?.parts ?? []).find((each) => each.table === name)
     const table = tableOf(plan?.table ?? name)
     const isOfCompany =
       'company_id' in getTableColumns(table)
-        ? sql`company_id = ${companyId} AND (${sql.raw(plan?.where ?? '1')})`
+        ? sql`company_id = ${companyId} AND (${sql.raw(plan?.where ?? part?.where ?? '1')})`
         : sql`thread_id IN (SELECT id FROM email_threads WHERE company_id = ${companyId})`
     return orm
       .select({ count: sql<number>`count(*)`.as('count') })

@@ -6,6 +6,8 @@ export interface PartPlan {
   /** The column that refers to the owner, or to the owner's row in the table `through`. */
   owner: string
   through?: 'invoices'
+  /** Which rows, in SQL; all by default. */
+  where?: string
 }
 
 /** How the rows of one table are backed up and restored. */
@@ -103,7 +105,11 @@ export const TABLES: readonly TablePlan[] = [
     feed: {
       type: 'email_threads',
       version: 'revision',
-      parts: [{ table: 'email_thread_segments', key: ['thread_id', 'field', 'position'], owner: 'thread_id' }],
+      // In this order: content that moves to R2 while it is read is in the second part, if not in the first.
+      parts: [
+        { table: 'email_thread_segments', key: ['thread_id', 'field', 'position'], owner: 'thread_id' },
+        { table: 'email_thread_objects', key: ['id'], owner: 'thread_id', where: 'thread_id IS NOT NULL' },
+      ],
     },
   },
   whole('thread_contexts', 'thread_id'),

@@ -4,7 +4,7 @@ import { log } from '../http/log.ts'
 import { databaseFor, databaseMessage, orm } from './client.ts'
 
 /** The newest migration that this code needs; a test compares it with the files in `drizzle`. */
-export const NEWEST_MIGRATION = '0004_administration.sql'
+export const NEWEST_MIGRATION = '0006_mail_content.sql'
 
 /** The newest migration that is applied. Migrations are applied in the order of their names. */
 export const newestApplied = sql<string | null>`(SELECT max(name) FROM d1_migrations)`.as('newest_applied')

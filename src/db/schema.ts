@@ -438,10 +438,13 @@ export const emailThreads = sqliteTable(
     /** Raised by every write; `content_revision` is the one that wrote the content. */
     revision: integer().notNull(),
     content_revision: integer().notNull(),
+    /** When the content was last read or written, to a day; {@link IN_OBJECT} where R2 holds it; 0 where it is not known. */
+    content_used_at: integer().notNull().default(0),
     ...times(),
     deleted: flag(),
   },
   (t) => [
+    index('email_threads_unused').on(t.content_used_at),
     uniqueIndex('email_threads_identity').on(t.company_id, t.legacy_thread_id, t.account_email),
     index('email_threads_of_account').on(t.company_id, t.account_email, t.created_at, t.id),
   ],
@@ -463,6 +466,34 @@ export const emailThreadSegments = sqliteTable(
     data: text().notNull(),
   },
   (t) => [primaryKey({ columns: [t.thread_id, t.field, t.position] })],
+)
+
+/** `content_used_at` of a thread whose content R2 holds: behind every date. */
+export const IN_OBJECT = 9_000_000_000_000_000
+
+/** Objects of R2, each with the content of one thread as it was at one write: see `mail/objects.ts`. */
+export const emailThreadObjects = sqliteTable(
+  'email_thread_objects',
+  {
+    /** UUID. No two writes have the same one, so no key is ever written twice. */
+    id: text().primaryKey(),
+    company_id: companyId(),
+    content_hash: text().notNull(),
+    /** Stored bytes of all segments, and of each: a JSON array of integers. */
+    bytes: integer().notNull(),
+    segments: text().notNull(),
+    /** `writing` until a thread names it, then `stored`; `replaced` when none does any more; `removing` for good. */
+    state: text().notNull().default('writing'),
+    /** The thread that names it. */
+    thread_id: text().references(() => emailThreads.id),
+    /** When the sweep removes it; null while a thread names it. */
+    remove_at: integer(),
+  },
+  (t) => [
+    uniqueIndex('email_thread_objects_thread').on(t.thread_id).where(sql`thread_id IS NOT NULL`),
+    index('email_thread_objects_removal').on(t.remove_at).where(sql`remove_at IS NOT NULL`),
+    index('email_thread_objects_writing').on(t.company_id).where(sql`state = 'writing'`),
+  ],
 )
 
 /** Segments of a large PUT in progress: its last batch moves them, the sweep removes abandoned ones. */

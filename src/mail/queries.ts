@@ -1,6 +1,8 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { type CompanyContext, orm, type Placeholders, prepare } from '../db/client.ts'
+import { objectOfThread } from '../db/columns.ts'
 import { emailThreadSegments, emailThreads } from '../db/schema.ts'
+import { parseObject } from './objects.ts'
 
 /** What identifies a thread within its company; the email is lower-case. */
 export type ThreadKey = Record<'legacyThreadId' | 'accountEmail', string>
@@ -15,8 +17,8 @@ export interface Segment {
   position: number
   /** Stored bytes. */
   bytes: number
-  /** Null where it is not read yet, or not needed any more. */
-  data: string | null
+  /** Base64, or bytes where R2 holds it. Null where it is not read yet, or not needed any more. */
+  data: string | Uint8Array | null
 }
 
 /** What a text's column holds while the text is stored in segments; no JSON text is equal to it. */
@@ -30,7 +32,7 @@ const etag = sql<string>`'"1.' || ${emailThreads.id} || '.' || ${emailThreads.re
 
 const threadRow = prepare((p: Placeholders<Key>) =>
   orm
-    .select({ ...getTableColumns(emailThreads), etag: etag.as('etag') })
+    .select({ ...getTableColumns(emailThreads), etag: etag.as('etag'), object: objectOfThread.as('object') })
     .from(emailThreads)
     .where(isLive(p)),
 )
@@ -40,13 +42,17 @@ const threadSegments = prepare((p: Placeholders<Key | 'knownEtags'>) =>
     AND NOT EXISTS (SELECT 1 FROM json_each(${p.knownEtags}) WHERE value IN ('*', ${etag})))`),
 )
 
-/** A live thread and its segments: none when `knownEtags` has its ETag or `*`, without data when they are large. */
+/**
+ * A live thread and its segments: none when `knownEtags` has its ETag or `*`, without data when they are large. Those of
+ * the content are in the `object` of R2 where there is one.
+ */
 export async function findThread({ companyId, db }: CompanyContext, key: ThreadKey, knownEtags: string[]) {
   const [[row], segments] = await db.read([
     threadRow({ companyId, ...key }),
     threadSegments({ companyId, ...key, knownEtags: JSON.stringify(knownEtags) }),
   ])
-  return row && { row, segments, isKnown: knownEtags.some((known) => known === '*' || known === row.etag) }
+  const isKnown = knownEtags.some((known) => known === '*' || known === row?.etag)
+  return row && { row, segments, object: parseObject(row), isKnown }
 }
 
 type OfRevision = Placeholders<'companyId' | 'id' | 'revision' | 'content_revision' | 'field' | 'first' | 'last'>
@@ -63,18 +69,19 @@ const segmentData = prepare((p: OfRevision) =>
     .orderBy(emailThreadSegments.position),
 )
 
-/** Reads the data of consecutive segments of one field. @throws Error when the thread was replaced meanwhile */
+/** Reads the data of consecutive segments of one field. @returns false when they are not there any more */
 export async function readSegments(
   { companyId, db }: CompanyContext,
   { id, revision, content_revision }: ThreadRow,
   segments: readonly Segment[],
-): Promise<void> {
+): Promise<boolean> {
   const [first, last] = [segments[0], segments.at(-1)]
-  if (!first || !last) return
+  if (!first || !last) return true
   const range = { field: first.field, first: first.position, last: last.position }
   const [rows] = await db.read([segmentData({ companyId, id, revision, content_revision, ...range })])
-  if (rows.length !== segments.length) throw new Error('The thread was replaced while it was sent.')
+  if (rows.length !== segments.length) return false
   for (const [index, { data }] of rows.entries()) Object.assign(segments[index] ?? {}, { data })
+  return true
 }
 
 export const isThread = (p: Placeholders<Key>): SQL =>

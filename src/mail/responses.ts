@@ -5,6 +5,8 @@ import { bodyBudgetMs, DeadlineError } from '../http/deadline.ts'
 import { log, nameOf } from '../http/log.ts'
 import { type Lease, releaseBytes, SMALL_BODY_BYTES } from '../http/memory.ts'
 import { JSON_COLUMNS, type ThreadContextRow } from './context-queries.ts'
+import { findMoved } from './object-queries.ts'
+import { openObject, readObject, type StoredObject } from './objects.ts'
 import { IN_SEGMENTS, READ_AT_ONCE_BYTES, readSegments, type Segment, type ThreadRow } from './queries.ts'
 import { fromSegment, SEGMENT_BYTES } from './segments.ts'
 import { CUT, type ThreadSummaryRow } from './summary-queries.ts'
@@ -14,6 +16,8 @@ const TIMES = [...TIME_FIELDS, 'created_at', 'updated_at'] as const
 
 /** JSON text, or the stored segment that holds it. */
 type Part = string | Uint8Array | Segment
+
+const CONTENT = 'content'
 
 /** The memory of a response while it reads segments (as JSON, as text and as bytes), and while the caller reads a part. */
 const READING_BYTES = 10_000_000
@@ -58,27 +62,60 @@ function completed(text: string): string {
  *
  * @param thread.segments those that the response needs: of the content, unless it was sent, and of texts
  * @param thread.input what was just written: its content and texts need not be read
+ * @param thread.object of R2, with the content
+ * @throws ApiError 503 when R2 does not return the content
  */
-export async function threadResponse(
-  context: RequestContext,
-  thread: { row: ThreadRow; segments: readonly Segment[]; input?: ThreadInput; headers?: Record<string, string> },
-  lease: Lease,
-): Promise<Response> {
-  const { row, segments, input, headers } = thread
+export async function threadResponse(context: RequestContext, thread: ShownThread, lease: Lease): Promise<Response> {
+  const { row, input, headers, object } = thread
+  const segments = object ? await withObject(context, thread, object) : thread.segments
   const parts = partsOf(row, segments, input)
   const isSmall = row.content_bytes < SMALL_BODY_BYTES && parts.every(isSmallPart)
-  const body = isSmall ? Buffer.concat(parts.map(textOf)) : await streamParts(context, row, parts, lease)
+  const body = isSmall ? Buffer.concat(parts.map(textOf)) : await streamParts(context, { row, object }, parts, lease)
   return new Response(body, { headers: { ...HEADERS, ...headers } })
+}
+
+interface ShownThread {
+  row: ThreadRow
+  segments: readonly Segment[]
+  input?: ThreadInput
+  headers?: Record<string, string>
+  object?: StoredObject | null | undefined
+}
+
+/** The segments with those of an object: with their data where the content is small. */
+async function withObject({ mailContents }: RequestContext, { row, segments }: ShownThread, object: StoredObject) {
+  const isSmall = row.content_bytes < SMALL_BODY_BYTES
+  const data = isSmall ? await readObject(mailContents, object) : []
+  const content = object.lengths.map((bytes, position): Segment => {
+    return { field: CONTENT, position, bytes, data: data[position] ?? null }
+  })
+  return [...content, ...segments.filter(({ field }) => field !== CONTENT)]
 }
 
 /**
  * Streams the text of each part, so that the response is never in memory as a whole: unread segments are read when their
  * turn comes. A failure aborts the stream: the caller never sees a complete body. The lease is held until the end.
  */
-async function streamParts(context: RequestContext, row: ThreadRow, parts: readonly Part[], lease: Lease) {
+async function streamParts(
+  context: RequestContext,
+  { row, object }: Pick<ShownThread, 'row' | 'object'>,
+  parts: readonly Part[],
+  lease: Lease,
+) {
   // A request that holds its body has room for the parts of it.
   const sendingBytes = Math.max(lease.bytes, SENDING_BYTES)
   await lease.resize(Math.max(lease.bytes, parts.some(isUnread) ? READING_BYTES : SENDING_BYTES))
+  let reader = object ? await openObject(context.mailContents, object) : null
+  /** Reads this part, and with it those behind it that are small enough. */
+  const read = async (part: Segment, index: number) => {
+    const isContent = part.field === CONTENT
+    if (!(isContent && reader) && (await readSegments(context, row, batchFrom(parts, index)))) return
+    // The sweep has moved the content since it was looked for.
+    const moved = isContent && !reader ? await findMoved(context, row) : null
+    if (moved) reader = await openObject(context.mailContents, moved, part.position)
+    if (!isContent || !reader) throw new Error('The thread was replaced while it was sent.')
+    part.data = await reader.read()
+  }
   lease.isStreaming = true
   // A write to a stream of the runtime's own resolves when the caller has read the piece.
   const { readable, writable } = new IdentityTransformStream()
@@ -93,7 +130,7 @@ async function streamParts(context: RequestContext, row: ThreadRow, parts: reado
         if (isUnread(part)) {
           // The response's deadline ends this wait.
           await lease.resize(Math.max(sendingBytes, READING_BYTES), Number.POSITIVE_INFINITY)
-          await readSegments(context, row, batchFrom(parts, index))
+          await read(part, index)
         }
         const text = textOf(part)
         if (isSegment(part)) part.data = null
@@ -107,6 +144,7 @@ async function streamParts(context: RequestContext, row: ThreadRow, parts: reado
       log('stream_failed', { request_id: context.requestId, reason: nameOf(error) })
     } finally {
       clearTimeout(timer)
+      reader?.cancel()
       lease.release()
     }
   }
@@ -142,7 +180,7 @@ function partsOf(row: ThreadRow, segments: readonly Segment[], input?: ThreadInp
     const text = input?.texts[field] ?? row[field] ?? 'null'
     return [`,"${field}":`, ...(text === IN_SEGMENTS ? stored(field) : [text])]
   })
-  const content = input ? contentText(input.content) : stored('content')
+  const content = input ? contentText(input.content) : stored(CONTENT)
   return [`{"email_thread":${headOf(row)}`, ...texts, ',', ...content, '}}']
 }
 
@@ -161,5 +199,5 @@ function textOf(part: Part): Uint8Array {
 
 /** How much text the segments of another field than the content hold is not known. */
 function isSmallPart(part: Part): boolean {
-  return isSegment(part) ? part.field === 'content' && part.data !== null : part.length < SMALL_BODY_BYTES
+  return isSegment(part) ? part.field === CONTENT && part.data !== null : part.length < SMALL_BODY_BYTES
 }

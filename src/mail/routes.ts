@@ -9,11 +9,20 @@ import { openList } from '../http/paging.ts'
 import type { NewThreadContext } from './context-input.ts'
 import { contextDeletionOf, findThreadContext, listThreadContexts, replaceThreadContext } from './context-queries.ts'
 import * as contract from './contract.ts'
+import { markUsed } from './object-queries.ts'
 import { findThread } from './queries.ts'
 import { contextText, jsonResponse, listResponse, summaryText, threadResponse } from './responses.ts'
 import { listThreads, threadDeletionOf } from './summary-queries.ts'
 import { contentCache, parseThread } from './thread-input.ts'
-import { BATCH_BYTES, compressThread, prefetchHashes, rememberHash, touchThread, writeThread } from './write-queries.ts'
+import {
+  BATCH_BYTES,
+  compressThread,
+  prefetchHashes,
+  rememberHash,
+  storeContent,
+  touchThread,
+  writeThread,
+} from './write-queries.ts'
 
 export const routes = [
   route(contract.readThreadContext, async ({ params }, context) => {
@@ -59,11 +68,12 @@ export const routes = [
     const key = { ...params, accountEmail: query.account_email }
     const found = await findThread(context, key, [etagsOf(context.ifNoneMatch)].flat())
     if (!found) throw notFound('Email thread')
-    const { row, segments, isKnown } = found
+    const { row, segments, object, isKnown } = found
     rememberHash(row)
     const headers = { ETag: row.etag, 'Cache-Control': 'private, no-store' }
     if (isKnown) return new Response(null, { status: 304, headers })
-    return threadResponse(context, { row, segments, headers }, lease)
+    context.waitUntil(markUsed(context, row).catch(() => undefined))
+    return threadResponse(context, { row, segments, headers, object }, lease)
   }),
 
   // To compress and send a large body again costs more than to read the stored hashes, which runs beside the rate check.
@@ -102,6 +112,7 @@ async function putThread(
 
   const touched = await touchThread(context, key, input)
   if (touched) {
+    context.waitUntil(markUsed(context, touched).catch(() => undefined))
     if (isLarge) await lease.resize(body.length)
     else contentCache.set(cacheKey, input.content)
     return threadResponse(context, { row: touched, segments: [], input }, lease)
@@ -109,13 +120,15 @@ async function putThread(
 
   if (isLarge) await lease.resize(Math.min(lease.bytes, body.length + 2 * BATCH_BYTES))
   const thread = await compressThread(context, key, input)
-  if (isLarge) {
+  const respondsFromBody = !isLarge || !thread.isWhole
+  if (!respondsFromBody) {
     // The compressed segments replace the body from here on; the batch repeats them as JSON.
     releaseBytes(body)
     await lease.resize(Math.min(lease.bytes, 2 * thread.pendingBytes))
   }
+  await storeContent(context, thread)
   const { row, otherSegments } = await writeThread(context, thread)
-  if (!isLarge) return threadResponse(context, { row, segments: otherSegments, input }, lease)
+  if (respondsFromBody) return threadResponse(context, { row, segments: otherSegments, input }, lease)
   await lease.resize(Math.min(lease.bytes, thread.pendingBytes))
   return threadResponse(context, { row, segments: [...thread.segments, ...otherSegments] }, lease)
 }

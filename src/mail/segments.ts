@@ -6,6 +6,9 @@ import { releaseBytes } from '../http/memory.ts'
 /** Bytes of text in one segment: in base64 at most 1,900,000, where a value in D1 may have 2,000,000. */
 export const SEGMENT_BYTES = 1_400_000
 
+/** Compressed content of more bytes is written to R2. What is in R2 though it has fewer was moved there by the sweep. */
+export const MAX_DATABASE_BYTES = 1_000_000
+
 /** The fastest quality: HTML mail shrinks to a sixth at about 300 MB a second, and the next levels gain little. */
 const PARAMS = { [constants.BROTLI_PARAM_QUALITY]: 1 }
 /** With one output buffer, none is copied from several that all become garbage. */
@@ -13,16 +16,39 @@ const SPARE_BYTES = 16_384
 
 /** The text as values of one row each, lazily. Cuts anywhere, even inside a character: only all together are text. */
 export function* toSegments(pieces: readonly Uint8Array[]): Generator<string> {
-  for (const part of cut(pieces, SEGMENT_BYTES)) {
-    const compressed = brotliCompressSync(part, { params: PARAMS, chunkSize: part.length + SPARE_BYTES })
-    yield compressed.toBase64()
-    releaseBytes(compressed)
+  for (const segment of compressSegments(pieces)) {
+    yield segment.toBase64()
+    releaseBytes(segment)
   }
 }
 
-/** The part of the text that a segment of {@link toSegments} holds. */
-export function fromSegment(segment: string): Uint8Array {
-  const compressed = Uint8Array.fromBase64(segment)
+/** The segments before they are base64: the same each time. */
+export function* compressSegments(pieces: readonly Uint8Array[]): Generator<Uint8Array> {
+  for (const part of cut(pieces, SEGMENT_BYTES)) {
+    yield brotliCompressSync(part, { params: PARAMS, chunkSize: part.length + SPARE_BYTES })
+  }
+}
+
+/**
+ * The lengths of all segments of {@link compressSegments}, and the data of the first ones, up to `maxBytes` together.
+ */
+export function compressFirst(pieces: readonly Uint8Array[], maxBytes: number) {
+  const lengths: number[] = []
+  const data: (Uint8Array | null)[] = []
+  let bytes = 0
+  for (const segment of compressSegments(pieces)) {
+    bytes += segment.length
+    lengths.push(segment.length)
+    // The buffer of a segment is as long as its text.
+    data.push(bytes <= maxBytes ? new Uint8Array(segment) : null)
+    releaseBytes(segment)
+  }
+  return { lengths, data, bytes }
+}
+
+/** The part of the text that a segment holds: one of {@link toSegments}, or of {@link compressSegments}, which is released. */
+export function fromSegment(segment: string | Uint8Array): Uint8Array {
+  const compressed = typeof segment === 'string' ? Uint8Array.fromBase64(segment) : segment
   // Mail grows sixfold.
   const chunkSize = Math.min(SEGMENT_BYTES, 8 * compressed.length) + SPARE_BYTES
   const text = brotliDecompressSync(compressed, { maxOutputLength: SEGMENT_BYTES, chunkSize })

@@ -3,12 +3,25 @@ import type { RequestContext } from '../context.ts'
 import { actorOf, auditEntry } from '../db/audit.ts'
 import { databaseMessage, orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
 import { assignments, insertRow, type RowOf } from '../db/columns.ts'
-import { companies, emailThreadSegments, emailThreads, emailThreadUploads } from '../db/schema.ts'
+import { companies, emailThreadSegments, emailThreads, IN_OBJECT } from '../db/schema.ts'
 import { LruCache } from '../http/cache.ts'
 import { ApiError } from '../http/errors.ts'
 import { describeBytes } from '../http/messages.ts'
+import {
+  announceObject,
+  dropUpload,
+  endNaming,
+  moveUpload,
+  nameObject,
+  OBJECT_LOST,
+  requireObject,
+  uploadSegments,
+  WAS_MOVED,
+  withdrawObject,
+} from './object-queries.ts'
+import { putObject, type StoredObject } from './objects.ts'
 import { IN_SEGMENTS, isThread, type Key, type Segment, selectSegments, type ThreadKey } from './queries.ts'
-import { toSegments } from './segments.ts'
+import { compressFirst, compressSegments, MAX_DATABASE_BYTES, toSegments } from './segments.ts'
 import { contentText, TEXT_FIELDS, type TextField, type ThreadInput } from './thread-input.ts'
 
 /** A text of more bytes than this is stored in segments. */
@@ -45,7 +58,7 @@ export async function prefetchHashes({ companyId, db }: RequestContext, legacyTh
   hashes?.forEach(rememberHash)
 }
 
-type Write = { [Name in keyof ReturnType<typeof valuesOf>]: Placeholder }
+type Write = { [Name in keyof ReturnType<typeof valuesOf>]: Placeholder } & Partial<Placeholders<'contentUsedAt'>>
 
 const touch = prepare((p: Write) =>
   orm
@@ -53,7 +66,8 @@ const touch = prepare((p: Write) =>
     .set({ ...sentColumns(p), revision: sql`${emailThreads.revision} + 1` })
     // The quota is checked where bytes are written: here they only replace as many.
     .where(
-      sql`${isThread(p)} AND content_hash = ${p.content_hash} AND ${storedTextBytes(p)} = ${p.sentTextBytes}
+      sql`${isThread(p)} AND content_hash = ${p.content_hash} AND NOT ${WAS_MOVED}
+        AND ${storedTextBytes(p)} = ${p.sentTextBytes}
         AND ${IN_SEGMENTS} NOT IN (coalesce(mail_thread_id, ''), coalesce(subject, ''), coalesce(snippet, ''), coalesce(mail_history_id, ''))`,
     )
     .returning(),
@@ -75,7 +89,9 @@ const replaceThread = prepareBatch((p: Write) => {
   const columns = sentColumns(p)
   const { revision, content_revision } = emailThreads
   const key = { company_id: p.companyId, legacy_thread_id: p.legacyThreadId, account_email: p.accountEmail }
-  const created = { ...columns, ...key, id: p.newId, revision: 1, content_revision: 1, created_at: p.now }
+  const content_used_at = sql`${p.contentUsedAt}`
+  const first = { revision: 1, content_revision: 1, content_used_at }
+  const created = { ...columns, ...key, ...first, id: p.newId, created_at: p.now }
   return [
     auditEntry(p, 'email_thread.write', sql`coalesce(${idOf(p)}, ${p.newId})`, sql`NOT ${isStored(p)}`),
     orm.delete(emailThreadSegments).where(
@@ -89,7 +105,8 @@ const replaceThread = prepareBatch((p: Write) => {
         set: {
           ...columns,
           revision: sql`${revision} + 1`,
-          content_revision: sql`CASE WHEN ${content_hash} = ${p.content_hash} THEN ${content_revision} ELSE ${revision} + 1 END`,
+          content_revision: sql`iif(${isStored(p)}, ${content_revision}, ${revision} + 1)`,
+          content_used_at: sql`iif(${isStored(p)}, max(${emailThreads.content_used_at}, ${p.now}), ${content_used_at})`,
         },
       })
       .returning(),
@@ -106,47 +123,17 @@ const insertSegment = prepare((p: Placeholders<Key | 'field' | 'position' | 'dat
   ),
 )
 
-/** Segments that one company may have uploaded at once, about 240 MB outside its quota: the sweep drops aborted ones. */
-const MAX_UPLOADS = 128
+/** The id of the thread, if its content was written by this batch. */
+const written = (p: Placeholders<Key>) =>
+  sql`(SELECT id FROM ${emailThreads} WHERE ${isThread(p)} AND content_revision = revision)`
 
-const upload = prepare((p: Placeholders<'companyId' | 'newId' | 'field' | 'position' | 'data' | 'now'>) => {
-  const { company_id, id, field, position } = emailThreadUploads
-  const target = [company_id, id, field, position]
-  const values = { ...p, company_id: p.companyId, id: p.newId, created_at: p.now }
-  const uploads = sql`(SELECT count(*) FROM email_thread_uploads WHERE company_id = ${p.companyId})`
-  // Repeated after a transient failure it may exist already, and must still be returned.
-  return insertRow(emailThreadUploads, values, sql`WHERE ${uploads} < ${sql.raw(String(MAX_UPLOADS))}`)
-    .onConflictDoUpdate({ target, set: { data: sql`excluded.data` } })
-    .returning({ position })
-})
+const endNamingOfWritten = prepare((p: Placeholders<Key | 'now'>) => endNaming(p, written(p)))
 
-const moveUpload = prepare((p: Placeholders<Key | 'newId'>) =>
-  insertRow(
-    emailThreadSegments,
-    { thread_id: sql`t.id`, field: sql`u.field`, position: sql`u.position`, data: sql`u.data` },
-    sql`FROM email_thread_uploads AS u, email_threads AS t
-      WHERE u.company_id = ${p.companyId} AND u.id = ${p.newId} AND t.company_id = ${p.companyId}
-        AND t.legacy_thread_id = ${p.legacyThreadId} AND t.account_email = ${p.accountEmail}
-        AND (u.field <> 'content' OR t.content_revision = t.revision)`,
-  ),
-)
-
-const dropUpload = prepare((p: Placeholders<'companyId' | 'newId'>) =>
-  orm.delete(emailThreadUploads).where(sql`company_id = ${p.companyId} AND id = ${p.newId}`),
-)
-
-/** Uploads the segments that still have data, and drops it here. @throws ApiError 503 for too many uploads under way */
-async function uploadSegments({ companyId, now, db }: RequestContext, newId: string, segments: readonly Segment[]) {
-  const [first, ...rest] = segments.flatMap(({ field, position, data }) =>
-    data === null ? [] : [upload({ companyId, newId, field, position, data, now })],
-  )
-  const uploaded = first ? await db.writeIdempotent([first, ...rest]) : []
-  if (uploaded.some((rows) => rows.length === 0)) {
-    await db.write([dropUpload({ companyId, newId })])
-    throw new ApiError('unavailable', { headers: { 'Retry-After': '60' } })
-  }
-  for (const segment of segments) segment.data = null
-}
+/** The object becomes the thread's, or the batch fails. */
+const nameWritten = prepareBatch((p: Placeholders<Key | 'newId'>) => [
+  nameObject(p, written(p)),
+  requireObject(p, written(p)),
+])
 
 // A trigger undoes the whole batch when it raised the stored bytes above the quota.
 const checkQuota = prepare((p: Placeholders<'companyId'>) =>
@@ -157,27 +144,54 @@ const checkQuota = prepare((p: Placeholders<'companyId'>) =>
 )
 
 /**
- * Compresses what was sent, and uploads what is more than one batch should hold. The result references nothing of the
- * body; `pendingBytes` are the stored bytes of the segments that are not uploaded.
+ * Compresses what was sent: content of more than {@link MAX_DATABASE_BYTES} is for R2, and of texts what is more than one
+ * batch should hold is uploaded. `pendingBytes` are the stored bytes of the segments that still have their data.
+ *
+ * @returns nothing of it references the body, unless `isWhole` is false: then not all of the content is in memory
  */
 export async function compressThread(context: RequestContext, key: ThreadKey, input: ThreadInput) {
+  const { companyId: company_id } = context
   const values = valuesOf(context, key, input)
-  const texts: [field: string, text: Uint8Array[]][] = [['content', contentText(input.content)]]
-  for (const [field, text] of Object.entries(input.texts)) if (isLarge(text)) texts.push([field, [text]])
-  const segments: Segment[] = []
-  let pendingBytes = 0
-  for (const [field, text] of texts) {
+  const pieces = contentText(input.content)
+  const { lengths, data, bytes } = compressFirst(pieces, BATCH_BYTES)
+  const inMemory = data.filter((each) => each !== null)
+  const isWhole = inMemory.length === data.length
+  const object: StoredObject | null =
+    bytes > MAX_DATABASE_BYTES ? { id: values.newId, company_id, content_hash: input.content.hash, lengths } : null
+  const segments = data.map((each, position): Segment => {
+    return { field: 'content', position, bytes: lengths[position] ?? 0, data: object ? each : (each?.toBase64() ?? '') }
+  })
+  const contentBytes = segments.reduce((sum, segment) => sum + (segment.data?.length ?? 0), 0)
+  const texts: Segment[] = []
+  let pendingBytes = contentBytes
+  for (const [field, text] of Object.entries(input.texts)) {
+    if (!isLarge(text)) continue
     let position = 0
-    for (const data of toSegments(text)) {
+    for (const data of toSegments([text])) {
       if (pendingBytes + data.length > BATCH_BYTES) {
-        await uploadSegments(context, values.newId, segments)
-        pendingBytes = 0
+        await uploadSegments(context, values.newId, texts)
+        pendingBytes = contentBytes
       }
-      segments.push({ field, position: position++, bytes: data.length, data })
+      texts.push({ field, position: position++, bytes: data.length, data })
       pendingBytes += data.length
     }
   }
-  return { values, segments, pendingBytes }
+  return {
+    values: { ...values, contentUsedAt: object ? IN_OBJECT : context.now },
+    segments: [...segments, ...texts],
+    pendingBytes,
+    object,
+    /** The content's segments in turn. */
+    content: isWhole ? inMemory : compressSegments(pieces),
+    isWhole,
+  }
+}
+
+/** Writes content that is for R2, so that {@link writeThread} can name it. @throws ApiError 503 when that fails */
+export async function storeContent(context: RequestContext, { object, content }: CompressedThread): Promise<void> {
+  if (!object) return
+  await announceObject(context, object)
+  await putObject(context.mailContents, object, content)
 }
 
 type CompressedThread = Awaited<ReturnType<typeof compressThread>>
@@ -188,38 +202,50 @@ type CompressedThread = Awaited<ReturnType<typeof compressThread>>
  * @returns the row, and the segments of the texts that were not sent
  * @throws ApiError 413 when the company's mail would exceed its quota; nothing is changed then
  */
-export async function writeThread(
-  { db, companyId, announceChange }: RequestContext,
-  { values, segments }: CompressedThread,
-) {
-  const isUploaded = segments.some(({ data }) => data === null)
+export async function writeThread(context: RequestContext, { values, segments, object }: CompressedThread) {
+  const { db, announceChange, waitUntil } = context
+  const isUploaded = segments.some(({ field, data }) => field !== 'content' && data === null)
   // An upload is moved once: a repeated batch would not find it.
   const write = isUploaded ? db.write : db.writeIdempotent
+  const withdraw = () => {
+    if (object) waitUntil(withdrawObject(context, object.id).catch(() => undefined))
+  }
   const [, , [row], otherSegments] = await write([
     ...replaceThread(values),
     ...segments.flatMap(({ field, position, data }) =>
-      data === null ? [] : [insertSegment({ ...values, field, position, data })],
+      typeof data === 'string' ? [insertSegment({ ...values, field, position, data })] : [],
     ),
     ...(isUploaded ? [moveUpload(values), dropUpload(values)] : []),
+    endNamingOfWritten(values),
+    ...(object ? nameWritten(values) : []),
     checkQuota(values),
   ]).catch(async (error) => {
-    if (!databaseMessage(error).includes('mail quota exceeded')) throw error
-    // The batch was undone for certain.
-    const quota = orm.select({ bytes: companies.mail_quota_bytes }).from(companies).where(eq(companies.id, companyId))
-    const [[found]] = await db.write([quota, dropUpload(values)])
-    const limit_bytes = found?.bytes ?? 0
-    const message = `The thread would exceed the company’s quota of stored mail, ${describeBytes(limit_bytes)}`
-    throw new ApiError('too_large', { message, details: { reason: 'storage_quota', limit_bytes } })
+    withdraw()
+    const message = databaseMessage(error)
+    if (message.includes(OBJECT_LOST)) throw new ApiError('unavailable', { headers: { 'Retry-After': '10' } })
+    if (!message.includes('mail quota exceeded')) throw error
+    throw await overQuota(context, values)
   })
   if (!row) throw new Error('An upsert returned no row.')
+  // The content was stored already.
+  if (row.content_revision !== row.revision) withdraw()
   rememberHash(row)
   announceChange()
   return { row, otherSegments }
 }
 
+/** After a batch that was undone for certain. */
+async function overQuota({ db, companyId }: RequestContext, values: CompressedThread['values']): Promise<ApiError> {
+  const quota = orm.select({ bytes: companies.mail_quota_bytes }).from(companies).where(eq(companies.id, companyId))
+  const [[found]] = await db.write([quota, dropUpload(values)])
+  const limit_bytes = found?.bytes ?? 0
+  const message = `The thread would exceed the company’s quota of stored mail, ${describeBytes(limit_bytes)}`
+  return new ApiError('too_large', { message, details: { reason: 'storage_quota', limit_bytes } })
+}
+
 const idOf = (p: Placeholders<Key>) => sql`(SELECT id FROM ${emailThreads} WHERE ${isThread(p)})`
 const isStored = (p: Placeholders<Key | 'content_hash'>) =>
-  sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${isThread(p)} AND content_hash = ${p.content_hash})`
+  sql`EXISTS (SELECT 1 FROM ${emailThreads} WHERE ${isThread(p)} AND content_hash = ${p.content_hash} AND NOT ${WAS_MOVED})`
 
 /** Bytes in the row of the texts that were sent. */
 function storedTextBytes(p: Write): SQL {

@@ -84,7 +84,7 @@ export async function planLoad(
     statements: [
       ...saveCompany(context, file, now),
       ...tables,
-      ...threads.flatMap((thread) => loadThread(context, thread)),
+      ...threads.flatMap((thread) => loadThread(context, now, thread)),
     ] as const,
   }
 }

@@ -12,6 +12,7 @@ import {
   orderStatuses,
   orders,
 } from '../db/schema.ts'
+import { MAX_DATABASE_BYTES } from '../mail/segments.ts'
 import type { SeedFile } from './file.ts'
 import { chunkJson, type KnownIds, NAMES, REFERENCES, type Rows, TABLES } from './rows.ts'
 import type { StoredThread } from './threads.ts'
@@ -217,12 +218,20 @@ export function loadRows(
  * Statements that load an absent thread with the segments of this part. Until its last segment is there, the thread is
  * hidden and has the revision 0, which no other has: if somebody writes it meanwhile, theirs stays.
  */
-export function loadThread({ companyId }: CompanyContext, { segments, segment_count, ...thread }: StoredThread) {
+export function loadThread(
+  { companyId }: CompanyContext,
+  now: number,
+  { segments, segment_count, ...thread }: StoredThread,
+) {
   const { revision, content_revision, content_hash, deleted } = thread
   const { company_id, legacy_thread_id, account_email } = emailThreads
   const hidden = { revision: 0, content_revision: 0, content_hash: '', deleted: true }
   const isLoading = sql`${emailThreads.id} = ${thread.id} AND ${company_id} = ${companyId} AND ${emailThreads.revision} = 0`
   const stored = sql`(SELECT count(*) FROM email_thread_segments WHERE thread_id = ${thread.id})`
+  // A part of an import holds some of the segments, R2 takes whole contents: the next sweep moves those that are large.
+  const isLarge = sql`(SELECT sum(octet_length(data)) * 3 / 4 FROM email_thread_segments
+    WHERE thread_id = ${thread.id} AND field = 'content') > ${MAX_DATABASE_BYTES}`
+  const usedAt = sql`iif(${isLarge}, 1, ${now})`
   return [
     orm
       .insert(emailThreads)
@@ -237,7 +246,7 @@ export function loadThread({ companyId }: CompanyContext, { segments, segment_co
     ),
     orm
       .update(emailThreads)
-      .set({ revision, content_revision, content_hash, deleted })
+      .set({ revision, content_revision, content_hash, deleted, content_used_at: usedAt })
       .where(sql`${isLoading} AND ${stored} = ${segment_count}`),
   ] as const
 }

@@ -1,9 +1,11 @@
-import { exports } from 'cloudflare:workers'
+import { env, exports } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { sweepMailContents } from '../../src/mail/sweep.ts'
 import { readExport } from '../../src/seed/export-file.ts'
 import { type SeedInput, seedFile } from '../../src/seed/file.ts'
 import { splitSeedFile } from '../../src/seed/split.ts'
 import { storeThread } from '../../src/seed/threads.ts'
+import { noise, storedObjects } from '../mail/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, startAccess } from '../support/admin.ts'
 import { freshId, migrate, mintCompany, mintToken, request, send, sql } from '../support/app.ts'
 import { smallShop } from '../support/small-shop.ts'
@@ -68,7 +70,7 @@ async function readRows(companyId: number) {
     const condition = table === 'order_counts' ? 'count > 0' : '1'
     const rows = await sql(`SELECT * FROM ${table} WHERE ${column} = ? AND ${condition}`, companyId)
     // Threads are cut into other segments, which have other sizes.
-    const own = { [column]: 0, slot: 0, last_change: 0, mail_bytes: 0, mail_bytes_checked: 0 }
+    const own = { [column]: 0, slot: 0, last_change: 0, mail_bytes: 0, mail_bytes_checked: 0, content_used_at: 0 }
     return [table, rows.map((row) => ({ ...row, ...own }))]
   })
   return Object.fromEntries(await Promise.all(entries))
@@ -150,6 +152,7 @@ describe('the export of a company', () => {
     expect(seedFile.safeParse(file).error?.issues).toBe(undefined)
     // Their ids are unique in the database.
     await sql('DELETE FROM email_thread_segments')
+    await sql('DELETE FROM email_thread_objects')
     await sql('DELETE FROM email_threads')
 
     const copy = id + 500
@@ -173,6 +176,7 @@ describe('the export of a company', () => {
     await send(request(token, 'PUT', '/mail/email-threads/aa', { account_email: 'a@b.example', messages }))
     const { threads } = await readExport(await readAll(id))
     await sql('DELETE FROM email_thread_segments')
+    await sql('DELETE FROM email_thread_objects')
     await sql('DELETE FROM email_threads')
     const { hash, parts } = splitSeedFile({ company: { id, name: 'Shop' } }, threads.map(storeThread))
     expect(parts.length).toBeGreaterThan(2)
@@ -186,6 +190,26 @@ describe('the export of a company', () => {
     )
     for (const index of parts.keys()) await post(index)
     expect((await read()).body.email_thread.messages).toEqual([{ own: 1 }])
+  })
+
+  it('has content that R2 holds, which the sweep moves there again after an import', async () => {
+    const [id, copy] = [4_000 + freshId(), 4_500 + freshId()]
+    await load({ company: { id, name: 'Shop' } }, id)
+    const body = { account_email: 'a@b.example', messages: [{ text: noise(2_000_000) }], snippet: 's'.repeat(150_000) }
+    await send(request(await mintToken(id), 'PUT', '/mail/email-threads/aa', body))
+    expect(await storedObjects(id)).toHaveLength(1)
+    const { file, threads } = await readExport(await readAll(id))
+    expect(JSON.parse(threads[0] ?? '').messages).toEqual(body.messages)
+    for (const table of ['segments', 'objects']) await sql(`DELETE FROM email_thread_${table}`)
+    await sql('DELETE FROM email_threads')
+    await load(file, copy, threads)
+    expect(await storedObjects(copy)).toEqual([])
+    await sweepMailContents(env.DB, env.FILES, Date.now())
+    expect(await storedObjects(copy)).toHaveLength(1)
+    const response = await send(
+      request(await mintToken(copy), 'GET', '/mail/email-threads/aa?account_email=a@b.example'),
+    )
+    expect(response.body.email_thread).toMatchObject(body)
   })
 
   it('goes on in further requests behind the last line', async () => {

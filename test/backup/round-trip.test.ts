@@ -1,6 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { MARKS, type Marks } from '../../src/backup/format.ts'
+import { noise } from '../mail/support.ts'
 import { call, migrate, mintToken, sql, type TestCompany } from '../support/app.ts'
 import { insertion } from '../support/rows.ts'
 import { type FilledCompany, fillCompany, makeIds } from '../support/two-companies.ts'
@@ -103,6 +104,9 @@ async function work({ call, id, ids }: FilledCompany, day: number): Promise<void
   await expectOk(call('POST', `/orders/${ids.order}/payments`, { amount: 1 }))
   await sql('UPDATE clients SET accounting_customer_id = ? WHERE company_id = ? AND id = ?', `${day}`, id, ids.client)
   await expectOk(call('PUT', '/mail/email-threads/large', largeThread(`day ${day}`)))
+  await expectOk(
+    call('PUT', '/mail/email-threads/huge', { account_email: MAILBOX, messages: [{ text: noise(2_000_000) }] }),
+  )
 }
 
 /** The same without what a restore makes anew. */
@@ -117,6 +121,8 @@ function comparable(rows: Rows): Rows {
     order_counts: (rows.order_counts ?? []).filter(({ count }) => count !== 0),
     accounting_outbox: (rows.accounting_outbox ?? []).filter(({ state }) => state !== 'done'),
     audit_log: omit('audit_log', 'id'),
+    // Nothing names the others.
+    email_thread_objects: (rows.email_thread_objects ?? []).filter(({ state }) => state === 'stored'),
     admin_log: omit('admin_log', 'id'),
     api_tokens: omit('api_tokens', 'last_used_at'),
     webhook_endpoints: omit('webhook_endpoints', 'position', 'replay_position', 'replay_end'),
@@ -131,6 +137,12 @@ function comparable(rows: Rows): Rows {
 async function marksOf(companyId: number): Promise<Marks> {
   const [row] = await sql<Marks>(`SELECT ${MARKS} FROM companies WHERE id = ?`, companyId)
   return row ?? expect.fail('no company')
+}
+
+/** The content of the thread that R2 holds. */
+async function hugeText(company: TestCompany): Promise<string> {
+  const path = `/mail/email-threads/huge?account_email=${MAILBOX}`
+  return (await call(await mintToken(company.id), 'GET', path)).body.email_thread.messages[0].text
 }
 
 async function searchOf(company: TestCompany) {
@@ -148,6 +160,7 @@ describe('a restore', () => {
     const [company, other] = [await fill('ALPHA', 90_000), await fill('BETA', 190_000)]
     const states: Rows[] = []
     const searches: unknown[] = []
+    const texts: string[] = []
     for (const [day, time] of DAYS.entries()) {
       setTime(time)
       await work(company, day)
@@ -170,6 +183,7 @@ describe('a restore', () => {
       await backUp(company.id)
       states.push(comparable(await rowsOf(company.id)))
       searches.push(await searchOf(company))
+      texts.push(await hugeText(company))
     }
     expect((await manifestsOf(company.id)).map(({ kind }) => kind)).toEqual(['full', 'increment', 'increment'])
     for (const [table, rows] of Object.entries(states[0] ?? {})) {
@@ -196,6 +210,7 @@ describe('a restore', () => {
       for (const table of Object.keys(restored)) expect([table, restored[table]]).toEqual([table, states[day]?.[table]])
       expect(await rowsOf(other.id)).toEqual(untouched)
       expect(await searchOf(company)).toEqual(searches[day])
+      expect((await hugeText(company)) === texts[day]).toBe(true)
     }
   }, 120_000)
 })

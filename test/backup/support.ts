@@ -83,8 +83,8 @@ export async function hitsOf(companyId: number, table: string, text: string): Pr
 /** Parents come behind what refers to them. */
 const DELETED = [
   'accounting_links accounting_outbox accounting_connections payments artworks invoice_items invoices order_counts orders',
-  'client_blocks client_search_counts clients thread_context_links thread_contexts email_thread_segments email_threads',
-  'email_thread_uploads webhook_deliveries webhook_endpoints changes audit_log admin_log idempotency_keys imports members',
+  'client_blocks client_search_counts clients thread_context_links thread_contexts email_thread_segments',
+  'email_thread_objects email_threads email_thread_uploads webhook_deliveries webhook_endpoints changes audit_log admin_log idempotency_keys imports members',
   'integrations catalog_items taxes order_statuses api_tokens',
 ].flatMap((names) => names.split(' '))
 

@@ -38,6 +38,11 @@ const NINETY_LETTERS = Array.from({ length: 90 }, (_, index) => 'abcdefghijklmno
 
 const LINKS = { client_id: 1, client_data: { id: 1 }, orders_data: [{ id: 87 }, { id: 88 }], selected_order_id: 87 }
 
+/** Text that hardly compresses, the same in every run. */
+const NOISE = Array.from({ length: 2_000_000 }, (_, at) =>
+  String.fromCharCode(40 + (((Math.imul(at, 2_654_435_761) ^ (Math.imul(at, at) >>> 7)) >>> 11) % 48)),
+).join('')
+
 const threadOf = (text: string) => ({ body: { account_email: MAILBOX, subject: 's', messages: [{ text }] } })
 const NOT_FOUND: More = { status: [404] }
 /** The delivery is called after the response. */
@@ -186,12 +191,15 @@ const ROWS: Record<string, Row[]> = {
     ['unknown', 5, 0, `/mail/email-threads/unknown?account_email=${MAILBOX}`, NOT_FOUND],
   ],
   putEmailThread: [
-    ['new, 150 KB', 22, 16, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
+    ['new, 150 KB', 22, 17, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
     ['the same again', 3, 1, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
-    ['changed, 3 MB', 36, 20, '/mail/email-threads/new', threadOf('y'.repeat(3_000_000))],
+    ['changed, 3 MB', 40, 21, '/mail/email-threads/new', threadOf('y'.repeat(3_000_000))],
+    ['new, 2 MB that do not compress, in R2', 30, 21, '/mail/email-threads/large', threadOf(NOISE)],
+    ['the same again', 3, 1, '/mail/email-threads/large', threadOf(NOISE)],
   ],
   readEmailThread: [
     ['3 MB', 14, 0, `/mail/email-threads/new?account_email=${MAILBOX}`],
+    ['in R2', 4, 0, `/mail/email-threads/large?account_email=${MAILBOX}`],
     ['unknown', 1, 0, `/mail/email-threads/unknown?account_email=${MAILBOX}`, NOT_FOUND],
   ],
   presignUpload: [['file', 2, 0, '/orders/4321/files/presign', { body: FILE, status: [200, 409] }]],

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { useUp } from '../rate-limit/support.ts'
 import { migrate, mintCompany, request, sql } from '../support/app.ts'
 import { type Hop, measureHops } from '../support/hops.ts'
-import { freshThreadId, MAILBOX, threadPath } from './support.ts'
+import { freshThreadId, MAILBOX, noise, threadPath } from './support.ts'
 
 let token: string
 
@@ -15,6 +15,7 @@ beforeAll(async () => {
 
 const SMALL = [{ a: 1 }]
 const LARGE = [{ body_html: 'x'.repeat(2_000_000) }]
+const IN_R2 = [{ body_html: noise(2_000_000) }]
 
 /** Every request that comes over the network has a Content-Length. */
 function put(legacyId: string, messages: object[], announces = true) {
@@ -40,6 +41,28 @@ describe('behind the call of the token’s object', () => {
     const headers = { 'if-none-match': response.headers.get('etag') ?? '' }
     const again = await measureHops(request(token, 'GET', threadPath(id, MAILBOX), undefined, headers))
     expect([again.response.status, again.depth]).toEqual([304, 2])
+  })
+
+  it('GET of a thread that R2 holds waits for one batch and for R2, and with its ETag not for R2', async () => {
+    const id = freshThreadId()
+    await put(id, IN_R2)
+    const { response, hops } = await measureHops(request(token, 'GET', threadPath(id, MAILBOX)))
+    expect(response.status).toBe(200)
+    expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.enter', '2 DB.batch', '3 FILES.get'])
+    const headers = { 'if-none-match': response.headers.get('etag') ?? '' }
+    const again = await measureHops(request(token, 'GET', threadPath(id, MAILBOX), undefined, headers))
+    expect([again.response.status, inDepths(again.hops)]).toEqual([304, ['1 RATE_LIMITER.enter', '2 DB.batch']])
+  })
+
+  it('PUT of content for R2 announces it, writes it and names it: two waits more; unchanged it waits for one batch', async () => {
+    const id = freshThreadId()
+    await put(id, SMALL)
+    for (const messages of [IN_R2, [...IN_R2, {}]]) {
+      const { response, hops } = await put(id, messages)
+      expect(response.status).toBe(200)
+      expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.enter', '2 DB.batch', '3 FILES.put', '4 DB.batch'])
+    }
+    expect((await put(id, [...IN_R2, {}])).depth).toBe(2)
   })
 
   it('GET of a thread context waits for one batch', async () => {

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
-import { freshThreadId, MAILBOX, messagesIn, segmentsOf, sendText, threadPath } from './support.ts'
+import { freshThreadId, MAILBOX, messagesIn, objectsOf, segmentsOf, sendText, threadPath } from './support.ts'
 
 const MIB = 1_048_576
 const D1_VALUE_BYTES = 2_000_000
@@ -78,9 +78,10 @@ describe('a thread of 20 MiB', () => {
     expect(get.status).toBe(200)
     expect(messagesIn(get) === messages).toBe(true)
     expect(get.text === put.text).toBe(true)
-    expect((await segmentsOf(id)).length).toBe(
-      Math.ceil((bytes + '"participants":[],"labels":[],"messages":'.length) / 1_400_000),
-    )
+    const [object] = await objectsOf(id)
+    const segments = object ? JSON.parse(object.segments) : await segmentsOf(id)
+    expect(segments.length).toBe(Math.ceil((bytes + '"participants":[],"labels":[],"messages":'.length) / 1_400_000))
+    expect((object?.bytes ?? 0) > 1_000_000).toBe(object !== undefined)
     await expectNoLargeValue()
   })
 

@@ -2,7 +2,7 @@ import { exports } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { isolateMemory } from '../../src/http/memory.ts'
 import { migrate, mintCompany, request, type TestCompany } from '../support/app.ts'
-import { freshThreadId, MAILBOX, sendText, threadPath } from './support.ts'
+import { freshThreadId, MAILBOX, noise, sendText, threadPath } from './support.ts'
 
 let company: TestCompany
 
@@ -11,11 +11,15 @@ beforeAll(async () => {
   company = await mintCompany()
 })
 
-/** JSON text of a thread whose content takes several segments, which are too large to be read at once. */
+/** JSON text of a thread whose content R2 holds. */
 function largeThread(fields: object = {}): string {
-  const bytes = new Uint8Array(3_000_000)
-  for (let at = 0; at < bytes.length; at += 65_536) crypto.getRandomValues(bytes.subarray(at, at + 65_536))
-  return JSON.stringify({ account_email: MAILBOX, ...fields, messages: [{ text: bytes.toBase64() }] })
+  return JSON.stringify({ account_email: MAILBOX, ...fields, messages: [{ text: noise(4_000_000) }] })
+}
+
+/** Of one whose content takes several segments of the database, which are too large to be read at once. */
+function mediumThread(fields: object = {}): string {
+  const text = `${noise(700_000)}${'x'.repeat(900_000)}${noise(300_000)}`
+  return JSON.stringify({ account_email: MAILBOX, ...fields, messages: [{ text }] })
 }
 
 async function stored(text: string): Promise<string> {
@@ -43,15 +47,28 @@ async function beginGet(id: string) {
 
 describe('a slowly read GET of a large thread', () => {
   it('fails when other content replaces the thread: the caller never sees a mix or a complete part', async () => {
-    const id = await stored(largeThread())
+    const id = await stored(mediumThread())
     const { rest } = await beginGet(id)
-    expect((await sendText(company, 'PUT', threadPath(id), largeThread())).status).toBe(200)
+    expect((await sendText(company, 'PUT', threadPath(id), mediumThread())).status).toBe(200)
     await expect(rest()).rejects.toThrow()
     expect(isolateMemory.usedBytes).toBe(0)
   })
 
-  it('completes with its first fields when the same content is stored again', async () => {
-    const text = largeThread({ subject: 'before' })
+  it('completes as it began when other content replaces what R2 holds', async () => {
+    const text = largeThread()
+    const id = await stored(text)
+    const { rest } = await beginGet(id)
+    expect((await sendText(company, 'PUT', threadPath(id), largeThread())).status).toBe(200)
+    const { email_thread } = JSON.parse(await rest())
+    expect(JSON.stringify(email_thread.messages) === JSON.stringify(JSON.parse(text).messages)).toBe(true)
+    expect(isolateMemory.usedBytes).toBe(0)
+  })
+
+  it.each([
+    ['of the database', mediumThread],
+    ['of R2', largeThread],
+  ])('completes with its first fields when the same content %s is stored again', async (_, make) => {
+    const text = make({ subject: 'before' })
     const id = await stored(text)
     const { rest } = await beginGet(id)
     const again = await sendText(company, 'PUT', threadPath(id), text.replace('before', 'behind'))

@@ -1,4 +1,4 @@
-import { exports } from 'cloudflare:workers'
+import { env, exports } from 'cloudflare:workers'
 import { request, sql, type TestCompany } from '../support/app.ts'
 
 let nextThread = 1
@@ -52,4 +52,26 @@ export async function segmentsOf(legacyId: string): Promise<StoredSegment[]> {
      WHERE thread_id IN (SELECT id FROM email_threads WHERE legacy_thread_id = ?) ORDER BY field, position`,
     legacyId,
   )
+}
+
+/** Text of so many characters of base64, which compresses to three quarters. */
+export function noise(length: number): string {
+  const bytes = new Uint8Array(Math.ceil((length * 3) / 4))
+  for (let at = 0; at < bytes.length; at += 65_536) crypto.getRandomValues(bytes.subarray(at, at + 65_536))
+  return bytes.toBase64().slice(0, length)
+}
+
+/** The objects that the one thread with this id names. */
+export async function objectsOf(legacyId: string) {
+  return sql<{ id: string; bytes: number; content_hash: string; segments: string }>(
+    `SELECT o.id, o.bytes, o.content_hash, o.segments FROM email_thread_objects AS o
+     JOIN email_threads AS t ON t.id = o.thread_id WHERE t.legacy_thread_id = ?`,
+    legacyId,
+  )
+}
+
+/** The keys of a company's mail contents in R2. */
+export async function storedObjects(companyId: number): Promise<string[]> {
+  const { objects } = await env.FILES.list({ prefix: `mail/${companyId}/` })
+  return objects.map(({ key }) => key)
 }

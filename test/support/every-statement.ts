@@ -3,6 +3,7 @@ import { sweep } from '../../src/accounting/delivery.ts'
 import * as accounting from '../../src/accounting/queries.ts'
 import { databaseFor } from '../../src/db/client.ts'
 import type { Env } from '../../src/env.ts'
+import { sweepMailContents } from '../../src/mail/sweep.ts'
 import { sweepWebhooks } from '../../src/webhooks/delivery.ts'
 import * as webhooks from '../../src/webhooks/queries.ts'
 import { BUDGETS, defaultBudget } from '../db/budgets.ts'
@@ -30,6 +31,7 @@ export async function runEverything(): Promise<void> {
   await deliverWebhooks(company.id, quiet)
   await sweepWebhooks(quiet, NOW)
   await sweep(quiet, NOW)
+  await sweepMailContents(quiet.DB, quiet.FILES, NOW)
 }
 
 async function deliverAccounting(companyId: number, { DB }: Env): Promise<void> {

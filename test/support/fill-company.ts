@@ -39,6 +39,8 @@ const TABLES: Record<string, string> = {
       iif(i <= ${CONTEXTS_OF_MANY}, '[]', json_array(json_object('id', i), json_object('id', i - 1))), i, i, i`,
   email_threads: `id, account_email, legacy_thread_id, message_count, last_synced_at, content_hash, revision, content_revision, created_at, updated_at)
     SELECT ?1, printf('00000000-0000-4000-8000-%06d%06d', ?1, i), 'box@x.example', 't' || i, 1, 0, 'x', 1, 1, 0, 0`,
+  email_thread_objects: `id, content_hash, bytes, segments, state, remove_at)
+    SELECT ?1, ?1 || '-' || i, 'x', 1, '[1]', 'replaced', 9000000000000000 + i`,
   email_thread_uploads: "id, field, position, data, created_at) SELECT ?1, i, 'content', 0, 'x', ?1",
   audit_log: "token_id, request_id, action, entity_id, at) SELECT ?1, 1, 'r', 'order.update', i, 0",
   accounting_outbox: `order_id, operation, state, next_attempt_at, created_at, updated_at)

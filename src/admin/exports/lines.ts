@@ -1,4 +1,6 @@
 import { isoTime, isoTimeOrNull } from '../../http/contract.ts'
+import { BUDGET_MS, withDeadline } from '../../http/deadline.ts'
+import { openObject, parseObject, type StoredObject } from '../../mail/objects.ts'
 import { fromSegment } from '../../mail/segments.ts'
 import { TEXT_FIELDS } from '../../mail/thread-input.ts'
 import { fromCents } from '../../orders/totals.ts'
@@ -196,9 +198,24 @@ async function* threadLines(context: AdminContext, threads: ExportedThread[]): A
       return [`,"${field}":`, ...(isStored ? stored(field) : [row[field] ?? 'null'])]
     })
     const content = stored('content')
-    for (const part of [...parts, ...(content.length > 0 ? [',', ...content] : [])]) {
+    const object = parseObject(row)
+    for (const part of [...parts, ...(content.length > 0 && !object ? [',', ...content] : [])]) {
       yield typeof part === 'string' ? part : fromSegment(part.data ?? (await readSegment(context, row, part)))
     }
+    if (object) {
+      yield ','
+      yield* objectText(context, object)
+    }
     yield '}}\n'
+  }
+}
+
+/** The content of a thread that R2 holds. */
+async function* objectText({ env }: AdminContext, object: StoredObject): AsyncGenerator<Uint8Array> {
+  const reader = await openObject(env.FILES, object)
+  try {
+    for (const _ of object.lengths) yield fromSegment(await withDeadline(reader.read(), BUDGET_MS.storage))
+  } finally {
+    reader.cancel()
   }
 }

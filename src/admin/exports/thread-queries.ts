@@ -1,5 +1,6 @@
-import { sql } from 'drizzle-orm'
+import { getTableColumns, sql } from 'drizzle-orm'
 import { type CompanyContext, orm } from '../../db/client.ts'
+import { objectOfThread } from '../../db/columns.ts'
 import { emailThreadSegments, emailThreads } from '../../db/schema.ts'
 
 /** Of one page: so many threads, and as many stored bytes. A thread with more is a page alone. */
@@ -33,7 +34,11 @@ export async function listThreads({ companyId, db }: CompanyContext, [legacyThre
   const isLarge = (ofPage[0]?.total ?? 0) > PAGE_BYTES
   const ids = sql`(SELECT value FROM json_each(${JSON.stringify(ofPage.map((row) => row.id))}))`
   const [rows, segments] = await db.read([
-    orm.select().from(emailThreads).where(sql`${isOf} AND id IN ${ids}`).orderBy(legacy_thread_id, account_email),
+    orm
+      .select({ ...getTableColumns(emailThreads), object: objectOfThread.as('object') })
+      .from(emailThreads)
+      .where(sql`${isOf} AND id IN ${ids}`)
+      .orderBy(legacy_thread_id, account_email),
     orm
       .select({
         thread_id: emailThreadSegments.thread_id,
