@@ -1,8 +1,9 @@
 import type { MiddlewareHandler } from 'hono'
 import { startDelivery } from './accounting/delivery.ts'
 import type { AdminContext } from './admin/context.ts'
-import type { Token } from './auth/tokens.ts'
-import { type CompanyContext, type DatabaseUse, databaseFor, type Idempotency } from './db/client.ts'
+import { forgetToken, type Token } from './auth/tokens.ts'
+import type { CompanyContext, Database, DatabaseUse, Idempotency } from './db/client.ts'
+import { databaseFor, directoryFor } from './db/placement.ts'
 import type { Env } from './env.ts'
 import { deploymentStorage, type FileStorage } from './files/storage.ts'
 import type { Lease } from './http/memory.ts'
@@ -15,6 +16,8 @@ export interface RequestContext extends CompanyContext {
   /** When the request arrived, in milliseconds since the epoch. */
   now: number
   token: Token
+  /** Opens the database that has the token's own row. */
+  openDirectory: () => Database
   /** Opens the storage of companies without one of their own; null where the deployment has none. */
   deploymentStorage: () => FileStorage | null
   /** What may be stale: suppliers' responses. */
@@ -68,22 +71,28 @@ export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
   const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
   const meter = c.get('usage')
   const use = c.get('databaseUse')
-  const db = databaseFor(env.DB, token.companyId, { bookmark: c.req.header('x-bookmark'), meter, use })
+  const { companyId, database, companySlot: slot } = token
+  const db = databaseFor(
+    env,
+    { companyId, database, slot },
+    { bookmark: c.req.header('x-bookmark'), meter, use, onMoved: () => forgetToken(token.hash) },
+  )
   c.set('context', {
     requestId: c.get('requestId'),
     now,
     token,
-    companyId: token.companyId,
+    companyId,
     db,
+    openDirectory: () => directoryFor(env, { meter, use }),
     deploymentStorage: () => deploymentStorage(env, c.req.url, now),
     cache: env.CACHE,
     credentialsKey: env.CREDENTIALS_KEY,
     ifNoneMatch: c.req.header('if-none-match') ?? null,
     ifMatch: c.req.header('if-match') ?? null,
     idempotency: null,
-    deliverAccounting: () => waitUntil(startDelivery(env, token.companyId)),
+    deliverAccounting: () => waitUntil(startDelivery(env, companyId)),
     announceChange: () => {
-      if (token.hasWebhooks) waitUntil(startWebhooks(env, token.companyId))
+      if (token.hasWebhooks) waitUntil(startWebhooks(env, companyId))
     },
     waitUntil,
   })

@@ -3,6 +3,7 @@ import { eq, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
 import { type DatabaseUse, orm, runBatch, runQuery } from '../db/client.ts'
 import { isMissing, newestApplied, outdated, requireSchema, verifySchema } from '../db/migrations.ts'
+import { placementColumns } from '../db/placement.ts'
 import { apiTokens, companies } from '../db/schema.ts'
 import { LruCache } from '../http/cache.ts'
 import { isPermission, type Permission } from './permissions.ts'
@@ -17,10 +18,11 @@ export interface Token {
   /** SHA-256 of the token, lower-case hex. */
   hash: string
   companyId: number
-  /** The company's place in the full-text tables. */
+  /** The binding of the database that has the company's data, and its place in the full-text tables there. */
+  database: string
   companySlot: number
   suspended: boolean
-  /** Whether the company has enabled webhook endpoints. */
+  /** Whether the company has enabled webhook endpoints, or may have: those of another database are not looked up. */
   hasWebhooks: boolean
   permissions: ReadonlySet<Permission>
   expiresAt: number | null
@@ -39,6 +41,11 @@ export function hashToken(token: string): string {
 export function cachedToken(hash: string, now: number): Token | null | undefined {
   const entry = cache.get(hash)
   return entry && now < entry.staleAt ? usable(entry.token, now) : undefined
+}
+
+/** Looks the token up again with its next request: its company has moved. */
+export function forgetToken(hash: string): void {
+  cache.delete(hash)
 }
 
 /** Whether the token was valid at its last look-up in this isolate, which may be out of date. */
@@ -64,10 +71,11 @@ export async function loadToken(
       newestApplied,
       id: apiTokens.id,
       companyId: apiTokens.company_id,
-      companySlot: companies.slot,
+      database: placementColumns.database,
+      companySlot: placementColumns.slot,
       suspended: companies.suspended,
-      hasWebhooks: sql<boolean>`EXISTS (SELECT 1 FROM webhook_endpoints
-        WHERE company_id = ${companies.id} AND enabled = 1)`
+      hasWebhooks: sql<boolean>`(${companies.database} IS NOT NULL OR EXISTS (SELECT 1 FROM webhook_endpoints
+        WHERE company_id = ${companies.id} AND enabled = 1))`
         .mapWith(Boolean)
         .as('has_webhooks'),
       permissions: apiTokens.permissions,

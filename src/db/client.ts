@@ -37,6 +37,15 @@ export type Statements = readonly [Statement, ...Statement[]]
 type ResultOf<S> = S extends Filled<infer R> ? R : S extends Query ? S['_']['result'] : never
 export type Results<T extends readonly Statement[]> = { -readonly [K in keyof T]: ResultOf<T[K]> }
 
+/** A statement of SQL that Drizzle cannot express. Its columns have the names that it gives them. */
+export function statement<Row = Record<string, Value>>(text: string, ...params: Value[]): Filled<Row[]> {
+  const prepared: Prepared = {
+    getQuery: () => ({ sql: text, params }),
+    mapResult: (result) => (result as D1Result<Row>).results,
+  }
+  return { prepared, values: {} }
+}
+
 /** Builds queries without a database: a {@link Database} runs them. */
 export const orm = drizzle({ prepare: () => undefined } as unknown as D1Database)
 
@@ -106,6 +115,8 @@ export interface Database {
 export interface CompanyContext {
   companyId: number
   db: Database
+  /** The database with tokens, members and what administrators did; that of the company where it is left out. */
+  directory?: Database
 }
 
 /** The `Idempotency-Key` of a request. */
@@ -146,19 +157,19 @@ export interface Meter {
   run<T extends { durationMs: number }>(batch: () => Promise<T>): Promise<T>
 }
 
-/**
- * Opens a company's database; nothing else does. All companies share one today: they can move to others here without a
- * change elsewhere.
- *
- * @param options.bookmark of the caller's last response: reads then go to any replica that is as fresh. Without one, or
- *   with a malformed one, the session starts at the primary.
- * @param options.meter of the caller's token; background work has none
- * @param options.use gets what the batches use
- */
-export function databaseFor(
+export interface DatabaseOptions {
+  /** Of the caller's last response: reads then go to any replica that is as fresh. Else the session starts at the primary. */
+  bookmark?: string | undefined
+  /** Of the caller's token; background work has none. */
+  meter?: Meter | undefined
+  /** Gets what the batches use. */
+  use?: DatabaseUse | undefined
+}
+
+/** Opens a database, whatever company's data it has: see `placement.ts` for the one of a company. */
+export function openDatabase(
   binding: D1Database,
-  _companyId: number,
-  { bookmark, meter, use = startUse() }: { bookmark?: string | undefined; meter?: Meter; use?: DatabaseUse } = {},
+  { bookmark, meter, use = startUse() }: DatabaseOptions = {},
 ): Database {
   const session = binding.withSession(bookmark && BOOKMARK.test(bookmark) ? bookmark : 'first-primary')
   let waited = 0
