@@ -17,9 +17,9 @@ export async function moveFor(env: Env, companyId: number, destination: string, 
   if ('problem' in found) return found
   const { move, startedAt } = found
   let state: MoveState | null = found.state
-  const { source } = move
+  const { source, destination: end } = move
   const progress = (done: boolean, { step, rows, frozenMs }: MoveState) =>
-    ({ done, source, destination, step, rows, frozen_ms: frozenMs }) as const
+    ({ done, source, destination: end, step, rows, frozen_ms: frozenMs }) as const
   if (!state) return progress(true, { ...BEGINNING, step: 'remove' })
   try {
     for (;;) {

@@ -41,7 +41,7 @@ export type Results<T extends readonly Statement[]> = { -readonly [K in keyof T]
 export function statement<Row = Record<string, Value>>(text: string, ...params: Value[]): Filled<Row[]> {
   const prepared: Prepared = {
     getQuery: () => ({ sql: text, params }),
-    mapResult: (result) => (result as D1Result<Row>).results,
+    mapResult: (result) => (result as { results: Row[] }).results,
   }
   return { prepared, values: {} }
 }

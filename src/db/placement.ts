@@ -1,5 +1,4 @@
 import { type SQL, sql } from 'drizzle-orm'
-import type { Env } from '../env.ts'
 import { ApiError } from '../http/errors.ts'
 import { log, nameOf } from '../http/log.ts'
 import {
@@ -23,7 +22,9 @@ export const DIRECTORY = 'DB'
 
 const BINDING = /^DB(_[A-Z0-9_]{1,40})?$/
 
-type Bindings = Pick<Env, 'DB'>
+interface Bindings {
+  DB: D1Database
+}
 
 /** Where a company's data is. */
 export interface Placement {

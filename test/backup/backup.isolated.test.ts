@@ -91,7 +91,7 @@ describe('a backup', () => {
         return rows
       },
     }
-    const context = { companyId: company.id, db, database: "DB", bucket: env.BACKUPS }
+    const context = { companyId: company.id, db, database: 'DB', bucket: env.BACKUPS }
     let state: BackupState | null = await beginBackup(context, Date.now())
     while (state) {
       isOrders = TABLES[state.table]?.name === 'orders'

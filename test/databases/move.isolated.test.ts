@@ -4,7 +4,7 @@ import { moveFor } from '../../src/backup/move-company.ts'
 import { NOT_MOVED } from '../../src/backup/move-tables.ts'
 import type { Env } from '../../src/env.ts'
 import { adminCall } from '../support/admin.ts'
-import { freshId, type Home, migrate, mintCompany, mintToken, request, send, sql, sqlIn } from '../support/app.ts'
+import { freshId, type Home, migrate, mintToken, request, send, sql, sqlIn } from '../support/app.ts'
 import { dump, type FilledCompany, fillCompany, giveIntegrations, makeIds, rowsOf } from '../support/two-companies.ts'
 import { wrapBindings } from '../support/wrap-bindings.ts'
 
@@ -17,19 +17,33 @@ let range = 0
 beforeEach(async () => {
   range += 1000
   const name = (text: string) => `${text}-${range}`
-  company = await fillCompany('MOVER', makeIds((n) => range + n, name('mover')))
-  neighbour = await fillCompany('STAYER', makeIds((n) => range + n, name('stayer')), 'DB_TWO')
+  company = await fillCompany(
+    'MOVER',
+    makeIds((n) => range + n, name('mover')),
+  )
+  neighbour = await fillCompany(
+    'STAYER',
+    makeIds((n) => range + n, name('stayer')),
+    'DB_TWO',
+  )
   await giveIntegrations(company)
   await sql(
     `INSERT INTO accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
      SELECT ?1, ?2, 'update', value, 9e15, 0, 0 FROM json_each('["pending", "dead", "done"]')`,
     ...[company.id, company.ids.order],
   )
-  await sql("INSERT INTO members (company_id, email, role, created_at) VALUES (?, 'a@x.example', 'owner', 0)", company.id)
+  await sql(
+    "INSERT INTO members (company_id, email, role, created_at) VALUES (?, 'a@x.example', 'owner', 0)",
+    company.id,
+  )
 })
 
 /** Does one step of a move after the other. @param between is called after each of them */
-async function move(to: Home, between: (step: string, count: number) => Promise<void> = async () => {}, bindings: Env = env) {
+async function move(
+  to: Home,
+  between: (step: string, count: number) => Promise<void> = async () => {},
+  bindings: Env = env,
+) {
   for (let count = 1; count < 500; count++) {
     const result = await moveFor(bindings, company.id, to, 0)
     if ('problem' in result) throw new Error(`${result.problem} ${result.message}`)
@@ -41,7 +55,9 @@ async function move(to: Home, between: (step: string, count: number) => Promise<
 
 /** What a company's own database has of it, but for what a move leaves out or numbers anew. */
 async function contents(home: Home) {
-  const left = new Set<string>([...Object.keys(NOT_MOVED).filter((name) => !/^(order_counts|thread_context_links)$/.test(name))])
+  const left = new Set<string>([
+    ...Object.keys(NOT_MOVED).filter((name) => !/^(order_counts|thread_context_links)$/.test(name)),
+  ])
   const tables = await sqlIn<{ name: string }>(
     home,
     `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND name NOT LIKE '%fts%'`,
@@ -49,7 +65,11 @@ async function contents(home: Home) {
   const rows: Record<string, unknown[]> = {}
   for (const { name } of tables.filter((each) => !left.has(each.name))) {
     const where = name === 'accounting_outbox' ? "state <> 'done'" : name === 'order_counts' ? 'count > 0' : '1'
-    const found = await sqlIn(home, `SELECT * FROM ${name} WHERE company_id = ? AND ${where} ORDER BY 1, 2, 3`, company.id)
+    const found = await sqlIn(
+      home,
+      `SELECT * FROM ${name} WHERE company_id = ? AND ${where} ORDER BY 1, 2, 3`,
+      company.id,
+    )
     rows[name] = /^(accounting_outbox|audit_log)$/.test(name) ? found.map(({ id, ...row }) => row) : found
   }
   rows.email_thread_segments = await sqlIn(
@@ -57,7 +77,11 @@ async function contents(home: Home) {
     'SELECT * FROM email_thread_segments WHERE thread_id IN (SELECT id FROM email_threads WHERE company_id = ?) ORDER BY 1, 2, 3',
     company.id,
   )
-  const [{ slot, database, database_slot, ...row } = {}] = await sqlIn(home, 'SELECT * FROM companies WHERE id = ?', company.id)
+  const [{ slot, database, database_slot, ...row } = {}] = await sqlIn(
+    home,
+    'SELECT * FROM companies WHERE id = ?',
+    company.id,
+  )
   rows.companies = [row]
   return rows
 }
@@ -65,7 +89,15 @@ async function contents(home: Home) {
 async function answers() {
   const { ids } = company
   const paths = [
-    ...['/clients', '/clients?q=mover', '/clients?q=mo', '/orders', '/orders?q=mover', `/orders/${ids.order}`, '/changes'],
+    ...[
+      '/clients',
+      '/clients?q=mover',
+      '/clients?q=mo',
+      '/orders',
+      '/orders?q=mover',
+      `/orders/${ids.order}`,
+      '/changes',
+    ],
     ...['/products?q=mover', `/mail/email-threads/${ids.thread}?account_email=${ids.mailbox}`, '/me'],
   ]
   const token = await mintToken(company.id)
@@ -91,7 +123,14 @@ describe('a move', () => {
       if (name !== 'companies') expect([name, rows]).toEqual([name, []])
     }
     const [row] = await sql<{ slot: number }>('SELECT slot FROM companies WHERE id = ?', company.id)
-    for (const table of ['clients_fts', 'clients_grams', 'client_names_fts', 'orders_fts', 'catalog_items_fts', 'invoice_items_fts']) {
+    for (const table of [
+      'clients_fts',
+      'clients_grams',
+      'client_names_fts',
+      'orders_fts',
+      'catalog_items_fts',
+      'invoice_items_fts',
+    ]) {
       const left = await sql(`SELECT rowid FROM ${table} WHERE rowid >> 53 = ?`, row?.slot)
       expect([table, left]).toEqual([table, []])
     }
@@ -109,18 +148,28 @@ describe('a move', () => {
     const acknowledged: string[] = []
     const refused: string[] = []
     const { ids } = company
+    // Of several writes, so that it is also used when its placement is out of date.
+    let token = ''
     const write = async (step: string, count: number) => {
+      if (count % 10 === 0 || token === '') token = await mintToken(company.id)
+      const api = (method: string, path: string, body: unknown, headers = {}) =>
+        send(request(token, method, path, body, headers))
       const name = `${step} ${count}`
-      const made = await company.call('POST', '/clients', newClient(name), { 'idempotency-key': `key-${range}-${count}` })
+      const made = await api('POST', '/clients', newClient(name), {
+        'idempotency-key': `key-${range}-${count}`,
+      })
+      // The answer shows what is stored now, wherever that is.
+      const shown = await api('GET', '/clients?per_page=1', undefined)
+      expect(shown.body.data[0]?.company_name).toBe(name)
       if (made.status !== 200) return void refused.push(`${step} ${made.status}`)
       acknowledged.push(name)
-      await company.call('PATCH', `/clients/${made.body.client.id}`, { first_name: name })
+      await api('PATCH', `/clients/${made.body.client.id}`, { first_name: name })
       // A value that changes hands, and a row that goes.
-      await company.call('PATCH', `/clients/${ids.client}`, { external_id: null })
+      await api('PATCH', `/clients/${ids.client}`, { external_id: null })
       const order = { title: name, client_id: made.body.client.id }
-      expect((await company.call('POST', '/orders', order)).status).toBe(200)
-      if (count % 3 === 0) await company.call('PATCH', `/orders/${ids.order}`, { title: name, client_id: made.body.client.id })
-      await company.call('PUT', `/mail/email-threads/${ids.thread}`, {
+      expect((await api('POST', '/orders', order)).status).toBe(200)
+      if (count % 3 === 0) await api('PATCH', `/orders/${ids.order}`, { title: name, client_id: made.body.client.id })
+      await api('PUT', `/mail/email-threads/${ids.thread}`, {
         account_email: ids.mailbox,
         messages: [{ body_plain: name.repeat(500 * (count % 2)) }],
       })
@@ -135,12 +184,18 @@ describe('a move', () => {
       company.id,
     )
     expect(found).toEqual(acknowledged.map((name) => ({ company_name: name, first_name: name })))
-    const orders = await sql<{ title: string }>('SELECT title FROM orders WHERE company_id = ? AND version = 1', company.id)
+    const orders = await sql<{ title: string }>(
+      'SELECT title FROM orders WHERE company_id = ? AND version = 1',
+      company.id,
+    )
     expect(orders.filter(({ title }) => acknowledged.includes(title))).toHaveLength(acknowledged.length)
     const [row] = await sql('SELECT client_count, last_change FROM companies WHERE id = ?', company.id)
     const [counted] = await sql('SELECT sum(1 - deleted) AS client_count FROM clients WHERE company_id = ?', company.id)
     expect(row).toMatchObject(counted ?? {})
-    const feed = await sql<{ sequence: number }>('SELECT sequence FROM changes WHERE company_id = ? ORDER BY 1', company.id)
+    const feed = await sql<{ sequence: number }>(
+      'SELECT sequence FROM changes WHERE company_id = ? ORDER BY 1',
+      company.id,
+    )
     expect(feed.map(({ sequence }) => sequence)).toEqual(feed.map((_, index) => index + 1))
     expect(feed.length).toBe(row?.last_change)
   })

@@ -22,7 +22,9 @@ describe('a company in another database', () => {
   it('has its data there, and nothing of it in the directory', async () => {
     const { status, body } = await there.call('POST', '/clients', client)
     expect(status).toBe(200)
-    expect(await sqlIn('DB_TWO', 'SELECT id FROM clients WHERE company_id = ?', there.id)).toEqual([{ id: body.client.id }])
+    expect(await sqlIn('DB_TWO', 'SELECT id FROM clients WHERE company_id = ?', there.id)).toEqual([
+      { id: body.client.id },
+    ])
     expect(await sql('SELECT id FROM clients WHERE company_id = ?', there.id)).toEqual([])
   })
 
@@ -53,13 +55,18 @@ describe('a company in another database', () => {
       get: (target, key) => {
         const value: unknown = Reflect.get(target, key)
         if (key !== 'withSession') return typeof value === 'function' ? value.bind(target) : value
-        return (start: string) => (sessions.push(start), target.withSession(start))
+        return (start: string) => {
+          sessions.push(start)
+          return target.withSession(start)
+        }
       },
     })
     const mark = String(headers.get('x-bookmark'))
     const foreign = mark.replace('@DB_TWO', '')
     for (const sent of [mark, foreign]) {
-      await send(request(there.token, 'GET', '/clients', undefined, { 'x-bookmark': sent }), { env: { ...env, DB_TWO } as Env })
+      await send(request(there.token, 'GET', '/clients', undefined, { 'x-bookmark': sent }), {
+        env: { ...env, DB_TWO } as Env,
+      })
     }
     expect(sessions).toEqual([foreign, 'first-primary'])
   })
@@ -68,7 +75,9 @@ describe('a company in another database', () => {
 describe('a database that fails', () => {
   const failing = () =>
     wrapBindings(env, (name, work) =>
-      name.startsWith('DB_TWO.') ? Promise.reject(new Error('D1_ERROR: D1 DB is overloaded. Requests queued.')) : work(),
+      name.startsWith('DB_TWO.')
+        ? Promise.reject(new Error('D1_ERROR: D1 DB is overloaded. Requests queued.'))
+        : work(),
     )
 
   it.each(['GET', 'POST'])('answers %s of its companies with 503, and serves all others', async (method) => {
@@ -102,13 +111,17 @@ describe('the administration API', () => {
     expect((await adminCall('POST', '/companies', { id, name: 'Far', database: 'DB' })).status).toBe(409)
     const { token } = (await adminCall('POST', `/companies/${id}/tokens`, { name: 'a' })).body
     expect((await call(token, 'POST', '/clients', client)).status).toBe(200)
-    expect((await sqlIn('DB_TWO', 'SELECT client_count FROM companies WHERE id = ?', id))[0]).toEqual({ client_count: 1 })
+    expect((await sqlIn('DB_TWO', 'SELECT client_count FROM companies WHERE id = ?', id))[0]).toEqual({
+      client_count: 1,
+    })
     expect((await adminCall('GET', `/companies/${id}`)).body).toMatchObject({ database: 'DB_TWO', client_count: 1 })
     await addMember(id, 'far@example.com', 'owner')
     expect((await adminCall('GET', `/companies/${id}/members`)).body.data).toHaveLength(1)
     const hook = await adminCall('POST', `/companies/${id}/webhooks`, { url: 'https://hooks.example.com/a' })
     if (hook.status === 200) {
-      expect((await adminCall('GET', '/webhooks')).body.data.map((each: { company_id: number }) => each.company_id)).toContain(id)
+      expect(
+        (await adminCall('GET', '/webhooks')).body.data.map((each: { company_id: number }) => each.company_id),
+      ).toContain(id)
     }
     const imported = {
       ...{ hash: 'a'.repeat(64), part: 1, parts: 1 },
