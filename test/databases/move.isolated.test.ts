@@ -151,6 +151,8 @@ describe('a move', () => {
     // Of several writes, so that it is also used when its placement is out of date.
     let token = ''
     const write = async (step: string, count: number) => {
+      const isLong = /^(clear|copy|remove)$/.test(step)
+      if (isLong && count % 6 > 0) return
       if (count % 10 === 0 || token === '') token = await mintToken(company.id)
       const api = (method: string, path: string, body: unknown, headers = {}) =>
         send(request(token, method, path, body, headers))
