@@ -201,7 +201,7 @@ export async function putEvents({ companyId, db }: CompanyContext, rows: readonl
   await db.write(whileAway(companyId, [...(isFirst ? [remove] : []), ...statements]))
 }
 
-export function chunksOf(rows: readonly Row[]): Row[][] {
+function chunksOf(rows: readonly Row[]): Row[][] {
   const chunks: Row[][] = []
   let characters = 0
   for (const row of rows) {
