@@ -56,6 +56,16 @@ export const EXCLUSIONS: readonly Exclusion[] = [
       !isJson(requestBody),
   },
   {
+    reason: 'a JSON body of very deep nesting: the recursion of the proxy ends',
+    applies: ({ requestBody }) => requestBody.toString('latin1').includes('['.repeat(500)),
+  },
+  {
+    reason:
+      'a refused request with text outside of Latin-1: the proxy cannot put it into its header, and its process ends',
+    applies: ({ status, path, requestBody }) =>
+      status === 400 && (/%(c[4-9a-f]|[d-f])/i.test(path) || /[^\0-\xff]/.test(requestBody.toString())),
+  },
+  {
     reason: 'a body with GET: the proxy refuses to pass it on',
     applies: ({ method, requestBody }) => method === 'GET' && requestBody.length > 0,
   },
@@ -76,6 +86,17 @@ export const TOLERANCES: readonly Tolerance[] = [
       if (place === 'query') return /email=(\+|%20)|(\+|%20)(&|$)/.test(path)
       return place === 'body' && /email":"(\s|\\[tnr])|(\s|\\[tnr])"/.test(requestBody.toString())
     },
+  },
+  {
+    reason: 'a + of an email or a time zone that form decoding made a space',
+    applies: ({ path }, text) => {
+      const [, name] = /^query\.((?:account_)?email|updated_since): /.exec(text) ?? []
+      return name !== undefined && new RegExp(`[?&]${name}=[^&]*(\\+|%20)`).test(path)
+    },
+  },
+  {
+    reason: 'a repeated status, which the API takes as well as the list of the document',
+    applies: ({ path }, text) => text.startsWith('query.status: ') && /[?&]status=.*&status=/.test(path),
   },
   {
     reason: 'an ill-formed X-Request-Id or X-Bookmark, which the API replaces or ignores',
