@@ -84,8 +84,9 @@ export function databaseFor(
         return values
       }
       onMoved?.()
-      const isOtherSlot = placement.slot !== undefined && placement.slot !== guard.slot
-      // The batches of one request belong together, and a search names its slot.
+      // Only a request that changes nothing searches, and a search names its slot.
+      const isSearch = kind === 'read' && !hasWritten && placement.slot !== undefined
+      const isOtherSlot = isSearch && placement.slot !== guard.slot
       if (move === MAX_MOVES || isOtherSlot || (hasWritten && kind !== 'read')) throw moving('it has just moved')
       waitedBefore += inner.waitedMs()
       name = guard.destination

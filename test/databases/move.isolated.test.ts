@@ -150,20 +150,21 @@ describe('a move', () => {
     const { ids } = company
     // Of several writes, so that it is also used when its placement is out of date.
     let token = ''
+    let written = 0
     const write = async (step: string, count: number) => {
       const isLong = /^(clear|copy|remove)$/.test(step)
       if (isLong && count % 6 > 0) return
       if (count % 10 === 0 || token === '') token = await mintToken(company.id)
       const api = (method: string, path: string, body: unknown, headers = {}) =>
         send(request(token, method, path, body, headers))
-      const name = `${step} ${count}`
+      const name = `${step} ${count} ${++written}`
       const made = await api('POST', '/clients', newClient(name), {
-        'idempotency-key': `key-${range}-${count}`,
+        'idempotency-key': `key-${range}-${written}`,
       })
+      if (made.status !== 200) return void refused.push(`${step} ${made.status} ${made.body.error.message}`)
       // The answer shows what is stored now, wherever that is.
       const shown = await api('GET', '/clients?per_page=1', undefined)
       expect(shown.body.data[0]?.company_name).toBe(name)
-      if (made.status !== 200) return void refused.push(`${step} ${made.status}`)
       acknowledged.push(name)
       await api('PATCH', `/clients/${made.body.client.id}`, { first_name: name })
       // A value that changes hands, and a row that goes.
