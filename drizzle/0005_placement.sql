@@ -35,7 +35,7 @@ CREATE TABLE `move_log` (
 CREATE INDEX `move_log_company` ON `move_log` (`company_id`,`table_name`,`id`);--> statement-breakpoint
 -- While a company is copied, its changed rows are logged. While it is frozen, and where it no longer is, every write is
 -- refused: one that comes late, from a Worker that does not know of the move yet, is neither lost nor done twice. All of
--- them cost nothing while company_guards is empty. `open` is a state within single transactions of the move itself.
+-- them look into company_guards alone, which is nearly always empty. `open` is a state within single transactions of the move itself.
 CREATE TRIGGER integrations_moving_insert BEFORE INSERT ON integrations
 WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
   SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
