@@ -4,7 +4,7 @@ import { bindingOf, databaseNames, openCompany } from '../db/placement.ts'
 import type { Env, MoveProblem, MoveResult } from '../env.ts'
 import { log } from '../http/log.ts'
 import { BEGINNING, type Move, MoveError, type MoveState, stepMove } from './move.ts'
-import { isAway } from './move-end-queries.ts'
+import { isAway } from './switch-queries.ts'
 import { findMove } from './move-queries.ts'
 
 /**

@@ -8,7 +8,7 @@ import {
   removeOldChanges,
   removeRows,
   setPlacement,
-} from './move-end-queries.ts'
+} from './switch-queries.ts'
 import {
   appendAudit,
   clearLog,
