@@ -5,18 +5,15 @@ import { companies, members } from '../db/schema.ts'
 import type { CursorPlace } from '../http/cursor.ts'
 import type { AdminCompany, AdminContext, Membership } from './context.ts'
 
+const { id, name, suspended } = companies
+
 const access = prepareBatch((p: Placeholders<'email' | 'companyId'>) => [
   orm
     .select({ companyId: members.company_id, role: members.role })
     .from(members)
     .where(sql`${members.email} = ${p.email}`),
   orm
-    .select({
-      id: companies.id,
-      database: placementColumns.database,
-      name: companies.name,
-      suspended: companies.suspended,
-    })
+    .select({ id, name, suspended, database: placementColumns.database })
     .from(companies)
     .where(sql`${companies.id} = ${p.companyId}`),
 ])

@@ -4,8 +4,8 @@ import { bindingOf, databaseNames, openCompany } from '../db/placement.ts'
 import type { Env, MoveProblem, MoveResult } from '../env.ts'
 import { log } from '../http/log.ts'
 import { BEGINNING, type Move, MoveError, type MoveState, stepMove } from './move.ts'
-import { isAway } from './switch-queries.ts'
 import { findMove } from './move-queries.ts'
+import { isAway } from './switch-queries.ts'
 
 /**
  * Moves a company to another database, or back to the one that it is being moved from, for some time. The state is in the

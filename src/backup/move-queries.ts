@@ -2,10 +2,9 @@ import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { type CompanyContext, orm, statement } from '../db/client.ts'
 import { freeSlot } from '../db/placement.ts'
 import { companies, companyGuards, moves } from '../db/schema.ts'
-import { named, tableOf } from '../db/tables.ts'
+import { columnsOf, named, tableOf } from '../db/tables.ts'
 import type { Row, Value } from './format.ts'
 import type { MovedTable } from './move-tables.ts'
-import { columnsOf } from './queries.ts'
 
 /** Changes that the triggers write while rows are copied are numbered from here, and removed at once. */
 const COPY_CHANGES = 2 ** 52

@@ -1,15 +1,6 @@
 import { type CompanyContext, type Database, databaseMessage } from '../db/client.ts'
 import type { Row, Value } from './format.ts'
 import {
-  closeSource,
-  isAway,
-  openDestination,
-  readFingerprints,
-  removeOldChanges,
-  removeRows,
-  setPlacement,
-} from './switch-queries.ts'
-import {
   appendAudit,
   clearLog,
   deleteMove,
@@ -31,6 +22,15 @@ import {
 } from './move-queries.ts'
 import { AUDIT, CHANGES, EVENTS, MOVED, type MovedTable } from './move-tables.ts'
 import { readCompany, readPage } from './queries.ts'
+import {
+  closeSource,
+  isAway,
+  openDestination,
+  readFingerprints,
+  removeOldChanges,
+  removeRows,
+  setPlacement,
+} from './switch-queries.ts'
 
 /**
  * A move copies a company while it is written: triggers of the old database log the keys of changed rows, which are

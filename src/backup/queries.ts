@@ -1,21 +1,13 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { type CompanyContext, type Database, orm } from '../db/client.ts'
 import { changes, companies } from '../db/schema.ts'
-import { named, tableOf } from '../db/tables.ts'
+import { columnsOf, named, tableOf } from '../db/tables.ts'
 import type { Line, Row, Value } from './format.ts'
 import { CONTENT, DIRECTORY_TABLES, type PartPlan, TABLES, type TablePlan } from './tables.ts'
 
 /** Rows of one page, and the bytes of its texts: more only where a single row has more. */
 const PAGE_ROWS = 500
 const PAGE_BYTES = 2_000_000
-
-/** The columns that a backup has; the company is known. */
-export function columnsOf({ table, columns, without = [] }: Pick<TablePlan, 'table' | 'columns' | 'without'>) {
-  return Object.values(getTableColumns(tableOf(table))).filter(
-    ({ name, generated }) =>
-      !generated && name !== 'company_id' && !without.includes(name) && (columns?.includes(name) ?? true),
-  )
-}
 
 const list = (parts: readonly SQL[]) => sql.join([...parts], sql`, `)
 

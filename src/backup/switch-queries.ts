@@ -1,10 +1,9 @@
 import { getTableColumns } from 'drizzle-orm'
 import { type CompanyContext, statement } from '../db/client.ts'
 import { DIRECTORY } from '../db/placement.ts'
-import { tableOf } from '../db/tables.ts'
+import { columnsOf, tableOf } from '../db/tables.ts'
 import type { Row } from './format.ts'
 import { CHANGES, EVENTS, FULL_TEXT, MOVED, type MovedTable, REMOVED } from './move-tables.ts'
-import { columnsOf } from './queries.ts'
 
 /** Rows that one statement removes; few where a row may have 2 MB. */
 const REMOVED_ROWS = 500

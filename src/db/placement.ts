@@ -52,7 +52,7 @@ export function bindingOf(env: Bindings, name: string): D1Database {
 
 /** Tokens, members and placement. */
 export function directoryFor(env: Bindings, options: DatabaseOptions = {}): Database {
-  return openDatabase(env.DB, options)
+  return openDatabase(bindingOf(env, DIRECTORY), options)
 }
 
 /**
