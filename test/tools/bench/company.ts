@@ -22,9 +22,18 @@ const NAMES = 'Ines Omar Lena Mateo Aiko Priya Jonas Fatima Tomás Chloé Noah Z
  * client's name ends in a number of its own, in base 36, so that a search can ask for about twenty of them.
  */
 export async function fillCompany(worker: Miniflare, size: number, tokenCount: number): Promise<string[]> {
-  const db = await worker.getD1Database('DB')
+  const tokens = makeTokens(tokenCount)
+  await fillDatabase(await worker.getD1Database('DB'), size, tokens)
+  return tokens
+}
+
+export function makeTokens(count: number): string[] {
+  return Array.from({ length: count }, () => randomBytes(32).toString('hex'))
+}
+
+/** Two databases that are filled with the same tokens have the same rows. */
+export async function fillDatabase(db: D1, size: number, tokens: readonly string[]): Promise<void> {
   await applyMigrations(db)
-  const tokens = Array.from({ length: tokenCount }, () => randomBytes(32).toString('hex'))
   await db.batch([
     db.prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (1, 0, 'Bench', 0, 0)"),
     db.prepare(
@@ -57,7 +66,6 @@ export async function fillCompany(worker: Miniflare, size: number, tokenCount: n
     await insert(db, 'accounting_outbox', orders.map(eventRow))
     await insert(db, 'thread_contexts', ids.map(contextRow))
   }
-  return tokens
 }
 
 function hashOf(token: string): string {

@@ -1,0 +1,79 @@
+import { describe, expect, it } from 'vitest'
+import { KINDS } from '../tools/edge/callers.ts'
+import { CALLER_SITES, nearHopMs, roundTripMs, type Site } from '../tools/edge/places.ts'
+import { describe as describeReport, judge } from '../tools/edge/report.ts'
+import { type Measured, runEdge, type Settings } from '../tools/edge/run.ts'
+
+/** Short, and says nothing of targets: `npm run edge` does. */
+const SHORT = { primaries: ['enam'], clients: 40, samples: 2, pairs: 80, coldShare: 0.5, deploys: 2 } satisfies Settings
+
+const TIMEOUT = { timeout: 900_000 }
+
+it('the edge command runs, beside another build, and every write takes the way to the primary', TIMEOUT, async () => {
+  const measured = await runEdge({ ...SHORT, before: process.cwd() })
+  expect(measured.map(({ build }) => build)).toEqual(['this', 'before'])
+  for (const { failures, errors, samples } of measured) {
+    expect(failures).toEqual([])
+    expect(errors).toEqual([])
+    for (const site of CALLER_SITES) {
+      for (const kind of KINDS) {
+        const states = samples.filter((each) => each.site === site && each.kind === kind).map(({ isCold }) => isCold)
+        expect(new Set(states)).toEqual(new Set([false, true]))
+      }
+    }
+    // Not the time of a machine but the sum of the hops.
+    const writes = samples.filter(({ kind }) => kind === 'write')
+    expect(writes.filter(({ site, ms }) => ms < roundTripMs(site, 'enam'))).toEqual([])
+  }
+  expect(measured[0]?.pairs).toMatchObject({ pairs: 80, stale: 0 })
+  expect(describeReport(measured)).toMatch(/primary enam, warm isolates[\s\S]*Sydney +4 +200 +\d+\/\d+ \| \d+\/\d+/)
+})
+
+it('finds stale reads where bookmarks are ignored', TIMEOUT, async () => {
+  const [measured] = await runEdge({ ...SHORT, samples: 0, coldShare: 0, pairs: 200, ignoresBookmarks: true })
+  expect(measured?.failures).toEqual([])
+  expect(measured?.pairs.stale).toBeGreaterThan(0)
+  expect(judge(measured ? [measured] : []).join('\n')).toMatch(/stale reads, such as: written from/)
+})
+
+/** A run that meets every target by a little, but for what is given. */
+function runOf(
+  fields: Partial<Measured> = {},
+  slower: { site: Site; kind: string; ms: number } | null = null,
+): Measured {
+  const samples = CALLER_SITES.flatMap((site) =>
+    KINDS.map((kind) => {
+      const ms = 2 * nearHopMs(site) + (kind === 'write' ? roundTripMs(site, 'enam') : 0) + 9
+      const isSlower = slower?.site === site && slower.kind === kind
+      return { site, kind, isCold: false, ms: ms + (isSlower ? slower.ms : 0), machineMs: 1 }
+    }),
+  )
+  const pairs = { pairs: 10, stale: 0, examples: [], readMs: new Map() }
+  return { primary: 'enam', build: 'this', samples, pairs, failures: [], errors: [], ...fields }
+}
+
+const stale = { pairs: 10, stale: 1, examples: ['written from Paris'], readMs: new Map() }
+const failures = [{ what: 'read from Paris', status: 503, text: 'unavailable' }]
+
+describe('a simulated run', () => {
+  it.each<[string, Measured, RegExp | null]>([
+    ['a good one', runOf(), null],
+    ['a slow read', runOf({}, { site: 'Sydney', kind: 'read', ms: 5 }), /Sydney: a warm read took 22 ms/],
+    ['a slow read far from every replica', runOf({}, { site: 'Cape Town', kind: 'read', ms: 5 }), null],
+    ['a slow write', runOf({}, { site: 'Cape Town', kind: 'write', ms: 5 }), /Cape Town: a warm write took/],
+    [
+      'a search that became slower beside the primary',
+      runOf({}, { site: 'Virginia', kind: 'search', ms: 6 }),
+      /Virginia: a warm search in the region of the primary/,
+    ],
+    ['a search that became slower elsewhere', runOf({}, { site: 'Paris', kind: 'search', ms: 6 }), null],
+    ['a stale read', runOf({ pairs: stale }), /1 stale reads, such as: written from Paris/],
+    ['a failure', runOf({ failures }), /1 requests failed, such as read from Paris: 503/],
+    ['an error', runOf({ errors: ['TypeError'] }), /1 errors were logged, such as TypeError/],
+    ['no pairs', runOf({ pairs: { ...stale, pairs: 0, stale: 0 } }), /no write was read back/],
+  ])('is judged: %s', (_, measured, problem) => {
+    const problems = judge([measured, runOf({ build: 'before' })])
+    if (problem) expect(problems).toEqual([expect.stringMatching(problem)])
+    else expect(problems).toEqual([])
+  })
+})

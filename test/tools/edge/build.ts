@@ -1,0 +1,94 @@
+import { execFileSync, type StdioOptions } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { build as bundle } from 'esbuild'
+import { parse as parseToml } from 'smol-toml'
+import * as z from 'zod/mini'
+
+const ROOT = join(import.meta.dirname, '../../..')
+
+const configuration = z.object({
+  compatibility_date: z.string(),
+  compatibility_flags: z.array(z.string()),
+  d1_databases: z.array(z.object({ binding: z.string() })),
+  kv_namespaces: z.array(z.object({ binding: z.string() })),
+  r2_buckets: z.array(z.object({ binding: z.string() })),
+  durable_objects: z.object({ bindings: z.array(z.object({ name: z.string(), class_name: z.string() })) }),
+  ratelimits: z.array(
+    z.object({
+      name: z.string(),
+      namespace_id: z.string(),
+      simple: z.object({ limit: z.number(), period: z.literal([10, 60]) }),
+    }),
+  ),
+})
+
+/** A built Worker, with the bindings that its `wrangler.toml` names. */
+export interface Build {
+  name: string
+  configuration: z.output<typeof configuration>
+  /** A module whose `create` evaluates the Worker's anew. */
+  factory: string
+  /** The names of what the Worker exports, but for its default. */
+  exported: string[]
+}
+
+/**
+ * Builds a Worker as it is deployed.
+ *
+ * @param source a directory of this repository's form, or what git can check out; nothing for this directory
+ * @param directory a temporary one
+ */
+export async function buildFrom(source: string | undefined, directory: string): Promise<Build> {
+  mkdirSync(directory, { recursive: true })
+  const isDirectory = source === undefined || existsSync(join(source, 'wrangler.toml'))
+  const root = isDirectory ? resolve(source ?? ROOT) : checkOut(source, directory)
+  const out = join(directory, 'out')
+  const options = { cwd: root, stdio: ['ignore', 'ignore', 'pipe'] satisfies StdioOptions }
+  execFileSync('wrangler', ['deploy', '--dry-run', '--outdir', out], { ...options })
+  const script = readFileSync(join(out, 'index.js'), 'utf8')
+  const toml = parseToml(readFileSync(join(root, 'wrangler.toml'), 'utf8'))
+  return { name: source ?? 'this', configuration: configuration.parse(toml), ...(await toFactory(script)) }
+}
+
+/** The files of a commit, with the packages of this directory. */
+function checkOut(reference: string, directory: string): string {
+  const root = join(directory, 'source')
+  const archive = join(directory, 'source.tar')
+  execFileSync('git', ['archive', '--format=tar', '-o', archive, reference], { cwd: ROOT })
+  mkdirSync(root)
+  execFileSync('tar', ['-xf', archive, '-C', root])
+  symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'))
+  return root
+}
+
+/** Modules of the runtime that a Worker may import. */
+export const RUNTIME = ['cloudflare:*', 'node:*']
+
+/**
+ * The Worker's module as a function: each call has a module state of its own, as each isolate has. Its code is that of
+ * the build; only its imports and exports are written in another form.
+ */
+async function toFactory(script: string): Promise<Pick<Build, 'factory' | 'exported'>> {
+  const common = { write: false, logLevel: 'silent', external: RUNTIME, bundle: true, target: 'es2024' } as const
+  const stdin = { contents: script, loader: 'js' } as const
+  const { outputFiles, metafile } = await bundle({ ...common, stdin, format: 'cjs', metafile: true })
+  const input = Object.values(metafile.inputs)[0]
+  const names = [...new Set(input?.imports.map(({ path }) => path))]
+  const { metafile: exports } = await bundle({ ...common, stdin, format: 'esm', metafile: true })
+  const exported = Object.values(exports.outputs)[0]?.exports ?? []
+  const imports = names.map((name, index) => `import * as module${index} from '${name}'`)
+  // What a module of Node exports as default is what `require` returns.
+  const modules = names.map((name, index) => `'${name}': module${index}${name.startsWith('node:') ? '.default' : ''}`)
+  const factory = `${imports.join('\n')}
+const modules = { ${modules.join(', ')} }
+const require = (name) => modules[name]
+export function create() {
+  const module = { exports: {} }
+  ;(function (module, exports) {
+${outputFiles[0]?.text}
+  })(module, module.exports)
+  return module.exports
+}`
+  return { factory, exported: exported.filter((name) => name !== 'default') }
+}

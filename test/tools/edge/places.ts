@@ -1,0 +1,85 @@
+/** Where a database, its replicas and objects can be: the regions of D1. Objects are in the same ones here. */
+export const LOCATIONS = ['enam', 'wnam', 'weur', 'eeur', 'apac', 'oc'] as const
+export type Location = (typeof LOCATIONS)[number]
+
+/**
+ * Round trips in milliseconds from a site to each of {@link LOCATIONS}, as CloudPing measures them between regions of
+ * AWS: https://www.cloudping.co ("AWS Region Latency Matrix", 50th percentile), as stored in `p50.json` of
+ * github.com/commonwarexyz/monorepo (examples/estimator, commit 4622dfb1), rounded. Cloudflare publishes none.
+ */
+const ROUND_TRIPS_MS = {
+  Virginia: [6, 64, 84, 93, 220, 200], // us-east-1, stands for enam
+  Oregon: [64, 3, 135, 143, 160, 141], // us-west-2, wnam
+  Paris: [84, 136, 3, 13, 167, 280], // eu-west-3, weur
+  Frankfurt: [93, 142, 12, 4, 160, 251], // eu-central-1, eeur
+  Singapore: [219, 161, 167, 161, 4, 95], // ap-southeast-1, apac
+  Sydney: [200, 141, 280, 252, 95, 4], // ap-southeast-2, oc
+  'São Paulo': [115, 175, 196, 205, 328, 312], // sa-east-1
+  'Cape Town': [226, 273, 145, 155, 314, 409], // af-south-1
+  Mumbai: [190, 222, 109, 129, 64, 155], // ap-south-1
+} as const satisfies Record<string, readonly number[]>
+
+export type Site = keyof typeof ROUND_TRIPS_MS
+
+const SITES: Record<Location, Site> = {
+  enam: 'Virginia',
+  wnam: 'Oregon',
+  weur: 'Paris',
+  eeur: 'Frankfurt',
+  apac: 'Singapore',
+  oc: 'Sydney',
+}
+
+/** What Cloudflare tells a Worker of a caller, as `request.cf`. */
+export interface Caller {
+  continent: string
+  country: string
+  colo: string
+}
+
+/** The regions that callers are in. D1 has no replica in South America and Africa. */
+export const CALLERS: Partial<Record<Site, Caller>> = {
+  Virginia: { continent: 'NA', country: 'US', colo: 'IAD' },
+  Oregon: { continent: 'NA', country: 'US', colo: 'PDX' },
+  'São Paulo': { continent: 'SA', country: 'BR', colo: 'GRU' },
+  Paris: { continent: 'EU', country: 'FR', colo: 'CDG' },
+  'Cape Town': { continent: 'AF', country: 'ZA', colo: 'CPT' },
+  Mumbai: { continent: 'AS', country: 'IN', colo: 'BOM' },
+  Singapore: { continent: 'AS', country: 'SG', colo: 'SIN' },
+  Sydney: { continent: 'OC', country: 'AU', colo: 'SYD' },
+}
+
+export const CALLER_SITES = Object.keys(CALLERS) as Site[]
+
+/** Where the primaries are; each is the nearest location of one of the callers. */
+export const PRIMARIES = ['enam', 'weur', 'apac'] as const satisfies readonly Location[]
+
+/** Where an object is made that is asked for with a hint of a place that has none. */
+const HINTS: Record<string, Location> = { sam: 'enam', afr: 'weur', me: 'eeur' }
+
+export function roundTripMs(from: Site, to: Location): number {
+  return ROUND_TRIPS_MS[from][LOCATIONS.indexOf(to)] ?? 0
+}
+
+export function siteOf(location: Location): Site {
+  return SITES[location]
+}
+
+export function nearestLocation(site: Site): Location {
+  return LOCATIONS.reduce((best, each) => (roundTripMs(site, each) < roundTripMs(site, best) ? each : best))
+}
+
+/** The round trip to what is nearest to a site: a near hop. */
+export function nearHopMs(site: Site): number {
+  return roundTripMs(site, nearestLocation(site))
+}
+
+export function hasReplicaOnContinent(site: Site): boolean {
+  return !['SA', 'AF'].includes(CALLERS[site]?.continent ?? '')
+}
+
+/** Where an object is made that is first met from a site. */
+export function firstLocation(from: Site, hint?: string): Location {
+  const hinted = LOCATIONS.find((each) => each === hint) ?? HINTS[hint ?? '']
+  return hinted ?? nearestLocation(from)
+}

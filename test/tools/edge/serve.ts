@@ -1,0 +1,118 @@
+import { join } from 'node:path'
+import { build as bundle } from 'esbuild'
+import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
+import { PERMISSIONS } from '../../../src/auth/permissions.ts'
+import { fillDatabase, makeTokens } from '../bench/company.ts'
+import { CREDENTIALS_KEY } from '../bench/worker.ts'
+import { type Build, RUNTIME } from './build.ts'
+import type { Location } from './places.ts'
+import { copiesOf, type Setup } from './setup.ts'
+
+/** A simulated platform that serves one build. */
+export interface Served {
+  build: Build
+  primary: Location
+  url: string
+  /** What the Worker logged as an error. */
+  errors: string[]
+  stop: () => Promise<void>
+}
+
+export interface Data {
+  clients: number
+  tokens: readonly string[]
+}
+
+export function makeData(clients: number, tokenCount: number): Data {
+  return { clients, tokens: makeTokens(tokenCount) }
+}
+
+/** Serves a build whose database has its primary at a location and holds one company; the replica has the same rows. */
+export async function serve(
+  build: Build,
+  primary: Location,
+  data: Data,
+  state: string,
+  ignoresBookmarks: boolean,
+): Promise<Served> {
+  const { configuration } = build
+  const names = (list: { binding: string }[]) => list.map(({ binding }) => binding)
+  const setup: Setup = {
+    primary,
+    databases: names(configuration.d1_databases),
+    objects: Object.fromEntries(configuration.durable_objects.bindings.map((each) => [each.name, each.class_name])),
+    caches: names(configuration.kv_namespaces),
+    buckets: names(configuration.r2_buckets),
+    ignoresBookmarks,
+  }
+  const copies = setup.databases.flatMap((name) => copiesOf(name))
+  const errors: string[] = []
+  const worker = new Miniflare(
+    convertV4MiniflareOptions({
+      host: '127.0.0.1',
+      port: 0,
+      cf: false,
+      compatibilityDate: configuration.compatibility_date,
+      compatibilityFlags: configuration.compatibility_flags,
+      modulesRoot: '/',
+      modules: [
+        { type: 'ESModule', path: '/entry.js', contents: entryOf(build, setup) },
+        { type: 'ESModule', path: '/platform.js', contents: await bundlePlatform() },
+        { type: 'ESModule', path: '/worker.js', contents: build.factory },
+      ],
+      d1Databases: Object.fromEntries(copies.map((name) => [name, name])),
+      kvNamespaces: setup.caches,
+      r2Buckets: setup.buckets,
+      durableObjects: {
+        ...Object.fromEntries(
+          Object.entries(setup.objects).map(([name, className]) => [name, { className, useSQLite: true }]),
+        ),
+        DATABASE_HOST: { className: 'DatabaseHost', useSQLite: true },
+      },
+      ratelimits: Object.fromEntries(configuration.ratelimits.map(({ name, ...limit }) => [name, limit])),
+      bindings: { CREDENTIALS_KEY },
+      resourcePersistencePath: state,
+      handleStructuredLogs: ({ level, message }: { level: string; message: string }) => {
+        if (level === 'error') errors.push(message)
+      },
+    } as Parameters<typeof convertV4MiniflareOptions>[0]),
+  )
+  try {
+    const url = (await worker.ready).origin
+    for (const copy of copies) await fill(worker, copy, data)
+    return { build, primary, url, errors, stop: () => worker.dispose() }
+  } catch (error) {
+    await worker.dispose()
+    throw error
+  }
+}
+
+/** Every database gets the same company; the Worker uses the one in which the company is placed. */
+async function fill(worker: Miniflare, copy: string, { clients, tokens }: Data): Promise<void> {
+  const db = await worker.getD1Database(copy)
+  await fillDatabase(db, clients, tokens)
+  await db.prepare('UPDATE api_tokens SET permissions = ?').bind(JSON.stringify(PERMISSIONS)).run()
+}
+
+function entryOf({ exported }: Build, setup: Setup): string {
+  const others = exported.map((name) => `export const ${name} = simulation.exported('${name}')`)
+  return `import { simulate } from './platform.js'
+import { create } from './worker.js'
+export { DatabaseHost } from './platform.js'
+const simulation = simulate(create, ${JSON.stringify(setup)})
+export default simulation.handler
+${others.join('\n')}`
+}
+
+async function bundlePlatform(): Promise<string> {
+  const { outputFiles } = await bundle({
+    entryPoints: [join(import.meta.dirname, 'platform/index.ts')],
+    bundle: true,
+    write: false,
+    format: 'esm',
+    target: 'es2024',
+    external: RUNTIME,
+    logLevel: 'silent',
+  })
+  return outputFiles[0]?.text ?? ''
+}
