@@ -3,7 +3,8 @@ import { startDelivery } from './accounting/delivery.ts'
 import type { AdminContext } from './admin/context.ts'
 import type { Permission } from './auth/permissions.ts'
 import type { Token } from './auth/tokens.ts'
-import { type CompanyContext, type Database, type DatabaseUse, databaseFor, type Idempotency } from './db/client.ts'
+import type { CompanyContext, Database, DatabaseUse, Idempotency } from './db/client.ts'
+import { databaseFor, directoryFor } from './db/placement.ts'
 import type { Env } from './env.ts'
 import { deploymentStorage, type FileStorage } from './files/storage.ts'
 import type { Lease } from './http/memory.ts'
@@ -16,6 +17,8 @@ export interface RequestContext extends CompanyContext {
   /** When the request arrived, in milliseconds since the epoch. */
   now: number
   token: Token
+  /** Opens the database that has the token's own row. */
+  openDirectory: () => Database
   /** Opens the storage of companies without one of their own; null where the deployment has none. */
   deploymentStorage: () => FileStorage | null
   /** Of the deployment: contents of email threads that the database does not hold. */
@@ -73,6 +76,7 @@ export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
   const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
   const usage = c.get('usage')
   const { token } = usage
+  const { companyId } = token
   c.set('token', token)
   const use = c.get('databaseUse')
   const db = openDatabase(env, usage, c.req.header('x-bookmark'), use)
@@ -80,8 +84,9 @@ export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
     requestId: c.get('requestId'),
     now,
     token,
-    companyId: token.companyId,
+    companyId,
     db,
+    openDirectory: () => directoryFor(env, { meter: usage, use }),
     deploymentStorage: () => deploymentStorage(env, c.req.url, now),
     mailContents: env.FILES,
     cache: env.CACHE,
@@ -89,9 +94,9 @@ export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
     ifNoneMatch: c.req.header('if-none-match') ?? null,
     ifMatch: c.req.header('if-match') ?? null,
     idempotency: null,
-    deliverAccounting: () => waitUntil(startDelivery(env, token.companyId, regionOf(use))),
+    deliverAccounting: () => waitUntil(startDelivery(env, companyId, regionOf(use))),
     announceChange: () => {
-      if (token.hasWebhooks) waitUntil(startWebhooks(env, token.companyId, regionOf(use)))
+      if (token.hasWebhooks) waitUntil(startWebhooks(env, companyId, regionOf(use)))
     },
     rememberFreshness: () => usage.remember(),
     waitUntil,
@@ -111,11 +116,15 @@ const regionOf = ({ isPrimary, region }: DatabaseUse) => (isPrimary ? region : u
  * The database of the request's company. While the request runs beside the call of its token's object, its reads wait for
  * that call too, and are repeated where the company was moved meanwhile.
  */
-function openDatabase({ DB }: Env, usage: RequestUsage, sent: string | undefined, use: DatabaseUse): Database {
-  const open = ({ companyId, database }: Token) => {
+function openDatabase(env: Env, usage: RequestUsage, sent: string | undefined, use: DatabaseUse): Database {
+  const open = ({ companyId, database, companySlot: slot }: Token) => {
     const mark = usage.freshness(sent)
-    const opened = databaseFor(DB, companyId, { ...(mark !== 'primary' && { bookmark: mark }), meter: usage, use })
-    usage.open(database, opened.bookmark)
+    const opened = databaseFor(
+      env,
+      { companyId, database, slot },
+      { ...(mark !== 'primary' && { bookmark: mark }), meter: usage, use, onMoved: () => usage.forget() },
+    )
+    usage.open(opened.bookmark)
     return opened
   }
   const assumed = usage.token

@@ -60,12 +60,30 @@ export interface RecoveryProgress {
   accounting: AccountingCheck
 }
 
-/** Backs up and restores one company: see `backup/company-backup.ts`. */
+/** How far the move of a company to another database has come. */
+export interface MoveProgress {
+  done: boolean
+  source: string
+  destination: string
+  step: string
+  /** Rows copied, without those that were written meanwhile. */
+  rows: number
+  /** How long writes were refused. */
+  frozen_ms: number
+}
+
+/** Why a company cannot be moved now. */
+export type MoveProblem = 'unknown_database' | 'outdated' | 'restoring' | 'moving_elsewhere' | 'has_moved' | 'stuck'
+
+export type MoveResult = MoveProgress | { problem: MoveProblem; message?: string }
+
+/** Backs up, restores and moves one company: see `backup/company-backup.ts`. */
 interface CompanyBackup extends Rpc.DurableObjectBranded {
   start(companyId: number): Promise<void>
   ping(): void
   restore(companyId: number, untilMs: number): Promise<RestoreResult>
   recover(companyId: number, run: string): Promise<RecoveryProgress>
+  move(companyId: number, destination: string): Promise<MoveResult>
 }
 
 declare global {

@@ -13,14 +13,21 @@ export { FailureCounter } from './health/failures.ts'
 export { RateLimiter } from './rate-limit/limiter.ts'
 export { WebhookDelivery } from './webhooks/delivery.ts'
 
+const settle = async (work: Promise<void>) => (await Promise.allSettled([work]))[0]
+
 export default {
   fetch: app.fetch,
   async scheduled({ scheduledTime }, env) {
     await requireSchema(env.DB)
-    await logGauges(env, scheduledTime)
-    await sweepWebhooks(env, scheduledTime)
-    await sweep(env, scheduledTime)
-    await sweepBackups(env, scheduledTime)
-    await sweepMailContents(env.DB, env.FILES, scheduledTime)
+    // One database that fails does not keep the companies of the others waiting.
+    const results = [
+      await settle(logGauges(env, scheduledTime)),
+      await settle(sweepWebhooks(env, scheduledTime)),
+      await settle(sweep(env, scheduledTime)),
+      await settle(sweepBackups(env, scheduledTime)),
+      await settle(sweepMailContents(env, scheduledTime)),
+    ]
+    const failed = results.find(({ status }) => status === 'rejected')
+    if (failed?.status === 'rejected') throw failed.reason
   },
 } satisfies ExportedHandler<Env>

@@ -1,5 +1,6 @@
 declare namespace Cloudflare {
   interface Env {
+    DB_TWO: D1Database
     TEST_MIGRATIONS: import('cloudflare:test').D1Migration[]
   }
   interface GlobalProps {

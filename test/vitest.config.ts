@@ -29,7 +29,11 @@ const worker: Project = {
   plugins: [
     cloudflareTest(async () => ({
       wrangler: { configPath: './wrangler.toml' },
-      miniflare: { bindings: { TEST_MIGRATIONS: await readD1Migrations('./drizzle') } },
+      miniflare: {
+        bindings: { TEST_MIGRATIONS: await readD1Migrations('./drizzle') },
+        // Companies live in two databases.
+        d1Databases: { DB_TWO: 'second' },
+      },
     })),
   ],
   test: {

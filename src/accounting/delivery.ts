@@ -1,5 +1,6 @@
-import { type CompanyContext, databaseFor } from '../db/client.ts'
+import type { CompanyContext } from '../db/client.ts'
 import { CompanyObject, startObject } from '../db/company-object.ts'
+import { forEachDatabase, openCompany } from '../db/placement.ts'
 import { listDueCompanies, optimizeDaily, removeExpiredRows } from '../db/sweep.ts'
 import type { Env } from '../env.ts'
 import { log, nameOf } from '../http/log.ts'
@@ -42,7 +43,7 @@ export class AccountingDelivery extends CompanyObject {
 
   /** Whether the accounting system accepts the credentials, by one call that changes nothing. */
   async check(companyId: number): Promise<{ ok: boolean; message: string }> {
-    const context = { companyId, db: databaseFor(this.env.DB, companyId) }
+    const context = await openCompany(this.env, companyId)
     const { integration, connectionRow } = await loadCompanyState(context)
     if (!integration) return { ok: false, message: 'The integration is disabled.' }
     const connection = await this.openOnce(context, integration, connectionRow)
@@ -58,8 +59,8 @@ export class AccountingDelivery extends CompanyObject {
 
   /** The highest number up to `ceiling` of the newest invoices in the company's accounting system. */
   async findLastNumber(companyId: number, ceiling: number): Promise<number | 'none' | 'failed'> {
-    const context = { companyId, db: databaseFor(this.env.DB, companyId) }
     try {
+      const context = await openCompany(this.env, companyId)
       const { integration, connectionRow } = await loadCompanyState(context)
       if (!integration) return 'none'
       const connection = await this.openOnce(context, integration, connectionRow)
@@ -102,9 +103,13 @@ export function startDelivery(
 
 /** What the cron trigger runs: starts overdue deliveries, removes expired rows and renews statistics. */
 export async function sweep(env: Env, nowMs: number): Promise<void> {
-  const companyIds = await listDueCompanies(env.DB, nowMs)
-  await Promise.all(companyIds.map((companyId) => startDelivery(env, companyId)))
-  await removeExpiredRows(env.DB, nowMs)
-  await optimizeDaily(env.DB, nowMs)
-  log('sweep', { started: companyIds.length })
+  let started = 0
+  await forEachDatabase(env, async (binding) => {
+    const companyIds = await listDueCompanies(binding, nowMs)
+    await Promise.all(companyIds.map((companyId) => startDelivery(env, companyId)))
+    started += companyIds.length
+    await removeExpiredRows(binding, nowMs)
+    await optimizeDaily(binding, nowMs)
+  })
+  log('sweep', { started })
 }

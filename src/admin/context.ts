@@ -1,4 +1,4 @@
-import type { CompanyContext } from '../db/client.ts'
+import type { CompanyContext, Database } from '../db/client.ts'
 import type { Env } from '../env.ts'
 import type { Role } from '../http/contract.ts'
 
@@ -16,8 +16,8 @@ export type Membership = Extract<Role, 'developer' | 'owner'>
 /** The company in a path of the administration API. */
 export interface AdminCompany {
   id: number
-  /** Its place in the full-text tables. */
-  slot: number
+  /** The binding of the database that has its data. */
+  database: string
   name: string
   suspended: boolean
 }
@@ -28,6 +28,10 @@ export interface AdminContext extends CompanyContext {
   /** When the request arrived, in milliseconds since the epoch. */
   now: number
   caller: Caller
+  /** Of tokens, members, and companies with their placement. */
+  directory: Database
+  /** The binding of the database that `db` is. */
+  database: string
   /** Of the path; null where it names none, and `companyId` is 0, or where the company is yet to be created. */
   company: AdminCompany | null
   /** The caller's IP address. */

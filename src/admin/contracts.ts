@@ -2,6 +2,7 @@ import type { Contract } from '../http/contract.ts'
 import { endpoints as accounting } from './accounting/contract.ts'
 import { endpoints as audit } from './audit/contract.ts'
 import { endpoints as companies } from './companies/contract.ts'
+import { endpoints as databases } from './databases/contract.ts'
 import { endpoints as exports } from './exports/contract.ts'
 import { endpoints as imports } from './imports/contract.ts'
 import { endpoints as integrations } from './integrations/contract.ts'
@@ -16,6 +17,7 @@ import { endpoints as webhooks } from './webhooks/contract.ts'
 export const adminContracts: readonly Contract[] = [
   ...session,
   ...companies,
+  ...databases,
   ...tokens,
   ...members,
   ...integrations,

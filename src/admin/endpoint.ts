@@ -1,7 +1,8 @@
 import type { MiddlewareHandler } from 'hono'
 import type { AppEnv } from '../context.ts'
-import { databaseFor } from '../db/client.ts'
+import { collectAdminEntries } from '../db/audit.ts'
 import { requireSchema } from '../db/migrations.ts'
+import { DIRECTORY, databaseFor, directoryFor } from '../db/placement.ts'
 import { type Contract, type Input, parseId, type ResponseBody } from '../http/contract.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { honoPath, NO_QUERY, type Route, readBody, refuseCoding, validate, validated } from '../http/endpoint.ts'
@@ -44,8 +45,11 @@ function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
     const companyId = ofCompany ? parseId(c.req.param('company_id') ?? '') : 0
     if (companyId === null) throw notFound('Company')
     await requireSchema(env.DB)
-    const db = databaseFor(env.DB, companyId, { use: c.get('databaseUse') })
-    const { caller, company } = await authorise(identity, { db, companyId }, { role, createsCompany })
+    const use = c.get('databaseUse')
+    const directory = directoryFor(env, { use })
+    const { caller, company } = await authorise(identity, { db: directory, companyId }, { role, createsCompany })
+    const database = company?.database ?? DIRECTORY
+    const db = companyId === 0 ? directory : databaseFor(env, { companyId, database }, { use })
     c.set('admin', {
       requestId,
       now: c.get('receivedAt'),
@@ -53,12 +57,15 @@ function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
       caller,
       company,
       db,
+      directory,
+      database,
       address: c.req.header('cf-connecting-ip') ?? 'unknown',
       url: c.req.url,
       env,
       waitUntil: (work) => c.executionCtx.waitUntil(work),
     })
     await next()
+    if (database !== DIRECTORY && contract.method !== 'GET') await collectAdminEntries(db, directory)
   }
 }
 

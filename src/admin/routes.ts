@@ -2,6 +2,7 @@ import type { Route } from '../http/endpoint.ts'
 import { routes as accounting } from './accounting/routes.ts'
 import { routes as audit } from './audit/routes.ts'
 import { routes as companies } from './companies/routes.ts'
+import { routes as databases } from './databases/routes.ts'
 import { routes as exports } from './exports/routes.ts'
 import { routes as imports } from './imports/routes.ts'
 import { routes as integrations } from './integrations/routes.ts'
@@ -15,6 +16,7 @@ import { routes as webhooks } from './webhooks/routes.ts'
 export const adminRoutes: readonly Route[] = [
   ...session,
   ...companies,
+  ...databases,
   ...tokens,
   ...members,
   ...integrations,

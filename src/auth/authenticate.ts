@@ -92,6 +92,7 @@ function connect(c: Context<AppEnv>, hash: string): Remote {
     enter: async (entry) => open().enter({ ...entry, hash }),
     take: async (demand) => open().take(demand),
     report: async (report) => open().report(report),
+    forget: async () => open().forget(),
     lookUp: async () => {
       const found = await findToken(env.DB, hash, c.get('databaseUse'))
       verifySchema(found.applied)

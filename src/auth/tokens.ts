@@ -3,6 +3,7 @@ import { eq, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
 import { type DatabaseUse, orm, runBatch, runQuery, startUse } from '../db/client.ts'
 import { isMissing, newestApplied, readNewestApplied } from '../db/migrations.ts'
+import { placementColumns } from '../db/placement.ts'
 import { apiTokens, companies } from '../db/schema.ts'
 import { isPermission, type Permission } from './permissions.ts'
 
@@ -16,12 +17,11 @@ export interface Token {
   /** SHA-256 of the token, lower-case hex. */
   hash: string
   companyId: number
-  /** The company's place in the full-text tables. */
+  /** The binding of the database that has the company's data, and its place in the full-text tables there. */
+  database: string
   companySlot: number
   suspended: boolean
-  /** The binding of the database that has the company's data. */
-  database: string
-  /** Whether the company has enabled webhook endpoints. */
+  /** Whether the company has enabled webhook endpoints, or may have: those of another database are not looked up. */
   hasWebhooks: boolean
   permissions: ReadonlySet<Permission>
   expiresAt: number | null
@@ -50,10 +50,11 @@ export async function findToken(binding: D1Database, hash: string, use: Database
       newestApplied,
       id: apiTokens.id,
       companyId: apiTokens.company_id,
-      companySlot: companies.slot,
+      database: placementColumns.database,
+      companySlot: placementColumns.slot,
       suspended: companies.suspended,
-      hasWebhooks: sql<boolean>`EXISTS (SELECT 1 FROM webhook_endpoints
-        WHERE company_id = ${companies.id} AND enabled = 1)`
+      hasWebhooks: sql<boolean>`(${companies.database} IS NOT NULL OR EXISTS (SELECT 1 FROM webhook_endpoints
+        WHERE company_id = ${companies.id} AND enabled = 1))`
         .mapWith(Boolean)
         .as('has_webhooks'),
       permissions: apiTokens.permissions,
@@ -69,7 +70,7 @@ export async function findToken(binding: D1Database, hash: string, use: Database
     const [[row]] = values
     if (!row) return { token: undefined, lastUsedAt: 0, applied: await readNewestApplied(binding) }
     const { newestApplied: applied, lastUsedAt, revokedAt, permissions, ...rest } = row
-    const token = { ...rest, hash, database: 'DB', permissions: new Set(permissions.filter(isPermission)) }
+    const token = { ...rest, hash, permissions: new Set(permissions.filter(isPermission)) }
     return { token: revokedAt === null ? token : null, lastUsedAt: lastUsedAt ?? 0, applied }
   } catch (error) {
     if (isMissing(error)) return { token: undefined, lastUsedAt: 0, applied: null }

@@ -48,6 +48,8 @@ export interface BackupState {
 
 export interface BackupContext extends CompanyContext {
   bucket: R2Bucket
+  /** The binding of the company's database. */
+  database: string
 }
 
 /**
@@ -55,6 +57,7 @@ export interface BackupContext extends CompanyContext {
  * does not reach back to the last one.
  */
 export async function beginBackup(context: BackupContext, nowMs: number): Promise<BackupState | null> {
+  const { database } = context
   const found = await readCompany(context)
   if (!found) return null
   const backups = await listBackups(context)
@@ -63,7 +66,8 @@ export async function beginBackup(context: BackupContext, nowMs: number): Promis
   const sequence = Number(found.company.last_change)
   const reachesBack =
     previous && previous.sequence <= sequence && (found.oldestChange ?? sequence + 1) <= previous.sequence + 1
-  const base = previous && reachesBack && previous.schema === found.schema ? previous : null
+  const base =
+    previous && reachesBack && previous.schema === found.schema && previous.database === database ? previous : null
   return {
     at: new Date(nowMs).toISOString(),
     kind: base ? 'increment' : 'full',
@@ -195,7 +199,21 @@ async function endBackup(context: BackupContext, state: BackupState, nowMs: numb
   if (!found) return
   const { company, schema } = found
   const finished_at = new Date(nowMs).toISOString()
-  const facts = { format: 1, company_id, at, finished_at, kind, previous, schema, sequence, appended, company, counts }
+  const { database } = context
+  const facts = {
+    format: 1,
+    company_id,
+    database,
+    at,
+    finished_at,
+    kind,
+    previous,
+    schema,
+    sequence,
+    appended,
+    company,
+    counts,
+  }
   const manifest: Manifest = { ...facts, format: 1, parts }
   await withDeadline(bucket.put(manifestKey(company_id, { at, kind }), JSON.stringify(manifest)), BUDGET_MS.storage)
 }

@@ -1,10 +1,13 @@
-import { type CompanyContext, databaseFor } from '../db/client.ts'
+import { openDatabase } from '../db/client.ts'
 import { CompanyObject, startObject } from '../db/company-object.ts'
-import type { Env, RecoveryProgress, RestoreResult } from '../env.ts'
+import { forEachDatabase, openCompany, type PlacedContext, syncDirectory } from '../db/placement.ts'
+import type { Env, MoveResult, RecoveryProgress, RestoreResult } from '../env.ts'
 import { log } from '../http/log.ts'
 import { type BackupState, beginBackup, removeOldBackups, stepBackup } from './back-up.ts'
 import { BackupError } from './format.ts'
 import { saveMarks } from './marks.ts'
+import { moveFor } from './move-company.ts'
+import { thawOld } from './move-queries.ts'
 import { recordBackup } from './queries.ts'
 import { beginRestore, type RestoreState, stepRestore } from './restore.ts'
 import { listOverdue } from './restore-queries.ts'
@@ -17,14 +20,17 @@ const CALL_MS = 5_000
 /** A backup that takes longer is begun anew: its rows are of too many times. */
 const MAX_BACKUP_MS = 12 * 3_600_000
 const EVERY_MS = 24 * 3_600_000
-/** Companies that one sweep starts: 1,440 a day, of at most 1,024. */
+/** Writes of a company are refused for no longer where its move was interrupted. */
+const FROZEN_MAX_MS = 30_000
+/** Companies that one sweep starts: 1,440 a day, of at most 1,024 in each database. */
 const STARTED_AT_ONCE = 5
 
-/** Backs up one company, and restores it. Being the only one, it never does both at once. */
+/** Backs up one company, restores and moves it. Being the only one, it never does two of them at once. */
 export class CompanyBackup extends CompanyObject {
   protected override readonly name = 'backup'
+  private moving: Promise<void> = Promise.resolve()
 
-  protected override async run(context: CompanyContext): Promise<number | null> {
+  protected override async run(context: PlacedContext): Promise<number | null> {
     const { kv } = this.ctx.storage
     if (kv.get('restore') !== undefined) return null
     const store = { ...context, bucket: this.env.BACKUPS }
@@ -53,7 +59,7 @@ export class CompanyBackup extends CompanyObject {
    */
   async restore(companyId: number, untilMs: number): Promise<RestoreResult> {
     const { kv } = this.ctx.storage
-    const context = { ...this.open(companyId), manifests: new Map() }
+    const context = { ...(await this.open(companyId)), manifests: new Map() }
     const endMs = Date.now() + CALL_MS
     try {
       const stored = kv.get<RestoreState>('restore')
@@ -69,6 +75,8 @@ export class CompanyBackup extends CompanyObject {
         kv.put('restore', state)
         const step = await stepRestore(context, state, Date.now())
         state = step.state
+        // Suspended at the beginning, and as the backup says at the end.
+        await syncDirectory(context)
         if (step.progress.done) kv.delete('restore')
         if (step.progress.done || Date.now() >= endMs) {
           if (!step.progress.done) kv.put('restore', state)
@@ -91,7 +99,7 @@ export class CompanyBackup extends CompanyObject {
    */
   async recover(companyId: number, run: string): Promise<RecoveryProgress> {
     const { kv } = this.ctx.storage
-    const context = this.open(companyId)
+    const context = await this.open(companyId)
     const endMs = Date.now() + CALL_MS
     const stored = kv.get<{ run: string; settlement: Settlement }>('recovery')
     let settlement = stored?.run === run ? stored.settlement : beginSettlement(null)
@@ -103,18 +111,42 @@ export class CompanyBackup extends CompanyObject {
     return { done: left.length === 0, marks, accounting }
   }
 
-  private open(companyId: number): SettleContext {
+  /** Moves the company to another database, step by step as {@link restore}; one call after the other. */
+  async move(companyId: number, destination: string): Promise<MoveResult> {
+    const { kv } = this.ctx.storage
+    if (kv.get('restore') !== undefined) return { problem: 'restoring' }
+    const before = this.moving
+    const run = async () => {
+      await before
+      const result = await moveFor(this.env, companyId, destination, CALL_MS)
+      // A backup has the rows of one database.
+      kv.delete('backup')
+      return result
+    }
+    const result = run()
+    this.moving = result.then(
+      () => undefined,
+      () => undefined,
+    )
+    return result
+  }
+
+  private async open(companyId: number): Promise<SettleContext & PlacedContext> {
     const { BACKUPS: bucket, CACHE: cache, FILES: files, ACCOUNTING_DELIVERY: objects } = this.env
     const object = objects.get(objects.idFromName(String(companyId)))
     const findLastNumber = (ceiling: number) => object.findLastNumber(companyId, ceiling)
-    return { companyId, db: databaseFor(this.env.DB, companyId), bucket, cache, files, findLastNumber }
+    return { ...(await openCompany(this.env, companyId)), bucket, cache, files, findLastNumber }
   }
 }
 
 /** What the cron trigger runs: keeps the marks of all companies, and starts the backups of those that wait for one. */
 export async function sweepBackups(env: Env, nowMs: number): Promise<void> {
-  const context = { companyId: 0, db: databaseFor(env.DB, 0) }
-  await saveMarks(context, env.BACKUPS)
-  const companyIds = await listOverdue(context, nowMs - EVERY_MS, STARTED_AT_ONCE)
-  await Promise.all(companyIds.map((companyId) => startObject(env.COMPANY_BACKUP, companyId, 'backup')))
+  await forEachDatabase(env, async (binding) => {
+    const context = { companyId: 0, db: openDatabase(binding) }
+    const thawed = await thawOld(context, nowMs - FROZEN_MAX_MS)
+    if (thawed.length > 0) log('move_interrupted', { company_id: thawed[0], companies: thawed.length }, 'error')
+    await saveMarks(context, env.BACKUPS)
+    const companyIds = await listOverdue(context, nowMs - EVERY_MS, STARTED_AT_ONCE)
+    await Promise.all(companyIds.map((companyId) => startObject(env.COMPANY_BACKUP, companyId, 'backup')))
+  })
 }

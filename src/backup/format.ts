@@ -39,8 +39,9 @@ const manifest = z.object({
   kind: z.enum(['full', 'increment']),
   /** The backup that an increment continues. */
   previous: z.nullable(z.iso.datetime()),
-  /** The newest migration of the database. */
+  /** The newest migration of the database, and its binding: an increment continues a backup of the same one. */
   schema: z.string(),
+  database: z._default(z.string(), 'DB'),
   /** The newest change when it began: the next increment has those behind it. */
   sequence: count,
   /** The highest id of each table with appended rows. */

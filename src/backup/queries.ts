@@ -1,23 +1,20 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
-import { type CompanyContext, orm } from '../db/client.ts'
+import { type CompanyContext, type Database, orm } from '../db/client.ts'
 import { changes, companies } from '../db/schema.ts'
-import { named, tableOf } from '../db/tables.ts'
+import { columnsOf, named, tableOf } from '../db/tables.ts'
 import type { Line, Row, Value } from './format.ts'
-import { CONTENT, type PartPlan, TABLES, type TablePlan } from './tables.ts'
+import { CONTENT, DIRECTORY_TABLES, type PartPlan, TABLES, type TablePlan } from './tables.ts'
 
 /** Rows of one page, and the bytes of its texts: more only where a single row has more. */
 const PAGE_ROWS = 500
 const PAGE_BYTES = 2_000_000
 
-/** The columns that a backup has; the company is known. */
-function columnsOf({ table, columns, without = [] }: Pick<TablePlan, 'table' | 'columns' | 'without'>) {
-  return Object.values(getTableColumns(tableOf(table))).filter(
-    ({ name, generated }) =>
-      !generated && name !== 'company_id' && !without.includes(name) && (columns?.includes(name) ?? true),
-  )
-}
-
 const list = (parts: readonly SQL[]) => sql.join([...parts], sql`, `)
+
+/** The database of a company that has a table. */
+export function databaseOf({ db, directory = db }: CompanyContext, table: string): Database {
+  return DIRECTORY_TABLES.includes(table) ? directory : db
+}
 
 /** Rows of a table. Without a key there is one of the company at most. */
 interface Source {
@@ -30,7 +27,8 @@ interface Source {
 type Key = Value[]
 
 /** The page of rows behind a key. @returns the rows, and the key of the last where more may follow */
-async function readPage({ db }: CompanyContext, { plan, where, extra = {} }: Source, after: Key | null) {
+export async function readPage(context: CompanyContext, { plan, where, extra = {} }: Source, after: Key | null) {
+  const db = databaseOf(context, plan.table)
   const table = tableOf(plan.table)
   const limit = plan.pageRows ?? PAGE_ROWS
   const columns = columnsOf(plan)
@@ -172,7 +170,10 @@ export async function readCompany({ companyId, db }: CompanyContext) {
   const [[company], [feed], [migration]] = await db.read([
     orm.select(Object.fromEntries(fields)).from(companies).where(sql`id = ${companyId}`),
     orm
-      .select({ oldest: sql<number | null>`min(sequence)`.as('oldest') })
+      .select({
+        oldest: sql<number | null>`min(sequence)`.as('oldest'),
+        newest: sql<number | null>`(SELECT max(sequence) FROM changes WHERE company_id = ${companyId})`.as('newest'),
+      })
       .from(changes)
       .where(sql`company_id = ${companyId}`),
     orm
@@ -182,12 +183,20 @@ export async function readCompany({ companyId, db }: CompanyContext) {
       .limit(1),
   ])
   if (!company) return null
-  return { company: company as Row, oldestChange: feed?.oldest ?? null, schema: migration?.name ?? '' }
+  return {
+    company: company as Row,
+    oldestChange: feed?.oldest ?? null,
+    newestChange: feed?.newest ?? null,
+    schema: migration?.name ?? '',
+  }
 }
 
 /** How many rows the company has, by the names of lines. */
-export async function countRows({ companyId, db }: CompanyContext, names: readonly string[]) {
-  const counts = names.map((name) => {
+export async function countRows(context: CompanyContext, names: readonly string[]) {
+  const { companyId } = context
+  const isOfDirectory = (name: string) => DIRECTORY_TABLES.includes(name)
+  const ordered = [...names.filter(isOfDirectory), ...names.filter((name) => !isOfDirectory(name))]
+  const counts = ordered.map((name) => {
     const plan = TABLES.find((each) => each.name === name)
     const part = TABLES.flatMap(({ feed }) => feed?.parts ?? []).find((each) => each.table === name)
     const table = tableOf(plan?.table ?? name)
@@ -200,9 +209,15 @@ export async function countRows({ companyId, db }: CompanyContext, names: readon
       .from(table)
       .where(isOfCompany)
   })
-  const [first, ...rest] = counts
-  const results = first ? await db.read([first, ...rest]) : []
-  return Object.fromEntries(names.map((name, index) => [name, results[index]?.[0]?.count ?? 0]))
+  const split = ordered.filter(isOfDirectory).length
+  const read = async (db: Database, [first, ...rest]: typeof counts) => (first ? db.read([first, ...rest]) : [])
+  const results = (
+    await Promise.all([
+      read(databaseOf(context, 'members'), counts.slice(0, split)),
+      read(context.db, counts.slice(split)),
+    ])
+  ).flat(1)
+  return Object.fromEntries(ordered.map((name, index) => [name, results[index]?.[0]?.count ?? 0]))
 }
 
 /** Whether the company has no contents. */

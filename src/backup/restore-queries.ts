@@ -1,9 +1,11 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { type CompanyContext, orm } from '../db/client.ts'
 import { insertRow } from '../db/columns.ts'
+import { freeSlot, isHere } from '../db/placement.ts'
 import { apiTokens, changes, companies, webhookDeliveries, webhookEndpoints } from '../db/schema.ts'
 import { named, tableOf } from '../db/tables.ts'
 import { type Line, MARKS, type Marks, type Row } from './format.ts'
+import { databaseOf } from './queries.ts'
 import type { Unit } from './tables.ts'
 
 /** Of one statement: D1 takes a text of 2,000,000 bytes. */
@@ -17,7 +19,8 @@ const REMOVED_ROWS = 2_000
  * So it may be repeated, and a newer row that was inserted before stays.
  */
 export async function insertLines(context: CompanyContext, unit: Unit, lines: readonly Line[]): Promise<void> {
-  for (const chunk of chunksOf(lines)) await context.db.writeIdempotent([insertion(context, unit, chunk)])
+  const db = databaseOf(context, unit.plan.table)
+  for (const chunk of chunksOf(lines)) await db.writeIdempotent([insertion(context, unit, chunk)])
 }
 
 function insertion({ companyId }: CompanyContext, { plan, part }: Unit, lines: readonly Line[]) {
@@ -94,13 +97,14 @@ function chunksOf(lines: readonly Line[]): Line[][] {
   return chunks
 }
 
-/** The marks of every company: at most 1,024, the places in the full-text tables. */
+/** The marks of every company of a database: at most 1,024, the places in its full-text tables. */
 export async function listMarks({ db }: CompanyContext): Promise<(Marks & { id: number })[]> {
   const { id } = companies
   const [rows] = await db.read([
     orm
       .select({ id, ...Object.fromEntries(MARKS.map((name) => [name, companies[name]])) })
       .from(companies)
+      .where(isHere)
       .orderBy(id),
   ])
   return rows as (Marks & { id: number })[]
@@ -113,7 +117,7 @@ export async function listOverdue({ db }: CompanyContext, beforeMs: number, limi
     orm
       .select({ id })
       .from(companies)
-      .where(sql`coalesce(${backed_up_at}, 0) < ${beforeMs}`)
+      .where(sql`coalesce(${backed_up_at}, 0) < ${beforeMs} AND ${isHere}`)
       .orderBy(sql`coalesce(${backed_up_at}, 0)`, id)
       .limit(limit),
   ])
@@ -121,11 +125,15 @@ export async function listOverdue({ db }: CompanyContext, beforeMs: number, limi
 }
 
 /** Ends tokens, by their hashes, not later than at a time: revoked where that has passed. @returns how many were revoked */
-export async function endTokens({ db }: CompanyContext, ends: readonly (readonly [string, number])[], nowMs: number) {
+export async function endTokens(
+  { db, directory = db }: CompanyContext,
+  ends: readonly (readonly [string, number])[],
+  nowMs: number,
+) {
   const from = sql`json_each(${JSON.stringify(ends)}) AS e`
   const isToken = sql`${apiTokens.token_hash} = e.value ->> 0 AND ${apiTokens.revoked_at} IS NULL`
   const endedAt = sql`CAST(e.value ->> 1 AS INTEGER)`
-  const [, rows] = await db.writeIdempotent([
+  const [, rows] = await directory.writeIdempotent([
     orm
       .update(apiTokens)
       .set({ expires_at: endedAt })
@@ -147,10 +155,7 @@ export async function endTokens({ db }: CompanyContext, ends: readonly (readonly
  */
 export async function openForRestore({ companyId, db }: CompanyContext, company: Row): Promise<void> {
   const { slot, name, mail_quota_bytes, created_at, updated_at } = company
-  const free = sql`coalesce(
-    (SELECT ${slot} WHERE NOT EXISTS (SELECT 1 FROM companies WHERE slot = ${slot})),
-    (SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM companies WHERE slot = 0)),
-    (SELECT min(slot) + 1 FROM companies AS c WHERE NOT EXISTS (SELECT 1 FROM companies AS n WHERE n.slot = c.slot + 1)))`
+  const free = freeSlot(Number(slot))
   const state = { suspended: sql`1`, deliveries_paused: sql`1` }
   await db.writeIdempotent([
     insertRow(

@@ -120,6 +120,9 @@ export const TABLES: readonly TablePlan[] = [
   { name: 'admin_log', table: 'admin_log', key: ['id'], rows: 'appended', sharedId: 'new' },
 ]
 
+/** Tables of the directory, wherever the company's other tables are. */
+export const DIRECTORY_TABLES: readonly string[] = ['members', 'api_tokens', 'admin_log']
+
 /** Tables without a part of a backup, and what becomes of them. */
 export const NOT_BACKED_UP = {
   companies: 'The row is in the manifest. Its counts come from the triggers, its last ids are raised.',
@@ -131,6 +134,9 @@ export const NOT_BACKED_UP = {
   webhook_deliveries: 'They refer to the feed.',
   idempotency_keys: 'Results of requests whose effects may be lost.',
   email_thread_uploads: 'Requests under way.',
+  company_guards: 'Of a move under way.',
+  move_log: 'Of a move under way.',
+  moves: 'Of a move under way.',
 } as const
 
 /** A company with rows in one of these is not empty. */

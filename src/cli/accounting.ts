@@ -104,7 +104,7 @@ async function findBlocked(service: AdminApi, company_id: number): Promise<Integ
 async function retry(args: string[]): Promise<void> {
   const { place, companyId, dead, positionals } = readAction('retry', args, { min: 0, max: 1 })
   const [word] = positionals
-  if (dead === (word !== undefined) || (word && companyId)) throw new CommandError(`Usage: ${USAGE.retry}`)
+  if (dead === (word !== undefined)) throw new CommandError(`Usage: ${USAGE.retry}`)
   const id = word === undefined ? null : readValue(idText, word, 'ID')
   await using service = await connect(place)
   if (id === null) {
@@ -113,9 +113,10 @@ async function retry(args: string[]): Promise<void> {
     return print(`${count} dead ${count === 1 ? 'event is' : 'events are'} sent again ${service.deliveries}`)
   }
   const missing = `There is no undelivered event ${id}.`
-  const { data } = await service.call(api.listAllEvents, { query: { id } })
-  const [event] = data
+  const { data } = await service.call(api.listAllEvents, { query: { id, company_id: companyId } })
+  const [event, another] = data
   if (!event) throw new CommandError(missing)
+  if (another) throw new CommandError(`Event ${id} is there in several databases: say which one with --company ID.`)
   const { company_id, order_id } = event
   await service.call(api.retryEvent, { params: { company_id, event_id: id } }).catch(whenMissing(missing))
   print(`Event ${id} (order ${order_id} of company ${company_id}) is sent again ${service.deliveries}`)

@@ -15,6 +15,7 @@ import {
   warn,
 } from './command.ts'
 import { DATA_USAGE, PREFIX, recover, restore, writeExport } from './company-data.ts'
+import { create, listDatabases, move, PLACEMENT_USAGE } from './company-databases.ts'
 import { type Connection, connect, PLACE, readPlace } from './place.ts'
 
 const USAGE = {
@@ -26,11 +27,14 @@ const USAGE = {
   members: `${PREFIX} members ID ${PLACE.usage}`,
   'add-member': `${PREFIX} add-member ID EMAIL --role owner|developer ${PLACE.usage}`,
   'remove-member': `${PREFIX} remove-member ID EMAIL ${PLACE.usage}`,
+  ...PLACEMENT_USAGE,
   ...DATA_USAGE,
   'resume-deliveries': `${PREFIX} resume-deliveries [ID] ${PLACE.usage}`,
 }
 const HELP = `${Object.values(USAGE).join('\n')}
 
+'list' shows the companies, and what each database holds. 'create' makes a company without data. 'move' takes a company to
+another database while it is used, and goes on where it was interrupted; with the present database it takes a move back.
 'suspend' refuses every request of a company's tokens with 403 until 'resume'. 'usage' shows requests, refused ones and
 database time by hour. 'members' are the people who may open the company's settings: a developer manages tokens,
 webhooks and events, an owner integrations and members too.
@@ -42,6 +46,8 @@ those that were given out before, revokes again what was revoked since, and paus
 'resume-deliveries' lets those of one company, or of all, continue.
 
   --hours N        the last hours, 24 by default and at most
+  --database NAME  the binding of a database: DB, or DB_ and capital letters
+  --to NAME        the same
   --role ROLE      owner or developer
   --output FILE    a new file for the export, by default standard output
   --from DATE      the newest backup of this day (2026-01-31, UTC), or before this time (2026-01-31T12:00:00Z)
@@ -54,6 +60,8 @@ const role = z.enum(['owner', 'developer'], 'must be owner or developer')
 
 await runActions(`${PREFIX} ${Object.keys(USAGE).join(' | ')}`, HELP, {
   list,
+  create,
+  move,
   show,
   suspend: (args) => setSuspended('suspend', args),
   resume: (args) => setSuspended('resume', args),
@@ -89,9 +97,13 @@ async function list(args: string[]): Promise<void> {
   await using service = await connect(readPlace(values))
   const rows: (string | number)[][] = []
   for await (const company of service.list(api.listCompanies)) {
-    rows.push([company.id, company.name, stateOf(company), company.client_count, company.order_count])
+    const { id, name, database, client_count, order_count } = company
+    rows.push([id, name, database, stateOf(company), client_count, order_count])
   }
-  print(rows.length === 0 ? 'No companies.' : formatTable(['ID', 'NAME', 'STATE', 'CLIENTS', 'ORDERS'], rows))
+  print(
+    rows.length === 0 ? 'No companies.' : formatTable(['ID', 'NAME', 'DATABASE', 'STATE', 'CLIENTS', 'ORDERS'], rows),
+  )
+  await listDatabases(service)
 }
 
 async function show(args: string[]): Promise<void> {

@@ -110,7 +110,7 @@ export async function startRuntime(state: string, serves = true): Promise<{ url:
   // Both take a third of a second.
   const [{ Miniflare }, script] = await Promise.all([import('miniflare'), serves ? buildWorker() : 'export default {}'])
   const modules = { 'worker.mjs': { type: 'esm' as const, contents: script } }
-  const { DB } = env
+  const databases = Object.fromEntries(Object.entries(env).filter(([name]) => /^DB(_|$)/.test(name)))
   const runtime = new Miniflare({
     resourcePersistencePath: join(state, 'v3'),
     handleStructuredLogs: ({ level, message }) => level === 'error' && warn(describeLog(message)),
@@ -121,7 +121,7 @@ export async function startRuntime(state: string, serves = true): Promise<{ url:
         config: {
           ...config,
           exports: serves ? config.exports : {},
-          env: serves ? env : { DB },
+          env: serves ? env : databases,
           manifest: { mainModule: 'worker.mjs', modulesRoot: PROJECT_ROOT, modules },
         },
         dev: { rootPath: PROJECT_ROOT },
@@ -130,7 +130,7 @@ export async function startRuntime(state: string, serves = true): Promise<{ url:
   })
   try {
     const { origin } = await runtime.ready
-    await applyMigrations(await runtime.getD1Database('DB'))
+    for (const name of Object.keys(databases)) await applyMigrations(await runtime.getD1Database(name))
     return { url: origin, close: () => runtime.dispose() }
   } catch (error) {
     await runtime.dispose()

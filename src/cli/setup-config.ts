@@ -26,6 +26,16 @@ export function checkEnvironment(file: string, env: string): void {
   if (!names.includes(env)) throw new CommandError(`--env must be one of ${names.join(', ')}, not '${env}'.`)
 }
 
+/** The bindings of an environment's databases, the directory's first; of the local ones without an environment. */
+export function listDatabases(file: string, env?: string): string[] {
+  const header = env === undefined ? '[[d1_databases]]' : `[[env.${env}.d1_databases]]`
+  const sections = readFileSync(file, 'utf8').split(/^(?=\[)/m)
+  const names = sections
+    .filter((section) => section.startsWith(header))
+    .flatMap((section) => /^binding\s*=\s*"(\w+)"/m.exec(section)?.[1] ?? [])
+  return names.filter((name) => /^DB(_|$)/.test(name)).sort()
+}
+
 /** @throws CommandError when a binding lacks its name or id */
 export async function readEnvironment(file: string, env: string): Promise<z.output<typeof environment>> {
   checkEnvironment(file, env)

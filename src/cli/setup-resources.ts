@@ -30,7 +30,9 @@ export async function setUp(account: Account, options: SetupOptions): Promise<vo
   }
   let hasData = false
   for (const { binding, database_name: name, database_id } of named.d1_databases) {
-    const { id, tables } = await ensureDatabase(account, { name, id: database_id }, options)
+    // Further databases may be in a jurisdiction of their own.
+    const mayDiffer = binding !== 'DB'
+    const { id, tables } = await ensureDatabase(account, { name, id: database_id }, options, mayDiffer)
     hasData ||= tables > 0
     write({ table: `env.${env}.d1_databases`, binding, key: 'database_id' }, `"${id}"`)
   }
@@ -70,7 +72,12 @@ const d1Database = z.object({
   read_replication: z.optional(z.nullable(z.object({ mode: z.string() }))),
 })
 
-async function ensureDatabase(account: Account, { name, id }: { name: string; id: string | null }, place: Place) {
+async function ensureDatabase(
+  account: Account,
+  { name, id }: { name: string; id: string | null },
+  place: Place,
+  mayDiffer: boolean,
+) {
   const what = `D1 database ${name}`
   const listed = id === null ? await account.list(d1Database, 'd1/database') : []
   const known = id ?? listed.find((database) => database.name === name)?.uuid
@@ -78,14 +85,15 @@ async function ensureDatabase(account: Account, { name, id }: { name: string; id
   if (id !== null && found?.name !== name) {
     throw new CommandError(`wrangler.toml: database_id ${id} is ${found ? found.name : 'no database'}, not ${name}.`)
   }
-  if (found) checkJurisdiction(what, found.jurisdiction, place)
+  if (found && !mayDiffer) checkJurisdiction(what, found.jurisdiction, place)
   const { location, jurisdiction } = place
   const body = { name, ...(jurisdiction === null ? { primary_location_hint: location } : { jurisdiction }) }
   const database = found ?? (await account.change(d1Database, 'POST', 'd1/database', { body }))
   const uuid = database?.uuid ?? 'DATABASE_ID'
   report(account, what, found !== null)
   // Whether replicas stay in a jurisdiction is not documented.
-  if (jurisdiction === null && database?.read_replication?.mode !== 'auto') {
+  const isFree = (found?.jurisdiction ?? jurisdiction) === null
+  if (isFree && database?.read_replication?.mode !== 'auto') {
     const replication = { body: { read_replication: { mode: 'auto' } } }
     await account.change(z.unknown(), 'PATCH', `d1/database/${uuid}`, replication)
     if (!account.isDryRun) print(`${what}: turned read replication on`)

@@ -1,6 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
-import type { Placeholders } from './client.ts'
+import { type Database, type Placeholders, statement } from './client.ts'
 import { insertRow } from './columns.ts'
 import { adminLog, auditLog } from './schema.ts'
 
@@ -63,4 +63,36 @@ export function adminEntry(
     at: now,
   }
   return insertRow(adminLog, values, sql`WHERE ${when}`)
+}
+
+const COLLECTED_AT_ONCE = 500
+
+/**
+ * Moves the entries of administrators from another database to the directory, which alone lists them. They are written in
+ * the transaction of the change, where that is; a repetition adds none twice.
+ */
+export async function collectAdminEntries(db: Database, directory: Database): Promise<void> {
+  const columns = 'company_id, actor, action, entity_id, address, request_id, at'
+  const [rows] = await db.read([
+    statement(`SELECT id, ${columns} FROM admin_log ORDER BY id LIMIT ${COLLECTED_AT_ONCE}`),
+  ])
+  if (rows.length === 0) return
+  const json = JSON.stringify(rows)
+  const values = columns
+    .split(', ')
+    .map((name) => `e.value ->> '$.${name}'`)
+    .join(', ')
+  const isSame = ['company_id', 'actor', 'action', 'entity_id', 'request_id']
+    .map((name) => `o.${name} IS e.value ->> '$.${name}'`)
+    .join(' AND ')
+  await directory.writeIdempotent([
+    statement(
+      `INSERT INTO admin_log (${columns}) SELECT ${values} FROM json_each(?) AS e WHERE NOT EXISTS (
+        SELECT 1 FROM admin_log AS o WHERE o.at = CAST(e.value ->> '$.at' AS INTEGER) AND ${isSame})`,
+      json,
+    ),
+  ])
+  await db.writeIdempotent([
+    statement("DELETE FROM admin_log WHERE id IN (SELECT e.value ->> '$.id' FROM json_each(?) AS e)", json),
+  ])
 }

@@ -37,6 +37,15 @@ export type Statements = readonly [Statement, ...Statement[]]
 type ResultOf<S> = S extends Filled<infer R> ? R : S extends Query ? S['_']['result'] : never
 export type Results<T extends readonly Statement[]> = { -readonly [K in keyof T]: ResultOf<T[K]> }
 
+/** A statement of SQL that Drizzle cannot express. Its columns have the names that it gives them. */
+export function statement<Row = Record<string, Value>>(text: string, ...params: Value[]): Filled<Row[]> {
+  const prepared: Prepared = {
+    getQuery: () => ({ sql: text, params }),
+    mapResult: (result) => (result as { results: Row[] }).results,
+  }
+  return { prepared, values: {} }
+}
+
 /** Builds queries without a database: a {@link Database} runs them. */
 export const orm = drizzle({ prepare: () => undefined } as unknown as D1Database)
 
@@ -82,9 +91,6 @@ const TRANSIENT = /Network connection lost|storage caused object to be reset|res
 const RETRY_AFTER_MS = 20
 const RETRY_JITTER_MS = 60
 
-/** The form of D1's bookmarks. D1 accepts anything locally, so it is checked here. */
-const BOOKMARK = /^[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32}$/
-
 /** One request's access to its company's database. Every call is one round trip. */
 export interface Database {
   /** Runs one batch of queries that change nothing. Retried once after a transient failure. */
@@ -96,7 +102,7 @@ export interface Database {
    * revisions). Retried as a read is.
    */
   writeIdempotent<T extends Statements>(queries: T): Promise<Results<T>>
-  /** How fresh the next read must be, for `X-Bookmark`. */
+  /** How fresh the next read must be. That of another database than the directory has its name: see `parseBookmark`. */
   bookmark(): string | null
   /** Milliseconds spent waiting for the database. */
   waitedMs(): number
@@ -106,6 +112,8 @@ export interface Database {
 export interface CompanyContext {
   companyId: number
   db: Database
+  /** The database with tokens, members and what administrators did; that of the company where it is left out. */
+  directory?: Database
 }
 
 /** The `Idempotency-Key` of a request. */
@@ -153,23 +161,22 @@ export interface Meter {
   run<T extends BatchResult>(batch: () => Promise<T>): Promise<T>
 }
 
-export function isBookmark(text: string): boolean {
-  return BOOKMARK.test(text)
+export interface DatabaseOptions {
+  /**
+   * How fresh reads must be: they go to any replica that is at least as fresh as the bookmark, or with null to any.
+   * Without one the session starts at the primary.
+   */
+  bookmark?: string | null | undefined
+  /** Of the caller's token; background work has none. */
+  meter?: Meter | undefined
+  /** Gets what the batches use. */
+  use?: DatabaseUse | undefined
 }
 
-/**
- * Opens a company's database; nothing else does. All companies share one today: they can move to others here without a
- * change elsewhere.
- *
- * @param options.bookmark how fresh reads must be: they go to any replica that is at least as fresh as the bookmark, or
- *   with null to any. Without one the session starts at the primary.
- * @param options.meter of the caller's token; background work has none
- * @param options.use gets what the batches use
- */
-export function databaseFor(
+/** Opens a database, whatever company's data it has: see `placement.ts` for the one of a company. */
+export function openDatabase(
   binding: D1Database,
-  _companyId: number,
-  { bookmark, meter, use = startUse() }: { bookmark?: string | null; meter?: Meter; use?: DatabaseUse } = {},
+  { bookmark, meter, use = startUse() }: DatabaseOptions = {},
 ): Database {
   const session = binding.withSession(bookmark === null ? 'first-unconstrained' : (bookmark ?? 'first-primary'))
   let waited = 0

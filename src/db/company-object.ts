@@ -2,8 +2,8 @@ import { DurableObject } from 'cloudflare:workers'
 import type { Env } from '../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log, nameOf } from '../http/log.ts'
-import { type CompanyContext, databaseFor } from './client.ts'
 import { requireSchema } from './migrations.ts'
+import { openCompany, type PlacedContext } from './placement.ts'
 
 /** A failed run is repeated after 30 s, doubled for each failure in a row. */
 const FIRST_RETRY_MS = 30_000
@@ -21,7 +21,7 @@ export abstract class CompanyObject extends DurableObject<Env> {
   protected abstract readonly name: string
 
   /** Does what is due. @returns when to run again; null for not before {@link start} */
-  protected abstract run(context: CompanyContext): Promise<number | null>
+  protected abstract run(context: PlacedContext): Promise<number | null>
 
   /** Schedules a run as soon as possible: after the present one, and not before a failed run is to be repeated. */
   async start(companyId: number): Promise<void> {
@@ -41,7 +41,7 @@ export abstract class CompanyObject extends DurableObject<Env> {
     let at: number | null
     try {
       await requireSchema(this.env.DB)
-      at = await this.run({ companyId, db: databaseFor(this.env.DB, companyId) })
+      at = await this.run(await openCompany(this.env, companyId))
       if (failures > 0) kv.delete('retry')
     } catch (error) {
       log(`${this.name}_failed`, { company_id: companyId, error: nameOf(error) })

@@ -1,10 +1,10 @@
 import { sql } from 'drizzle-orm'
 import { ApiError } from '../http/errors.ts'
 import { log } from '../http/log.ts'
-import { databaseFor, databaseMessage, orm } from './client.ts'
+import { databaseMessage, openDatabase, orm } from './client.ts'
 
 /** The newest migration that this code needs; a test compares it with the files in `drizzle`. */
-export const NEWEST_MIGRATION = '0006_mail_content.sql'
+export const NEWEST_MIGRATION = '0006_placement.sql'
 
 /** The newest migration that is applied. Migrations are applied in the order of their names. */
 export const newestApplied = sql<string | null>`(SELECT max(name) FROM d1_migrations)`.as('newest_applied')
@@ -40,7 +40,7 @@ export async function requireSchema(binding: D1Database): Promise<void> {
 /** The newest migration that is applied; null where there is none. */
 export async function readNewestApplied(binding: D1Database): Promise<string | null> {
   try {
-    const [[row]] = await databaseFor(binding, 0).read([orm.select({ newestApplied }).from(sql`(SELECT 1)`)])
+    const [[row]] = await openDatabase(binding).read([orm.select({ newestApplied }).from(sql`(SELECT 1)`)])
     return row?.newestApplied ?? null
   } catch (error) {
     if (isMissing(error)) return null

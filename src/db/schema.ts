@@ -40,7 +40,10 @@ export const companies = sqliteTable(
   {
     id: integer().primaryKey(),
     /** Small dense number: the high bits of this company's rowids in the full-text tables (`slot << 53 | id`). */
-    slot: integer().notNull().unique(),
+    slot: integer().notNull(),
+    /** In the directory: the binding of the database that has the company's data, and its slot there. Null for this one. */
+    database: text(),
+    database_slot: integer(),
     name: text().notNull(),
     accounting_sync_enabled: flag(),
     suspended: flag(),
@@ -66,7 +69,11 @@ export const companies = sqliteTable(
     mail_bytes_checked: integer().notNull().default(0),
     ...times(),
   },
-  (t) => [check('companies_slot', sql`${t.slot} BETWEEN 0 AND 1023`)],
+  (t) => [
+    check('companies_slot', sql`${t.slot} BETWEEN 0 AND 1023`),
+    uniqueIndex('companies_slot_unique').on(t.slot).where(sql`${t.database} IS NULL`),
+    uniqueIndex('companies_elsewhere').on(t.database, t.database_slot).where(sql`${t.database} IS NOT NULL`),
+  ],
 )
 
 export const apiTokens = sqliteTable(
@@ -767,6 +774,50 @@ export const webhookDeliveries = sqliteTable(
       .on(t.company_id, t.endpoint_id, t.next_attempt_at)
       .where(sql`${t.next_attempt_at} IS NOT NULL`),
   ],
+)
+
+/** The moves of companies to other databases, in the directory. A row is removed when its move is complete. */
+export const moves = sqliteTable('moves', {
+  company_id: integer()
+    .primaryKey()
+    .references(() => companies.id),
+  /** Bindings. */
+  source: text().notNull(),
+  destination: text().notNull(),
+  /** JSON: how far it has come. */
+  state: text({ mode: 'json' }).$type<unknown>().notNull(),
+  ...{ started_at: integer().notNull(), updated_at: integer().notNull() },
+})
+
+/**
+ * What triggers do with writes of a company: `copying` logs them, `frozen` refuses them, and `away` too, in a database
+ * where the company's data is not, or not yet. `open` is a state within single transactions of a move.
+ */
+export const companyGuards = sqliteTable(
+  'company_guards',
+  {
+    company_id: integer().primaryKey(),
+    state: text({ enum: ['copying', 'frozen', 'away', 'open'] }).notNull(),
+    /** Where the data is, or is copied to, and its slot there. */
+    destination: text().notNull(),
+    slot: integer().notNull(),
+    /** The highest id of the source's audit log that is copied into this database. */
+    audit_id: integer().notNull().default(0),
+    frozen_at: integer(),
+  },
+  (t) => [check('company_guards_state', sql`${t.state} IN ('copying', 'frozen', 'away', 'open')`)],
+)
+
+/** The keys, as JSON, of rows that were written while their company is copied. */
+export const moveLog = sqliteTable(
+  'move_log',
+  {
+    id: integer().primaryKey(),
+    company_id: integer().notNull(),
+    table_name: text().notNull(),
+    key: text().notNull(),
+  },
+  (t) => [index('move_log_company').on(t.company_id, t.table_name, t.id)],
 )
 
 /** A composite foreign key without `ON DELETE`: nothing is deleted by cascade. */

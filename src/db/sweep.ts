@@ -1,6 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
-import { databaseFor, orm, startUse } from './client.ts'
+import { openDatabase, orm, startUse } from './client.ts'
+import { isHere } from './placement.ts'
 import {
   accountingOutbox,
   adminLog,
@@ -43,7 +44,10 @@ export async function listDueCompanies(binding: D1Database, nowMs: number): Prom
         AND EXISTS (SELECT 1 FROM accounting_outbox AS o WHERE o.company_id = ${integrations.company_id}
           AND o.state IN ('pending', 'sent') AND o.next_attempt_at <= ${nowMs})
         AND EXISTS (SELECT 1 FROM companies AS c
-          WHERE c.id = ${integrations.company_id} AND c.suspended = 0 AND c.deliveries_paused = 0)
+          WHERE c.id = ${integrations.company_id} AND c.suspended = 0 AND c.deliveries_paused = 0
+            AND c.database IS NULL)
+        AND NOT EXISTS (SELECT 1 FROM company_guards AS g
+          WHERE g.company_id = ${integrations.company_id} AND g.state IN ('frozen', 'away'))
         AND NOT EXISTS (SELECT 1 FROM accounting_connections AS c WHERE c.company_id = ${integrations.company_id}
           AND (c.stopped_for = ${integrations.updated_at} OR c.paused_until > ${nowMs}))`,
     )
@@ -58,7 +62,7 @@ export async function listWebhookCompanies(binding: D1Database, nowMs: number): 
     .from(webhookEndpoints)
     .innerJoin(
       companies,
-      sql`${companies.id} = ${company_id} AND ${companies.suspended} = 0 AND ${companies.deliveries_paused} = 0`,
+      sql`${companies.id} = ${company_id} AND ${companies.suspended} = 0 AND ${companies.deliveries_paused} = 0 AND ${isHere}`,
     )
     .where(
       sql`${webhookEndpoints.enabled} = 1 AND (
@@ -85,7 +89,7 @@ export async function readGauges(binding: D1Database, nowMs: number) {
     min(id) FILTER (WHERE ${isWaiting}) AS oldest
     FROM (SELECT id, state FROM accounting_outbox WHERE state <> 'done' LIMIT ${GAUGE_MAX})`
   const countRows = (rows: SQL) => orm.select({ count: sql<number>`count(*)`.as('count') }).from(sql`(${rows})`)
-  const [[events], [webhooks], [deliveries]] = await databaseFor(binding, 0, { use }).read([
+  const [[events], [webhooks], [deliveries]] = await openDatabase(binding, { use }).read([
     orm
       .select({
         pending: sql<number>`pending`.as('events_pending'),

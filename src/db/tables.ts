@@ -1,4 +1,4 @@
-import { getTableName, is, type SQL, sql } from 'drizzle-orm'
+import { getTableColumns, getTableName, is, type SQL, sql } from 'drizzle-orm'
 import { SQLiteTable } from 'drizzle-orm/sqlite-core'
 import * as schema from './schema.ts'
 
@@ -18,3 +18,17 @@ export const TABLE_NAMES = Object.keys(byName)
 
 /** A name in SQL. */
 export const named = (name: string): SQL => sql.raw(`"${name}"`)
+
+interface CopiedColumns {
+  table: string
+  columns?: readonly string[]
+  without?: readonly string[]
+}
+
+/** The columns of a table that are copied; the company is known. */
+export function columnsOf({ table, columns, without = [] }: CopiedColumns) {
+  return Object.values(getTableColumns(tableOf(table))).filter(
+    ({ name, generated }) =>
+      !generated && name !== 'company_id' && !without.includes(name) && (columns?.includes(name) ?? true),
+  )
+}

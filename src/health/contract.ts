@@ -27,6 +27,9 @@ export const readHealth = defineContract({
     checks: z.strictObject({
       database: check,
       schema,
+      databases: z
+        .record(z.string(), schema)
+        .check(z.describe('By the name of the binding: the further databases of companies. Empty where there is one.')),
       cache: check,
       files: check,
       durable_objects: z

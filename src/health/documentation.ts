@@ -5,14 +5,15 @@ export const documentation = {
   readHealth: {
     summary: 'Check what the service depends on',
     description:
-      'Reaches the database, the cache, the file storage and one Durable Object of each class, each within two seconds, and compares the schema of the database with the release. 503 with the same body where one of them fails. An isolate repeats its checks after five seconds at the earliest. No token.',
+      'Reaches every database, the cache, the file storage and one Durable Object of each class, each within two seconds, and compares the schemas of the databases with the release. 503 with the same body where one of them fails. An isolate repeats its checks after five seconds at the earliest. No token.',
     example: {
       response: {
         status: 'ok',
         checked_at: '2026-11-22T18:30:00.000Z',
         checks: {
           database: { status: 'ok', ms: 12 },
-          schema: { status: 'ok', ms: 12, applied: '0004_administration.sql', needed: '0004_administration.sql' },
+          schema: { status: 'ok', ms: 12, applied: '0006_placement.sql', needed: '0006_placement.sql' },
+          databases: {},
           cache: { status: 'ok', ms: 4 },
           files: { status: 'ok', ms: 31 },
           durable_objects: {

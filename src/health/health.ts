@@ -1,4 +1,5 @@
 import { NEWEST_MIGRATION, readNewestApplied } from '../db/migrations.ts'
+import { bindingOf, DIRECTORY, databaseNames } from '../db/placement.ts'
 import type { Env } from '../env.ts'
 import { isoTime, type ResponseBody } from '../http/contract.ts'
 import { poll, withDeadline } from '../http/deadline.ts'
@@ -53,23 +54,32 @@ async function checkAll(env: Env): Promise<Health> {
     const [result] = await check(name, async () => objects.get(objects.idFromName(NAME)).ping())
     return [name.toLowerCase(), result]
   }
-  const [[database, applied], [cache], [files], ...objects] = await Promise.all([
-    check('database', () => readNewestApplied(env.DB)),
+  async function checkSchema(name: string, binding: string) {
+    const [database, applied] = await check(name, async () => readNewestApplied(bindingOf(env, binding)))
+    const isCurrent = applied !== null && applied >= NEWEST_MIGRATION
+    if (!isCurrent && database.status === 'ok') failures[name === 'database' ? 'schema' : `${name}_schema`] = 'outdated'
+    const status = isCurrent ? ('ok' as const) : ('failed' as const)
+    return { database, schema: { status, ms: database.ms, applied, needed: NEWEST_MIGRATION } }
+  }
+  const further = databaseNames(env).filter((name) => name !== DIRECTORY)
+  const [{ database, schema }, databases, [cache], [files], ...objects] = await Promise.all([
+    checkSchema('database', DIRECTORY),
+    Promise.all(
+      further.map(async (name) => [name.toLowerCase(), (await checkSchema(name.toLowerCase(), name)).schema] as const),
+    ),
     check('cache', () => env.CACHE.get(NAME)),
     check('files', () => env.FILES.head(NAME)),
     ...OBJECTS.map(ping),
   ])
-  const isCurrent = applied !== null && applied >= NEWEST_MIGRATION
-  if (!isCurrent && database.status === 'ok') failures.schema = 'outdated'
   const isHealthy = Object.keys(failures).length === 0
   if (!isHealthy) log('health_failed', { failures }, 'error')
-  const schema = { status: isCurrent ? ('ok' as const) : ('failed' as const), ms: database.ms }
   return {
     status: isHealthy ? 'ok' : 'failed',
     checked_at: isoTime(Date.now()),
     checks: {
       database,
-      schema: { ...schema, applied, needed: NEWEST_MIGRATION },
+      schema,
+      databases: Object.fromEntries(databases),
       cache,
       files,
       durable_objects: Object.fromEntries(objects),

@@ -2,6 +2,7 @@ import { documentation as accounting } from '../admin/accounting/documentation.t
 import { documentation as audit } from '../admin/audit/documentation.ts'
 import { documentation as companies } from '../admin/companies/documentation.ts'
 import { adminContracts } from '../admin/contracts.ts'
+import { documentation as databases } from '../admin/databases/documentation.ts'
 import { documentation as exports } from '../admin/exports/documentation.ts'
 import { documentation as imports } from '../admin/imports/documentation.ts'
 import { documentation as integrations } from '../admin/integrations/documentation.ts'
@@ -18,6 +19,7 @@ import { requestHeaders } from './headers.ts'
 const all: Record<string, Documentation> = {
   ...session,
   ...companies,
+  ...databases,
   ...tokens,
   ...members,
   ...integrations,
@@ -38,6 +40,7 @@ const administrationApi: Described = {
   tags: {
     Session: 'Who is signed in.',
     Companies: 'The companies of the deployment, and what they use.',
+    Databases: 'Where the data of companies is.',
     Tokens: 'The API tokens of a company.',
     Members: 'The people who administer a company.',
     Integrations: 'Connections of a company to other systems.',

@@ -1,7 +1,8 @@
 import type { MiddlewareHandler } from 'hono'
 import type { Permission } from '../auth/permissions.ts'
 import type { Token } from '../auth/tokens.ts'
-import { type BatchResult, isBookmark, type Meter } from '../db/client.ts'
+import type { BatchResult, Meter } from '../db/client.ts'
+import { parseBookmark, type Version } from '../db/placement.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError, errorResponse } from '../http/errors.ts'
 import { describeSeconds } from '../http/messages.ts'
@@ -43,10 +44,14 @@ export const rateLimit: MiddlewareHandler<{
 /** The most that a failed batch is charged: D1 does not report its time, and an outage must not use up an allowance. */
 const FAILED_BATCH_MS = 1_000
 
-/** Where a batch may run: {@link Mark}, with the bookmark of the client where that is newer. */
-function markOf(mark: Mark, sent: string | undefined): Mark {
-  if (mark === 'primary' || sent === undefined || !isBookmark(sent)) return mark
-  return mark === null || sent > mark ? sent : mark
+/**
+ * Where a batch may run: {@link Mark}, with what the client sent where that is newer. Of another database it tells that
+ * the company was moved: then only the primary is certain to know.
+ */
+function markOf(mark: Mark, database: string, sent: Version | null): Mark {
+  if (mark === 'primary' || sent === null) return mark
+  if (sent.database !== database) return 'primary'
+  return mark === null || sent.bookmark > mark ? sent.bookmark : mark
 }
 
 /** One request's use of its token's limits: what it may do, and the database time of its batches. */
@@ -60,8 +65,8 @@ export class RequestUsage implements Meter {
   private admission: Admission | null = null
   private readonly admitting: Promise<Admission>
   private verdict: Verdict | null = null
-  /** The session that the request reads and writes in. */
-  private session: { database: string; bookmark: () => string | null } | null = null
+  /** How fresh what the request has read or written is. */
+  private seen: () => string | null = () => null
   private mark: Mark = 'primary'
   private hasEnded = false
 
@@ -146,13 +151,19 @@ export class RequestUsage implements Meter {
 
   /** How fresh the request's reads must be. */
   freshness(sent: string | undefined): Mark {
-    this.mark = this.admission ? markOf(this.admission.mark, sent) : 'primary'
+    const { admission, token } = this
+    this.mark = admission ? markOf(admission.mark, token.database, parseBookmark(sent)) : 'primary'
     return this.mark
   }
 
-  /** Names the session, whose bookmark is reported where the token wrote in it. */
-  open(database: string, bookmark: () => string | null): void {
-    this.session = { database, bookmark }
+  /** @param seen the bookmark of the request's session, which is reported where the token wrote in it */
+  open(seen: () => string | null): void {
+    this.seen = seen
+  }
+
+  /** The company was moved since the token was looked up: the next request looks it up again. */
+  forget(): void {
+    this.remote.keepAlive(this.gate.forget(this.remote))
   }
 
   /**
@@ -200,23 +211,21 @@ export class RequestUsage implements Meter {
    * read something else.
    */
   async remember(): Promise<void> {
-    const { database, bookmark } = this.session ?? {}
-    const seen = bookmark?.() ?? null
-    if (database === undefined || seen === null || seen === this.mark) return
-    await this.gate.report(this.remote, { database, bookmark: seen }, BUDGET_MS.limiter)
+    const seen = parseBookmark(this.seen())
+    if (seen === null || seen.bookmark === this.mark) return
+    await this.gate.report(this.remote, seen, BUDGET_MS.limiter)
   }
 
   /** Reports what the request wrote and used, when the response is ready; later charges are reported at once. */
   end(status: number): void {
     this.hasEnded = true
-    const { admission, session } = this
+    const { admission } = this
     const { write, settledAt } = admission ?? {}
     // A write that failed may happen still: then it counts as lost.
     const isReported = status < 500 && (write !== undefined || settledAt !== undefined)
-    const bookmark = session?.bookmark() ?? null
-    const database = session?.database ?? this.token.database
+    const seen = parseBookmark(this.seen()) ?? { database: this.token.database, bookmark: null }
     const which = { ...(write !== undefined && { write }), ...(settledAt !== undefined && { settledAt }) }
-    const report = isReported ? { database, bookmark, ...which } : undefined
+    const report = isReported ? { ...seen, ...which } : undefined
     this.remote.keepAlive(this.gate.report(this.remote, report))
   }
 

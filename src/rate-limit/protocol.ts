@@ -46,6 +46,8 @@ export interface Remote {
   enter(entry: Omit<Entry, 'hash'>): Promise<Entered | Closed>
   take(demand: Demand): Promise<Verdict>
   report(report: Report): Promise<Rest>
+  /** Lets the object look the token up again. */
+  forget(): Promise<void>
   /** The token as the directory has it, where the object fails. @throws ApiError 503 where the schema is too old */
   lookUp(): Promise<{ token: Token | null | undefined; isTouchDue: boolean }>
   /** Extends the request's life until the work ends: other requests may wait for it. */

@@ -123,6 +123,12 @@ export class TokenGate {
     this.probe(remote)
   }
 
+  /** Lets this isolate and the object look the token up again. */
+  async forget(remote: Remote): Promise<void> {
+    this.known = null
+    await withDeadline(remote.forget(), BUDGET_MS.limiter).catch((error: unknown) => this.fail(remote, error))
+  }
+
   /** Why every request is refused until the reset, as far as this isolate knows. */
   private refusal(now: number): Verdict | null {
     const verdict = { ...this.rest, databaseMs: this.databaseLeft(), allowed: false }

@@ -2,6 +2,7 @@ import { eq, getTableColumns, getTableName, or, type SQL, sql } from 'drizzle-or
 import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core'
 import { type CompanyContext, orm } from '../db/client.ts'
 import { insertJsonRows, insertRow } from '../db/columns.ts'
+import { freeSlot, unusedSlot } from '../db/placement.ts'
 import {
   clients,
   companies,
@@ -145,7 +146,7 @@ const LAST = ['last_client_id', 'last_order_id', 'last_invoice_id', 'last_paymen
 
 /** Saves the company, and makes room for the file's default status. */
 export function saveCompany({ companyId }: CompanyContext, { company, order_statuses }: SeedFile, now: number) {
-  const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${companyId}), (SELECT max(slot) + 1 FROM companies), 0)`
+  const slot = sql<number>`coalesce((SELECT slot FROM companies WHERE id = ${companyId}), ${freeSlot(unusedSlot)})`
   const times = { created_at: company.created_at ?? now, updated_at: company.updated_at ?? company.created_at ?? now }
   const raised = LAST.flatMap((name) => (company[name] === undefined ? [] : [[name, company[name]] as const]))
   const replaced = Object.fromEntries(COMPANY.map((name) => [name, company[name]]))

@@ -1,5 +1,6 @@
 import type { CompanyContext } from '../db/client.ts'
 import { CompanyObject, startObject } from '../db/company-object.ts'
+import { forEachDatabase } from '../db/placement.ts'
 import { listWebhookCompanies } from '../db/sweep.ts'
 import type { Env } from '../env.ts'
 import { addressPolicy } from './address.ts'
@@ -36,6 +37,8 @@ export function startWebhooks(env: Pick<Env, 'WEBHOOK_DELIVERY'>, companyId: num
 
 /** Starts the companies with changes to deliver: what was written by commands, or whose start was lost. */
 export async function sweepWebhooks(env: Pick<Env, 'DB' | 'WEBHOOK_DELIVERY'>, nowMs: number): Promise<void> {
-  const companyIds = await listWebhookCompanies(env.DB, nowMs)
-  await Promise.all(companyIds.map((companyId) => startWebhooks(env, companyId)))
+  await forEachDatabase(env, async (binding) => {
+    const companyIds = await listWebhookCompanies(binding, nowMs)
+    await Promise.all(companyIds.map((companyId) => startWebhooks(env, companyId)))
+  })
 }

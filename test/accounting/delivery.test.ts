@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { loadOrder, recordStep } from '../../src/accounting/queries.ts'
-import { databaseFor } from '../../src/db/client.ts'
+import { openDatabase } from '../../src/db/client.ts'
 import { SPOILT } from '../../src/simulators/accounting-data.ts'
 import { migrate, sql } from '../support/app.ts'
 import { Shop } from './shop.ts'
@@ -120,7 +120,7 @@ describe('a step that was overtaken', () => {
     const id = await shop.makeOrder()
     await shop.world.spoil({ match: INVOICE_POST, ...SPOILT.broken })
     await shop.deliver()
-    const context = { companyId: shop.company.id, db: databaseFor(env.DB, shop.company.id) }
+    const context = { companyId: shop.company.id, db: openDatabase(env.DB) }
     const [sent] = (await loadOrder(context, id, Date.now())).events
     if (!sent) throw new Error('There is no event.')
     const late = { ...sent, request_id: 'another' }

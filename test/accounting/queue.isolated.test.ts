@@ -3,7 +3,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { AccountingDelivery } from '../../src/accounting/delivery.ts'
 import { loadOrder, loadQueue } from '../../src/accounting/queries.ts'
-import { databaseFor } from '../../src/db/client.ts'
+import { openDatabase } from '../../src/db/client.ts'
 import { listDueCompanies } from '../../src/db/sweep.ts'
 import worker from '../../src/index.ts'
 import { SPOILT } from '../../src/simulators/accounting-data.ts'
@@ -74,7 +74,7 @@ async function addEvents({ company }: Shop, { count, orders, state = 'pending', 
 
 /** Of the metered database. */
 function contextOf({ company }: Shop) {
-  return { companyId: company.id, db: databaseFor(meter.env.DB, company.id) }
+  return { companyId: company.id, db: openDatabase(meter.env.DB) }
 }
 
 /** What the object of a company reads in one run; it makes no call. */

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { decryptCredentials } from '../../src/auth/credentials.ts'
-import { databaseFor } from '../../src/db/client.ts'
+import { openDatabase } from '../../src/db/client.ts'
 import { type SeedInput, seedFile } from '../../src/seed/file.ts'
 import { countFile, describeCounts, planLoad } from '../../src/seed/load.ts'
 import { type SeedPart, splitSeedFile } from '../../src/seed/split.ts'
@@ -151,7 +151,7 @@ describe('the import of a seed file', () => {
     const now = Date.now()
     const context = {
       companyId: whole.company.id,
-      db: databaseFor(env.DB, 0),
+      db: openDatabase(env.DB),
       now,
       credentialsKey: String(env.CREDENTIALS_KEY),
     }

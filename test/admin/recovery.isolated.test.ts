@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { hashToken } from '../../src/auth/tokens.ts'
 import { sweepBackups } from '../../src/backup/company-backup.ts'
-import { databaseFor } from '../../src/db/client.ts'
+import { openDatabase } from '../../src/db/client.ts'
 import { listDueCompanies, listWebhookCompanies } from '../../src/db/sweep.ts'
 import { listEnabledEndpoints } from '../../src/webhooks/queries.ts'
 import { Shop } from '../accounting/shop.ts'
@@ -152,7 +152,7 @@ describe('the recovery of a database that was set back', () => {
     expect((await company.call('GET', `/changes?cursor=${next_cursor}`)).status).toBe(410)
     expect(await listDueCompanies(env.DB, Date.now())).not.toContain(company.id)
     expect(await listWebhookCompanies(env.DB, Date.now())).not.toContain(company.id)
-    const context = { companyId: company.id, db: databaseFor(env.DB, company.id) }
+    const context = { companyId: company.id, db: openDatabase(env.DB) }
     expect(await listEnabledEndpoints(context)).toEqual([])
     const sent = (await shop.changes()).length
     await shop.deliver()

@@ -3,7 +3,7 @@ import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type BackupState, beginBackup, stepBackup } from '../../src/backup/back-up.ts'
 import { sweepBackups } from '../../src/backup/company-backup.ts'
 import { NOT_BACKED_UP, TABLES, UNITS } from '../../src/backup/tables.ts'
-import { type Database, databaseFor } from '../../src/db/client.ts'
+import { type Database, openDatabase } from '../../src/db/client.ts'
 import { TABLE_NAMES } from '../../src/db/tables.ts'
 import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
 import { logLines } from '../support/log.ts'
@@ -79,7 +79,7 @@ describe('a backup', () => {
     const company = await mintCompany()
     const { orderId } = await makeOrder(company)
     await pay(company, orderId, 1)
-    const real = databaseFor(env.DB, company.id)
+    const real = openDatabase(env.DB)
     let reads = 0
     let isOrders = false
     const db: Database = {
@@ -91,7 +91,7 @@ describe('a backup', () => {
         return rows
       },
     }
-    const context = { companyId: company.id, db, bucket: env.BACKUPS }
+    const context = { companyId: company.id, db, database: 'DB', bucket: env.BACKUPS }
     let state: BackupState | null = await beginBackup(context, Date.now())
     while (state) {
       isOrders = TABLES[state.table]?.name === 'orders'

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { sql } from 'drizzle-orm'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { databaseFor, orm, type Placeholders, prepare } from '../../src/db/client.ts'
+import { openDatabase, orm, type Placeholders, prepare } from '../../src/db/client.ts'
 import { migrate } from '../support/app.ts'
 
 beforeAll(migrate)
@@ -13,7 +13,7 @@ describe('a prepared query', () => {
     return orm.select({ a: sql`${p.a}`.as('a'), b: sql`${p.b ?? sql`'none'`}`.as('b') }).from(sql`(SELECT 1)`)
   })
   const ask = async (values: { a: number; b?: string | null | undefined }) =>
-    (await databaseFor(env.DB, 1).read([pair({ b: undefined, ...values })]))[0][0]
+    (await openDatabase(env.DB).read([pair({ b: undefined, ...values })]))[0][0]
 
   it('is built once for each set of given values, of which null is one', async () => {
     expect(await ask({ a: 1 })).toEqual({ a: 1, b: 'none' })

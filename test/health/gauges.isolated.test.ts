@@ -50,6 +50,7 @@ describe('the gauge line', () => {
       deliveries_pending: 0,
       database_bytes: expect.any(Number),
       slow_statements: 0,
+      databases: 2,
     })
     expect(Number((await readGauge())?.database_bytes)).toBeGreaterThan(100_000)
   })

@@ -19,6 +19,8 @@ export function freshId(): number {
 export interface TestCompany {
   id: number
   token: string
+  /** The database with its data. */
+  home: Home
   /** Sends a request with this company's token; an object as body goes as JSON. */
   call: (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<ApiResponse>
 }
@@ -33,11 +35,21 @@ export interface ApiResponse {
 
 export async function migrate(): Promise<void> {
   await applyD1Migrations(env.DB, env.TEST_MIGRATIONS)
+  await applyD1Migrations(env.DB_TWO, env.TEST_MIGRATIONS)
 }
 
-/** Runs SQL with its parameters. */
+/** The databases of companies. */
+export type Home = 'DB' | 'DB_TWO'
+
+/** Runs SQL with its parameters in the directory, which has the data of most companies. */
 export async function sql<T = Record<string, unknown>>(text: string, ...params: unknown[]): Promise<T[]> {
-  const { results } = await env.DB.prepare(text)
+  return sqlIn('DB', text, ...params)
+}
+
+/** Runs SQL in one of the databases. */
+export async function sqlIn<T = Record<string, unknown>>(home: Home, text: string, ...params: unknown[]): Promise<T[]> {
+  const { results } = await env[home]
+    .prepare(text)
     .bind(...params)
     .all<T>()
   return results
@@ -47,24 +59,37 @@ export async function sql<T = Record<string, unknown>>(text: string, ...params: 
 const ID_SPAN = 10_000_000
 
 /** A company of its own, with two statuses (the first is the default), a tax of 8.25 % and a token. */
-export async function mintCompany(options: { permissions?: string[]; suspended?: boolean } = {}): Promise<TestCompany> {
+export async function mintCompany(
+  options: { permissions?: string[]; suspended?: boolean; home?: Home } = {},
+): Promise<TestCompany> {
   const id = freshId()
-  await env.DB.batch([
-    env.DB.prepare(
-      `INSERT INTO companies (id, slot, name, suspended, last_client_id, last_order_id, last_invoice_id, created_at, updated_at)
+  const { home = 'DB' } = options
+  const db = env[home]
+  await db.batch([
+    db
+      .prepare(
+        `INSERT INTO companies (id, slot, name, suspended, last_client_id, last_order_id, last_invoice_id, created_at, updated_at)
        SELECT ?1, coalesce(max(slot) + 1, 0), 'Company ' || CAST(?1 AS INTEGER), ?2, ?3, ?3, ?3, 0, 0 FROM companies`,
-    ).bind(id, options.suspended ? 1 : 0, id * ID_SPAN),
-    env.DB.prepare(
-      `INSERT INTO order_statuses (company_id, id, title, color, workflow_key, position, is_default)
+      )
+      .bind(id, options.suspended ? 1 : 0, id * ID_SPAN),
+    db
+      .prepare(
+        `INSERT INTO order_statuses (company_id, id, title, color, workflow_key, position, is_default)
        VALUES (?1, ?1 * 100 + 1, 'New', '#111', 'new', 1, 1), (?1, ?1 * 100 + 2, 'Printing', '#222', 'production', 2, 0)`,
-    ).bind(id),
-    env.DB.prepare('INSERT INTO taxes (company_id, id, name, rate) VALUES (?1, ?1 * 100 + 1, ?2, 8.25)').bind(
-      id,
-      'State',
-    ),
+      )
+      .bind(id),
+    db.prepare('INSERT INTO taxes (company_id, id, name, rate) VALUES (?1, ?1 * 100 + 1, ?2, 8.25)').bind(id, 'State'),
   ])
+  if (home !== 'DB') {
+    const [row] = await sqlIn<{ slot: number }>(home, 'SELECT slot FROM companies WHERE id = ?', id)
+    await sql(
+      `INSERT INTO companies (id, slot, name, suspended, database, database_slot, created_at, updated_at)
+       VALUES (?1, ?4, 'Company ' || CAST(?1 AS INTEGER), ?2, ?3, ?4, 0, 0)`,
+      ...[id, options.suspended ? 1 : 0, home, row?.slot],
+    )
+  }
   const token = await mintToken(id, options.permissions)
-  return { id, token, call: (method, path, body, headers) => call(token, method, path, body, headers) }
+  return { id, token, home, call: (method, path, body, headers) => call(token, method, path, body, headers) }
 }
 
 export async function mintToken(

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { sweep } from '../../src/accounting/delivery.ts'
 import * as accounting from '../../src/accounting/queries.ts'
-import { databaseFor } from '../../src/db/client.ts'
+import { openDatabase } from '../../src/db/client.ts'
 import type { Env } from '../../src/env.ts'
 import { sweepMailContents } from '../../src/mail/sweep.ts'
 import { sweepWebhooks } from '../../src/webhooks/delivery.ts'
@@ -31,11 +31,11 @@ export async function runEverything(): Promise<void> {
   await deliverWebhooks(company.id, quiet)
   await sweepWebhooks(quiet, NOW)
   await sweep(quiet, NOW)
-  await sweepMailContents(quiet.DB, quiet.FILES, NOW)
+  await sweepMailContents(quiet, NOW)
 }
 
 async function deliverAccounting(companyId: number, { DB }: Env): Promise<void> {
-  const context = { companyId, db: databaseFor(DB, companyId) }
+  const context = { companyId, db: openDatabase(DB) }
   await accounting.loadCompanyState(context)
   const { orderIds } = await accounting.loadQueue(context, NOW, 20)
   const { events } = await accounting.loadOrder(context, orderIds[0] ?? 0, NOW)
@@ -52,7 +52,7 @@ async function deliverAccounting(companyId: number, { DB }: Env): Promise<void> 
 }
 
 async function deliverWebhooks(companyId: number, { DB }: Env): Promise<void> {
-  const context = { companyId, db: databaseFor(DB, companyId) }
+  const context = { companyId, db: openDatabase(DB) }
   await sql('UPDATE webhook_endpoints SET enabled = 1 WHERE company_id = ? AND id IN (1, 2)', companyId)
   const [id = ''] = await webhooks.listEnabledEndpoints(context)
   const round = await webhooks.loadRound(context, id, NOW)

@@ -1,13 +1,13 @@
 import { env } from 'cloudflare:workers'
-import type { TestCompany } from './app.ts'
+import type { Home, TestCompany } from './app.ts'
 
 type Row = Record<string, unknown>
 
 /** A statement that adds one row, by the names of its columns; what is undefined is null. */
-export function insertion(table: string, row: Row): D1PreparedStatement {
+export function insertion(table: string, row: Row, home: Home = 'DB'): D1PreparedStatement {
   const names = Object.keys(row)
   const values = Object.values(row).map((value) => value ?? null)
-  return env.DB.prepare(`INSERT INTO ${table} (${names}) VALUES (${names.map(() => '?')})`).bind(...values)
+  return env[home].prepare(`INSERT INTO ${table} (${names}) VALUES (${names.map(() => '?')})`).bind(...values)
 }
 
 /** Adds one row and gives its `id`. */

@@ -104,6 +104,7 @@ export function testTenancy(contract: Contract, decided: Decided, app?: typeof a
     b = await fillCompany(
       'BETA',
       makeIds((n) => from + 2 * n + 1, `beta-${from}`),
+      'DB_TWO',
     )
     twinA = await fillCompany(
       'GAMMA',
@@ -112,6 +113,7 @@ export function testTenancy(contract: Contract, decided: Decided, app?: typeof a
     twinB = await fillCompany(
       'DELTA',
       makeIds((n) => from + 1_000 + n, `twin-${from}`),
+      'DB_TWO',
     )
     await giveIntegrations(b)
     await giveIntegrations(twinB)

@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { mintCompany, sql, type TestCompany } from './app.ts'
+import { type Home, mintCompany, sql, sqlIn, type TestCompany } from './app.ts'
 import { insertion } from './rows.ts'
 
 /** A company whose every text contains a marker that no other company may receive. */
@@ -52,16 +52,17 @@ export function makeIds(numberOf: (n: number) => number, texts: string): Ids {
  *
  * @param marker upper-case letters that are in every text it stores, but not in its ids and addresses
  */
-export async function fillCompany(marker: string, ids: Ids): Promise<FilledCompany> {
-  const company = await mintCompany()
-  const insert = (table: string, row: Record<string, unknown>) => insertion(table, { company_id: company.id, ...row })
+export async function fillCompany(marker: string, ids: Ids, home: Home = 'DB'): Promise<FilledCompany> {
+  const company = await mintCompany({ home })
+  const insert = (table: string, row: Record<string, unknown>) =>
+    insertion(table, { company_id: company.id, ...row }, home)
   const times = { created_at: 0, updated_at: 0 }
   const text = `${marker} text`
   const client = { company_name: text, company_name_key: text.toUpperCase(), ...times }
   const order = { client_id: ids.client, order_status_id: ids.status, created_date: '2026-01-31', ...times }
 
-  await env.DB.batch([
-    env.DB.prepare('UPDATE companies SET name = ? WHERE id = ?').bind(text, company.id),
+  await env[home].batch([
+    env[home].prepare('UPDATE companies SET name = ? WHERE id = ?').bind(text, company.id),
     insert('clients', {
       ...client,
       id: ids.client,
@@ -113,8 +114,9 @@ export async function fillCompany(marker: string, ids: Ids): Promise<FilledCompa
 }
 
 /** Integrations that would be noticed if they were used: their credentials cannot be read. */
-export async function giveIntegrations({ id }: FilledCompany): Promise<void> {
-  await sql(
+export async function giveIntegrations({ id, home }: FilledCompany): Promise<void> {
+  await sqlIn(
+    home,
     `INSERT INTO integrations (company_id, kind, enabled, base_url, credentials, updated_at)
      SELECT ?, value, 1, 'http://127.0.0.1:9', 'unreadable', 0
      FROM json_each('["supplier_a", "supplier_b", "accounting_sync", "storage"]')`,
@@ -135,14 +137,19 @@ export async function dump(companyIds: readonly number[]): Promise<Rows> {
        AND name NOT LIKE '\\_cf%' ESCAPE '\\' AND name NOT LIKE 'd1\\_%' ESCAPE '\\' AND name <> 'audit_log' ORDER BY name`,
   )
   const ids = JSON.stringify(companyIds)
-  const results = await env.DB.batch<Record<string, unknown>>(
-    tables.map((table) =>
-      env.DB.prepare(`SELECT * FROM ${table.name} WHERE ${isOf(table.name, table.sql)} ORDER BY 1, 2`).bind(ids),
-    ),
-  )
-  return Object.fromEntries(
-    tables.map(({ name }, index) => [name, (results[index]?.results ?? []).map(({ last_used_at, ...row }) => row)]),
-  )
+  const rows: Rows = {}
+  for (const db of [env.DB, env.DB_TWO]) {
+    const results = await db.batch<Record<string, unknown>>(
+      tables.map((table) =>
+        db.prepare(`SELECT * FROM ${table.name} WHERE ${isOf(table.name, table.sql)} ORDER BY 1, 2`).bind(ids),
+      ),
+    )
+    for (const [index, { name }] of tables.entries()) {
+      const found = (results[index]?.results ?? []).map(({ last_used_at, ...row }) => row)
+      rows[name] = [...(rows[name] ?? []), ...found]
+    }
+  }
+  return rows
 }
 
 /** The condition on the rows of the companies `?1`; a table without companies is read as a whole. */

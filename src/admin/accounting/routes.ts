@@ -4,6 +4,7 @@ import { notFound } from '../../http/errors.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
 import { openAdminPage } from '../paging.ts'
+import { listFromEach } from '../queries.ts'
 import * as contract from './contract.ts'
 import { type EventRow, linkCustomer, listEvents, retryEvent, retryEvents } from './queries.ts'
 
@@ -11,8 +12,14 @@ export const routes = [
   adminRoute(contract.listAllEvents, async ({ query }, context) => {
     const { after, limit, page } = openAdminPage(contract.listAllEvents, query, context)
     const { company_id = 0, state, id } = query
-    const rows = await listEvents(context, { company_id, state, id, after: Number(after?.[0] ?? 0), limit })
-    return page(rows, present, (row) => [row.id])
+    const rows = await listFromEach(context, after, limit, (each, place, rest) =>
+      listEvents(each, { company_id, state, id, after: Number(place?.[0] ?? 0), limit: rest }),
+    )
+    return page(
+      rows,
+      ({ row }) => present(row),
+      ({ row, database }) => [row.id, database],
+    )
   }),
 
   adminRoute(contract.listEvents, async ({ params, query }, context) => {

@@ -15,7 +15,7 @@ export interface AuditRow {
 }
 
 /** Newest first. @param before the id before which the page begins */
-export async function listAdminEntries({ companyId, db }: AdminContext, before: number, limit: number) {
+export async function listAdminEntries({ companyId, directory: db }: AdminContext, before: number, limit: number) {
   const { id, at, actor, action, entity_id, address, request_id } = adminLog
   const [rows] = await db.read([
     orm

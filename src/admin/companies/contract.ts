@@ -17,6 +17,7 @@ const count = z.int().check(z.nonnegative())
 const company = component('Company', 'A company of this deployment.', {
   id,
   name: z.string(),
+  database: z.string().check(z.describe('The binding of the database that has its data.')),
   suspended: z.boolean().check(z.describe('Whether its tokens are refused.')),
   accounting_sync_enabled: z.boolean(),
   deliveries_paused: z.boolean().check(z.describe('Whether accounting events and webhooks wait.')),

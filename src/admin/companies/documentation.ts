@@ -3,6 +3,7 @@ import type { Documentation } from '../../http/contract.ts'
 const company = {
   id: 1,
   name: 'Ridgeline Custom Apparel',
+  database: 'DB',
   suspended: false,
   accounting_sync_enabled: true,
   deliveries_paused: false,

@@ -1,6 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { adminEntry } from '../../db/audit.ts'
-import { orm } from '../../db/client.ts'
+import { openDatabase, orm } from '../../db/client.ts'
+import { bindingOf, DIRECTORY, placementColumns, syncDirectory } from '../../db/placement.ts'
 import { apiTokens, companies } from '../../db/schema.ts'
 import type { AdminContext } from '../context.ts'
 
@@ -11,17 +12,37 @@ const columns = {
   ...{ mail_bytes, mail_quota_bytes, created_at, updated_at },
 }
 
-/** @param after the id behind which the page begins */
-export async function listCompanies({ db }: AdminContext, after: number, limit: number) {
-  const [rows] = await db.read([
-    orm.select(columns).from(companies).where(sql`id > ${after}`).orderBy(companies.id).limit(limit),
+/** The companies of the directory behind an id, each with what its own database counts. */
+export async function listCompanies({ directory, env }: AdminContext, after: number, limit: number) {
+  const [placed] = await directory.read([
+    orm
+      .select({ ...columns, ...placementColumns })
+      .from(companies)
+      .where(sql`id > ${after}`)
+      .orderBy(companies.id)
+      .limit(limit),
   ])
-  return rows
+  const elsewhere = Map.groupBy(
+    placed.filter(({ database }) => database !== DIRECTORY),
+    ({ database }) => database,
+  )
+  const counted = await Promise.all(
+    [...elsewhere].map(async ([name, rows]) => {
+      const ids = JSON.stringify(rows.map(({ id }) => id))
+      const isListed = sql`id IN (SELECT value FROM json_each(${ids}))`
+      const [found] = await openDatabase(bindingOf(env, name)).read([
+        orm.select(columns).from(companies).where(isListed),
+      ])
+      return found
+    }),
+  )
+  const byId = new Map(counted.flat().map((row) => [row.id, row]))
+  return placed.map(({ slot: _, ...row }) => ({ ...row, ...byId.get(row.id) }))
 }
 
-export async function readCompany({ companyId, db }: AdminContext) {
+export async function readCompany({ companyId, db, database }: AdminContext) {
   const [[row]] = await db.read([orm.select(columns).from(companies).where(sql`id = ${companyId}`)])
-  return row ?? null
+  return row ? { ...row, database } : null
 }
 
 /** What can be changed of a company. */
@@ -33,7 +54,7 @@ export type CompanyChange = Partial<
 >
 
 export async function updateCompany(context: AdminContext, change: CompanyChange) {
-  const { companyId, db, now } = context
+  const { companyId, db, database, now } = context
   const [, [row]] = await db.writeIdempotent([
     adminEntry(context, `companies.update:${Object.keys(change).sort().join()}`, companyId),
     orm
@@ -42,11 +63,13 @@ export async function updateCompany(context: AdminContext, change: CompanyChange
       .where(sql`id = ${companyId}`)
       .returning(columns),
   ])
-  return row ?? null
+  // Tokens are refused by the directory's row. A repetition of the request ends what was interrupted in between.
+  await syncDirectory(context)
+  return row ? { ...row, database } : null
 }
 
 /** The hashes of the tokens that were used since a time, the most recent first. */
-export async function listUsedTokens({ companyId, db }: AdminContext, sinceMs: number, limit: number) {
+export async function listUsedTokens({ companyId, directory: db }: AdminContext, sinceMs: number, limit: number) {
   const [rows] = await db.read([
     orm
       .select({ hash: apiTokens.token_hash })

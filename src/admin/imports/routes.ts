@@ -1,4 +1,5 @@
 import { databaseMessage } from '../../db/client.ts'
+import { syncDirectory } from '../../db/placement.ts'
 import { isoTime } from '../../http/contract.ts'
 import { ApiError, invalid, notFound } from '../../http/errors.ts'
 import { countRows, describeConflict, planLoad } from '../../seed/load.ts'
@@ -32,6 +33,7 @@ export const routes = [
           const message = describeConflict(databaseMessage(error))
           throw message === undefined ? error : new ApiError('conflict', { message })
         })
+      await syncDirectory(context)
     }
     const next_part = part === parts ? null : part + 1
     return { hash, part, parts, next_part, counts: plan.counts, differences: plan.differences }

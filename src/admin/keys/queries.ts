@@ -36,7 +36,8 @@ export async function listOldValues({ db }: AdminContext, prefix: string, after:
   const selects = (Object.keys(COLUMNS) as EncryptedTable[]).map((name) => {
     const { table, column, id } = COLUMNS[name]
     return sql`SELECT ${name} AS name, ${table.company_id} AS company_id, ${id} AS id, ${column} AS stored
-      FROM ${table} WHERE ${column} IS NOT NULL AND substr(${column}, 1, ${prefix.length}) <> ${prefix}`
+      FROM ${table} WHERE ${column} IS NOT NULL AND substr(${column}, 1, ${prefix.length}) <> ${prefix}
+        AND ${table.company_id} NOT IN (SELECT company_id FROM company_guards WHERE state <> 'copying')`
   })
   const all = sql`(${sql.join(selects, sql` UNION ALL `)}) AS v`
   const place = sql<string>`v.name || '/' || printf('%015d', v.company_id) || '/' || v.id`

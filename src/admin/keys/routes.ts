@@ -1,4 +1,5 @@
 import { decryptCredentials, encryptCredentials, firstKeyPrefix } from '../../auth/credentials.ts'
+import { openEach } from '../../db/placement.ts'
 import { credentialsKind } from '../../webhooks/message.ts'
 import { adminRoute } from '../endpoint.ts'
 import * as contract from './contract.ts'
@@ -19,21 +20,26 @@ export const routes = [
       if (credentials === null || typeof credentials !== 'object') return []
       return [{ ...value, encrypted: await encryptCredentials(keys, value.companyId, kind, credentials) }]
     }
-    let unreadable = 0
-    let after = ''
-    for (let page = 0; page < PAGES_MAX; page++) {
-      const { rows } = await listOldValues(context, prefix, after, VALUES_MAX)
-      const encrypted = (await Promise.all(rows.map(encrypt))).flat()
-      unreadable += rows.length - encrypted.length
-      after = rows.at(-1)?.place ?? after
-      if (encrypted.length > 0) {
-        await saveValues(context, encrypted)
-        const { total } = await listOldValues(context, prefix, '', 1)
-        return { reencrypted: encrypted.length, unreadable, remaining: total }
-      }
-      if (rows.length < VALUES_MAX) break
+    const contexts = openEach(context.env).map(({ name, db }) => ({ ...context, db, database: name }))
+    const countLeft = async () => {
+      const counts = await Promise.all(contexts.map((each) => listOldValues(each, prefix, '', 1)))
+      return counts.reduce((sum, { total }) => sum + total, 0)
     }
-    const { total } = await listOldValues(context, prefix, '', 1)
-    return { reencrypted: 0, unreadable, remaining: total }
+    let unreadable = 0
+    for (const each of contexts) {
+      let after = ''
+      for (let page = 0; page < PAGES_MAX; page++) {
+        const { rows } = await listOldValues(each, prefix, after, VALUES_MAX)
+        const encrypted = (await Promise.all(rows.map(encrypt))).flat()
+        unreadable += rows.length - encrypted.length
+        after = rows.at(-1)?.place ?? after
+        if (encrypted.length > 0) {
+          await saveValues(each, encrypted)
+          return { reencrypted: encrypted.length, unreadable, remaining: await countLeft() }
+        }
+        if (rows.length < VALUES_MAX) break
+      }
+    }
+    return { reencrypted: 0, unreadable, remaining: await countLeft() }
   }),
 ]

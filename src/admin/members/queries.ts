@@ -8,7 +8,7 @@ import type { AdminContext, Membership } from '../context.ts'
 const MAX_MEMBERS = 1_000
 
 /** @param after the email behind which the page begins */
-export async function listMembers({ companyId, db }: AdminContext, after: string, limit: number) {
+export async function listMembers({ companyId, directory: db }: AdminContext, after: string, limit: number) {
   const [rows] = await db.read([
     orm
       .select({ email: members.email, role: members.role, created_at: members.created_at })
@@ -22,7 +22,7 @@ export async function listMembers({ companyId, db }: AdminContext, after: string
 
 /** Adds a member or changes the role. @returns the member; null where the company has 1,000 already */
 export async function putMember(context: AdminContext, email: string, role: Membership) {
-  const { companyId, db, now } = context
+  const { companyId, directory: db, now } = context
   const isMember = sql`EXISTS (SELECT 1 FROM members WHERE company_id = ${companyId} AND email = ${email})`
   const hasRoom = sql`(SELECT count(*) FROM members WHERE company_id = ${companyId}) < ${MAX_MEMBERS}`
   const [, , [row]] = await db.writeIdempotent([
@@ -42,7 +42,7 @@ export async function putMember(context: AdminContext, email: string, role: Memb
 
 /** @returns whether somebody was removed; `last_owner` where nobody could administer the company any more */
 export async function deleteMember(context: AdminContext, email: string): Promise<boolean | 'last_owner'> {
-  const { companyId, db } = context
+  const { companyId, directory: db } = context
   const isOf = sql`company_id = ${companyId} AND email = ${email}`
   const another = sql`EXISTS (SELECT 1 FROM members AS m WHERE m.company_id = ${companyId} AND m.role = 'owner'
     AND m.email <> ${email})`

@@ -1,6 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { adminEntry } from '../../db/audit.ts'
 import { orm } from '../../db/client.ts'
+import { isHere, openEach } from '../../db/placement.ts'
 import { companies } from '../../db/schema.ts'
 import type { AdminContext } from '../context.ts'
 
@@ -11,7 +12,7 @@ export async function recordRestore(context: AdminContext, action: string, entit
 }
 
 /** The company with the lowest id above another; null where that was the last. */
-export async function findNextCompany({ db }: AdminContext, after: number): Promise<number | null> {
+export async function findNextCompany({ directory: db }: AdminContext, after: number): Promise<number | null> {
   const [[row]] = await db.read([
     orm.select({ id: companies.id }).from(companies).where(sql`id > ${after}`).orderBy(companies.id).limit(1),
   ])
@@ -20,10 +21,12 @@ export async function findNextCompany({ db }: AdminContext, after: number): Prom
 
 /** Begins a recovery: pauses the deliveries of every company. @returns how many were not paused */
 export async function beginRecovery(context: AdminContext, run: string): Promise<number> {
-  const paused = orm.update(companies).set({ deliveries_paused: true }).where(sql`deliveries_paused = 0`)
-  const [, rows] = await context.db.writeIdempotent([
-    adminEntry(context, 'deployment.recover', run),
-    paused.returning({ id: companies.id }),
-  ])
-  return rows.length
+  await context.directory.writeIdempotent([adminEntry(context, 'deployment.recover', run)])
+  let paused = 0
+  for (const { db } of openEach(context.env)) {
+    const pause = orm.update(companies).set({ deliveries_paused: true }).where(sql`deliveries_paused = 0 AND ${isHere}`)
+    const [rows] = await db.writeIdempotent([pause.returning({ id: companies.id })])
+    paused += rows.length
+  }
+  return paused
 }

@@ -75,7 +75,7 @@ async function recover(context: AdminContext, place: Place | null) {
   }
   const [run, step, at] = place
   if (step === 'tokens') {
-    const { revoked, cursor } = await revokeAgain({ ...context, cache: env.CACHE }, at, now)
+    const { revoked, cursor } = await revokeAgain({ ...context, db: context.directory, cache: env.CACHE }, at, now)
     if (cursor !== null) return { tokens_revoked: revoked, next: [run, step, cursor] as const }
     return { tokens_revoked: revoked, next: await companyBehind(context, run, 0) }
   }

@@ -12,7 +12,7 @@ export type TokenRow = typeof apiTokens.$inferSelect
 
 /** @param where which company's; @param after the id behind which the page begins */
 export async function listTokens(
-  { companyId, db }: AdminContext,
+  { companyId, directory: db }: AdminContext,
   { company_id = companyId, id, after, limit }: { company_id?: number; id?: number; after: number; limit: number },
 ): Promise<TokenRow[]> {
   const isOf = company_id === 0 ? sql`1` : sql`company_id = ${company_id}`
@@ -28,7 +28,7 @@ export async function listTokens(
   return rows
 }
 
-export async function findToken({ companyId, db }: AdminContext, id: number): Promise<TokenRow | null> {
+export async function findToken({ companyId, directory: db }: AdminContext, id: number): Promise<TokenRow | null> {
   const [[row]] = await db.read([orm.select().from(apiTokens).where(isToken(companyId, id))])
   return row ?? null
 }
@@ -63,7 +63,7 @@ function insertToken({ companyId, caller, now }: AdminContext, token: NewToken, 
 
 /** @returns the token; null where the company has 500 that are valid */
 export async function createToken(context: AdminContext, token: NewToken): Promise<TokenRow | null> {
-  const { companyId, db, now } = context
+  const { companyId, directory: db, now } = context
   const count = sql`(SELECT count(*) FROM api_tokens WHERE company_id = ${companyId} AND ${isActive(now)})`
   const [[row]] = await db.write([
     insertToken(context, token, sql`${count} < ${MAX_TOKENS}`),
@@ -78,7 +78,7 @@ export async function createToken(context: AdminContext, token: NewToken): Promi
  * @returns both as they are now; null where the other one is no longer valid
  */
 export async function replaceToken(context: AdminContext, id: number, token: NewToken, endsAt: number) {
-  const { companyId, db, now } = context
+  const { companyId, directory: db, now } = context
   const isMeant = isToken(companyId, id)
   const [[row], , [old]] = await db.write([
     insertToken(context, token, sql`EXISTS (SELECT 1 FROM api_tokens WHERE ${isMeant} AND ${isActive(now)})`),
@@ -94,7 +94,7 @@ export async function replaceToken(context: AdminContext, id: number, token: New
 
 /** @returns the token, revoked now or earlier; null where there is none */
 export async function revokeToken(context: AdminContext, id: number): Promise<TokenRow | null> {
-  const { companyId, db, now } = context
+  const { companyId, directory: db, now } = context
   const isMeant = isToken(companyId, id)
   const isValid = sql`EXISTS (SELECT 1 FROM api_tokens WHERE ${isMeant} AND revoked_at IS NULL)`
   const [, , [row]] = await db.writeIdempotent([

@@ -45,7 +45,8 @@ export async function listEndpoints(
   const [afterCompany, afterTime, afterId] = after
   const [rows] = await db.read([
     selectEndpoint(
-      sql`${isOf} AND ${isMeant} AND (company_id, created_at, id) > (${afterCompany}, ${afterTime}, ${afterId})`,
+      sql`${isOf} AND ${isMeant} AND company_id NOT IN (
+        SELECT g.company_id FROM company_guards AS g WHERE g.state = 'away') AND (company_id, created_at, id) > (${afterCompany}, ${afterTime}, ${afterId})`,
     )
       .orderBy(sql`company_id, created_at, id`)
       .limit(limit),

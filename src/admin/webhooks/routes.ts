@@ -8,6 +8,7 @@ import { credentialsKind, EVENT_TYPES, eventTypeOf, readSecrets, rotateSecret } 
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
 import { openAdminPage } from '../paging.ts'
+import { listFromEach } from '../queries.ts'
 import * as contract from './contract.ts'
 import * as queries from './queries.ts'
 
@@ -17,13 +18,15 @@ export const routes = [
   adminRoute(contract.listAllWebhooks, async ({ query }, context) => {
     const { after, limit, page } = openAdminPage(contract.listAllWebhooks, query, context)
     const { company_id, id } = query
-    const rows = await queries.listEndpoints(context, {
-      ...(company_id !== undefined && { company_id }),
-      ...(id !== undefined && { id }),
-      after: placeOf(after),
-      limit,
-    })
-    return page(rows, present, place)
+    const filters = { ...(company_id !== undefined && { company_id }), ...(id !== undefined && { id }) }
+    const rows = await listFromEach(context, after, limit, (each, at, rest) =>
+      queries.listEndpoints(each, { ...filters, after: placeOf(at), limit: rest }),
+    )
+    return page(
+      rows,
+      ({ row }) => present(row),
+      ({ row, database }) => [...place(row), database],
+    )
   }),
 
   adminRoute(contract.listWebhooks, async ({ query }, context) => {

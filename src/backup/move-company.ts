@@ -1,0 +1,69 @@
+import { type CompanyContext, openDatabase } from '../db/client.ts'
+import { NEWEST_MIGRATION, readNewestApplied } from '../db/migrations.ts'
+import { bindingOf, databaseNames, openCompany } from '../db/placement.ts'
+import type { Env, MoveProblem, MoveResult } from '../env.ts'
+import { log } from '../http/log.ts'
+import { BEGINNING, type Move, MoveError, type MoveState, stepMove } from './move.ts'
+import { findMove } from './move-queries.ts'
+import { isAway } from './switch-queries.ts'
+
+/**
+ * Moves a company to another database, or back to the one that it is being moved from, for some time. The state is in the
+ * directory: a call that is interrupted, at whatever point, is continued by the next one.
+ */
+export async function moveFor(env: Env, companyId: number, destination: string, ms: number): Promise<MoveResult> {
+  const endMs = Date.now() + ms
+  const found = await open(env, companyId, destination)
+  if ('problem' in found) return found
+  const { move, startedAt } = found
+  let state: MoveState | null = found.state
+  const { source, destination: end } = move
+  const progress = (done: boolean, { step, rows, frozenMs }: MoveState) =>
+    ({ done, source, destination: end, step, rows, frozen_ms: frozenMs }) as const
+  if (!state) return progress(true, { ...BEGINNING, step: 'remove' })
+  try {
+    for (;;) {
+      const after: MoveState | null = await stepMove(move, state, startedAt)
+      if (!after) {
+        log('company_moved', {
+          company_id: companyId,
+          source,
+          destination,
+          rows: state.rows,
+          frozen_ms: state.frozenMs,
+        })
+        return progress(true, state)
+      }
+      state = after
+      if (Date.now() >= endMs) return progress(false, state)
+    }
+  } catch (error) {
+    if (error instanceof MoveError) return { problem: 'stuck', message: error.message }
+    throw error
+  }
+}
+
+type Found = { move: Move; state: MoveState | null; startedAt: number } | { problem: MoveProblem }
+
+async function open(env: Env, companyId: number, destination: string): Promise<Found> {
+  if (!databaseNames(env).includes(destination)) return { problem: 'unknown_database' }
+  const { directory, database } = await openCompany(env, companyId)
+  const row = await findMove({ companyId, db: directory })
+  const ends = (source: string, to: string): Move => {
+    const of = (name: string): CompanyContext => ({ companyId, db: openDatabase(bindingOf(env, name)) })
+    return { companyId, source, destination: to, directory, from: of(source), to: of(to) }
+  }
+  if (!row) {
+    if (database === destination) return { move: ends(database, destination), state: null, startedAt: 0 }
+    const applied = await readNewestApplied(bindingOf(env, destination))
+    if (applied === null || applied < NEWEST_MIGRATION) return { problem: 'outdated' }
+    return { move: ends(database, destination), state: BEGINNING, startedAt: Date.now() }
+  }
+  const move = ends(row.source, row.destination)
+  const state = row.state as MoveState
+  const isUndone = state.step.startsWith('undo')
+  if (destination === row.destination && !isUndone) return { move, state, startedAt: row.started_at }
+  if (destination !== row.source) return { problem: 'moving_elsewhere' }
+  if (await isAway(move.from)) return { problem: 'has_moved' }
+  return { move, state: isUndone ? state : { ...state, step: 'undo', table: 0 }, startedAt: row.started_at }
+}

@@ -1,0 +1,80 @@
+/** A table whose rows are copied from one database to another. */
+export interface MovedTable {
+  table: string
+  /** Names a row within the company. */
+  key: readonly string[]
+  /** By which pages ascend, where it is not the key. */
+  order?: readonly string[]
+  /** A unique column that can be empty. */
+  unique?: string
+  /** Which rows, in SQL; all by default. */
+  where?: string
+}
+
+/** What a move copies row by row, each table behind those that it refers to. Triggers log what changes meanwhile. */
+export const MOVED: readonly MovedTable[] = [
+  { table: 'integrations', key: ['kind'] },
+  { table: 'order_statuses', key: ['id'] },
+  { table: 'taxes', key: ['id'] },
+  { table: 'clients', key: ['id'], unique: 'external_id' },
+  { table: 'orders', key: ['id'], unique: 'external_id' },
+  { table: 'invoices', key: ['id'] },
+  { table: 'invoice_items', key: ['id'] },
+  { table: 'payments', key: ['invoice_id', 'id'] },
+  { table: 'artworks', key: ['id'] },
+  { table: 'accounting_connections', key: [] },
+  { table: 'accounting_links', key: ['order_id'] },
+  { table: 'email_threads', key: ['id'], order: ['legacy_thread_id', 'account_email'] },
+  { table: 'email_thread_segments', key: ['thread_id', 'field', 'position'] },
+  { table: 'email_thread_objects', key: ['id'] },
+  { table: 'thread_contexts', key: ['thread_id'] },
+  { table: 'catalog_items', key: ['id'] },
+  { table: 'webhook_endpoints', key: ['id'] },
+  { table: 'webhook_deliveries', key: ['endpoint_id', 'type', 'entity_id', 'sequence'] },
+  { table: 'idempotency_keys', key: ['token_id', 'key', 'position'] },
+  { table: 'imports', key: ['hash'] },
+]
+
+export const CHANGES: MovedTable = { table: 'changes', key: ['sequence'] }
+export const AUDIT: MovedTable = { table: 'audit_log', key: ['id'] }
+/** Delivered events are a history of 7 days, and stay behind. */
+export const EVENTS: MovedTable = { table: 'accounting_outbox', key: ['id'], where: "state <> 'done'" }
+
+/** Tables that a move leaves out, and why. */
+export const NOT_MOVED = {
+  companies: 'The row is copied at the end, with its counters and last ids.',
+  api_tokens: 'In the directory.',
+  members: 'In the directory.',
+  admin_log: 'In the directory.',
+  moves: 'In the directory.',
+  client_blocks: 'Written by triggers.',
+  order_counts: 'Written by triggers.',
+  thread_context_links: 'Written by triggers.',
+  client_search_counts: 'A cache.',
+  email_thread_uploads: 'Requests under way, which are refused and begin anew.',
+  company_guards: 'Of each database.',
+  move_log: 'Of each database.',
+} as const
+
+/** What a company's rows are removed from, each table before those that it refers to. */
+export const REMOVED: readonly MovedTable[] = [
+  { table: 'client_search_counts', key: ['search'] },
+  { table: 'email_thread_uploads', key: ['id', 'field', 'position'] },
+  AUDIT,
+  CHANGES,
+  { ...EVENTS, where: '1' },
+  ...MOVED.toReversed(),
+  { table: 'thread_context_links', key: ['entity', 'entity_id', 'thread_id'] },
+  { table: 'client_blocks', key: ['block'] },
+  { table: 'order_counts', key: ['client_id', 'status_id', 'created_date'] },
+]
+
+/** Their rows have no trigger that removes them: they are found by the company's place. */
+export const FULL_TEXT = [
+  'clients_fts',
+  'clients_grams',
+  'client_names_fts',
+  'orders_fts',
+  'catalog_items_fts',
+  'invoice_items_fts',
+] as const

@@ -1,0 +1,291 @@
+import { type CompanyContext, type Database, databaseMessage } from '../db/client.ts'
+import type { Row, Value } from './format.ts'
+import {
+  appendAudit,
+  clearLog,
+  deleteMove,
+  endGuard,
+  findKeys,
+  isAmong,
+  measureLog,
+  ofCompany,
+  prepareDestination,
+  putEvents,
+  putRows,
+  readCompanyRow,
+  readGuard,
+  readLog,
+  removeKeys,
+  saveMove,
+  setFrozen,
+  setGuard,
+} from './move-queries.ts'
+import { AUDIT, CHANGES, EVENTS, MOVED, type MovedTable } from './move-tables.ts'
+import { readCompany, readPage } from './queries.ts'
+import {
+  closeSource,
+  isAway,
+  openDestination,
+  readFingerprints,
+  removeOldChanges,
+  removeRows,
+  setPlacement,
+} from './switch-queries.ts'
+
+/**
+ * A move copies a company while it is written: triggers of the old database log the keys of changed rows, which are
+ * copied again. In the end writes are refused for a moment, the rest is copied, both databases are compared, and the old
+ * one sends every request on. Each step can be repeated; until the last of them the move can be taken back.
+ */
+export interface MoveState {
+  step: 'clear' | 'begin' | 'copy' | 'catch_up' | 'switch' | 'place' | 'remove' | 'undo' | 'undo_remove'
+  /** The place in the list of tables, or of what is removed, and in that table. */
+  table: number
+  after: Value[] | null
+  /** Rows copied so far, and how long writes were refused. */
+  rows: number
+  frozenMs: number
+  /** How often writes were refused for too long, or the databases were found to differ. */
+  failures: number
+}
+
+export interface Move {
+  companyId: number
+  source: string
+  destination: string
+  directory: Database
+  /** The same company in each of both databases. */
+  from: CompanyContext
+  to: CompanyContext
+}
+
+/** Writes that wait in the log are few enough to refuse further ones. */
+const FEW_WRITES = 200
+/** Writes are refused for no longer, so that their clients' retries succeed. */
+const FROZEN_MAX_MS = 4_000
+const FAILURES_MAX = 5
+
+/** The databases have different rows, or writes are too many, after several attempts. */
+export class MoveError extends Error {
+  override readonly name = 'MoveError'
+}
+
+export const BEGINNING: MoveState = { step: 'clear', table: 0, after: null, rows: 0, frozenMs: 0, failures: 0 }
+
+const next = (state: MoveState, step: MoveState['step']): MoveState => ({ ...state, step, table: 0, after: null })
+
+/** Does one step, and saves the state after it. @returns that state; null when the move is complete or taken back */
+export async function stepMove(move: Move, state: MoveState, startedAt: number): Promise<MoveState | null> {
+  const after = await doStep(move, state)
+  const { companyId, directory: db, source, destination } = move
+  const context = { companyId, db }
+  if (after) await saveMove(context, { source, destination, state: after, started_at: startedAt }, Date.now())
+  else await deleteMove(context)
+  return after
+}
+
+async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
+  const { companyId, directory: db, source, destination, from } = move
+  switch (state.step) {
+    case 'clear':
+      return clear(move, state, 'begin')
+    case 'begin':
+      await begin(move)
+      return next(state, 'copy')
+    case 'copy':
+      return copyPage(move, state)
+    case 'catch_up':
+      await withParents(move, MOVED.length, () => catchUp(move))
+      return (await measureLog(from)).count <= FEW_WRITES ? next(state, 'switch') : state
+    case 'switch':
+      return switchOver(move, state)
+    case 'place': {
+      const guard = await readGuard(from)
+      await setPlacement({ companyId, db }, destination, guard?.slot ?? 0)
+      return next(state, 'remove')
+    }
+    case 'remove': {
+      const step = await removeRows(from, source, state.table)
+      return step === null ? null : { ...state, table: step }
+    }
+    case 'undo':
+      await endGuard(from)
+      return next(state, 'undo_remove')
+    case 'undo_remove':
+      return clear(move, state, null)
+  }
+}
+
+/** Removes what an earlier attempt has left in the new database. Its guard stays: nobody looks for the company there. */
+async function clear({ source, destination, from, to }: Move, state: MoveState, then: 'begin' | null) {
+  if (state.table === 0) {
+    const company = await readCompanyRow(from)
+    await setGuard(to, { state: 'away', destination: source, slot: Number(company?.slot ?? 0) })
+  }
+  const step = await removeRows(to, destination, state.table)
+  if (step !== null) return { ...state, table: step }
+  return then === null ? null : next(state, then)
+}
+
+async function begin({ destination, from, to }: Move): Promise<void> {
+  const company = await readCompanyRow(from)
+  if (!company) throw new MoveError('The company has no row in its database.')
+  const slot = await prepareDestination(to, company, Number(company.slot))
+  await endGuard(from)
+  await setGuard(from, { state: 'copying', destination, slot })
+}
+
+/** What pages are copied of, in their order. */
+const COPIED = [...MOVED, CHANGES, AUDIT]
+
+async function copyPage(move: Move, state: MoveState): Promise<MoveState> {
+  const moved = COPIED[state.table]
+  if (!moved) return next(state, 'catch_up')
+  const { from, to } = move
+  const { rows, after } = await withParents(move, state.table, () => copyRows(from, to, moved, state.after))
+  return { ...state, rows: state.rows + rows, after, table: after ? state.table : state.table + 1 }
+}
+
+async function copyRows(from: CompanyContext, to: CompanyContext, moved: MovedTable, after: Value[] | null) {
+  const { table, key, order = key } = moved
+  const { rows, next } = await readPage(from, { plan: { table, key: order }, where: ofCompany(from, moved) }, after)
+  await put(to, moved, rows)
+  // What is added at the end is copied from there on in the end.
+  return { rows: rows.length, after: next }
+}
+
+async function put(to: CompanyContext, moved: MovedTable, rows: readonly Row[]): Promise<void> {
+  if (moved === AUDIT) await appendAudit(to, rows)
+  else await putRows(to, moved, rows)
+}
+
+const ATTEMPTS = 5
+
+/**
+ * Repeats work that fails because a row refers to one that was written since its table was copied. What was written up to
+ * that table is copied before.
+ */
+async function withParents<T>(move: Pick<Move, 'from' | 'to'>, table: number, work: () => Promise<T>): Promise<T> {
+  const isOfParent = (error: unknown) => databaseMessage(error).includes('FOREIGN KEY')
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (attempt === ATTEMPTS || !isOfParent(error)) throw error
+      await catchUp(move, MOVED.slice(0, table)).catch((failure: unknown) => {
+        if (!isOfParent(failure)) throw failure
+      })
+    }
+  }
+}
+
+/** Copies again what was written since it was copied. */
+async function catchUp({ from, to }: Pick<Move, 'from' | 'to'>, tables = MOVED): Promise<void> {
+  const { newest } = await measureLog(from)
+  if (newest === 0) return
+  for (const moved of tables) {
+    for await (const keys of logged(from, moved, newest)) await copyKeys(from, to, moved, keys)
+  }
+  for (const moved of tables.toReversed()) {
+    for await (const keys of logged(from, moved, newest)) {
+      const present = new Set((await findKeys(from, moved, keys)).map((key) => JSON.stringify(key)))
+      await removeKeys(
+        to,
+        moved,
+        keys.filter((key) => !present.has(JSON.stringify(key))),
+      )
+    }
+  }
+  await clearLog(from, tables, newest)
+}
+
+async function* logged(from: CompanyContext, { table }: MovedTable, newest: number) {
+  for (let after: number | null = 0; after !== null; ) {
+    const { keys, next }: { keys: Value[][]; next: number | null } = await readLog(from, table, after, newest)
+    if (keys.length > 0) yield keys
+    after = next
+  }
+}
+
+async function copyKeys(from: CompanyContext, to: CompanyContext, moved: MovedTable, keys: readonly Value[][]) {
+  const { table, key, order = key } = moved
+  const where = isAmong(from, moved, keys)
+  for (let after: Value[] | null = null, isFirst = true; isFirst || after; isFirst = false) {
+    const page: { rows: Row[]; next: Value[] | null } = await readPage(
+      from,
+      { plan: { table, key: order }, where },
+      after,
+    )
+    await putRows(to, moved, page.rows)
+    after = page.next
+  }
+}
+
+/** Copies what is behind the last row of a table that rows are only added to. */
+async function copyTail(from: CompanyContext, to: CompanyContext, moved: MovedTable, last: number): Promise<void> {
+  for (let after: Value[] | null = [last]; after; ) {
+    after = (await copyRows(from, to, moved, after)).after
+  }
+}
+
+/** Refuses writes, copies the rest, compares both databases, and lets the new one take over. */
+async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
+  const { source, destination, from, to } = move
+  // Interrupted behind the moment of the move.
+  if (await isAway(from)) return next(state, 'place')
+  const start = Date.now()
+  await setFrozen(from, start)
+  try {
+    await catchUp(move)
+    await copyEnds(from, to)
+    const differences = await compare(from, to)
+    const isLate = Date.now() - start > FROZEN_MAX_MS
+    if (differences.length === 0 && !isLate) {
+      const company = await readCompanyRow(from)
+      const guard = await readGuard(from)
+      if (company && guard?.state === 'frozen') {
+        await openDestination(to, company)
+        if (await closeSource(from, { source, destination, slot: guard.slot })) {
+          return { ...next(state, 'place'), frozenMs: Date.now() - start }
+        }
+        // The freeze was ended from outside: the new database must not be taken for the company's.
+        await setGuard(to, { state: 'away', destination: source, slot: Number(company.slot) })
+      }
+    }
+    const failures = state.failures + 1
+    const reason = differences.length > 0 ? `different rows in ${differences.join(', ')}` : 'too many writes'
+    if (failures >= FAILURES_MAX) throw new MoveError(`The move does not come to its end: ${reason}.`)
+    return { ...next(state, differences.length > 0 ? 'clear' : 'catch_up'), failures }
+  } finally {
+    // Without effect once the old database is closed.
+    await setFrozen(from, null)
+  }
+}
+
+/** What is not logged: rows that are only added, and events that wait for their delivery. */
+async function copyEnds(from: CompanyContext, to: CompanyContext): Promise<void> {
+  const [copied, feed, guard] = await Promise.all([readCompany(to), readCompany(from), readGuard(to)])
+  await removeOldChanges(to, feed?.oldestChange ?? Number(feed?.company.last_change ?? 0) + 1)
+  await copyTail(from, to, CHANGES, Math.max(0, copied?.newestChange ?? 0))
+  await copyTail(from, to, AUDIT, guard?.audit_id ?? 0)
+  let isFirst = true
+  for (let after: Value[] | null = null; isFirst || after; isFirst = false) {
+    const plan = { table: EVENTS.table, key: EVENTS.key }
+    const page: { rows: Row[]; next: Value[] | null } = await readPage(
+      from,
+      { plan, where: ofCompany(from, EVENTS) },
+      after,
+    )
+    await putEvents(to, page.rows, isFirst)
+    after = page.next
+  }
+}
+
+/** The tables that have not the same number of rows, or another checksum. */
+async function compare(from: CompanyContext, to: CompanyContext): Promise<string[]> {
+  const [before, after] = await Promise.all([readFingerprints(from), readFingerprints(to)])
+  return before.flatMap(({ name, count, checksum }, index) => {
+    const other = after[index]
+    return other?.count === count && other.checksum === checksum ? [] : [name]
+  })
+}
