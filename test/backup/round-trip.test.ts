@@ -195,6 +195,7 @@ describe('a restore', () => {
         'email_thread_uploads',
         'company_guards',
         'move_log',
+        'moves',
       ].includes(table)
       expect([table, rows.length > 0]).toEqual([table, !isMadeAnew])
     }
