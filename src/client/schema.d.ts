@@ -649,7 +649,7 @@ export interface components {
             /** @description `/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update, `/clients/by-external-id/{external_id}` to create or replace. */
             path: string;
             /** @description The body of the request. */
-            body: unknown;
+            body: components["schemas"]["NewClient"] | components["schemas"]["NewOrder"] | components["schemas"]["ClientChanges"] | components["schemas"]["OrderChanges"] | components["schemas"]["WholeClient"];
             /** @description The `If-Match` of the request. */
             if_match?: string;
         };
@@ -658,7 +658,12 @@ export interface components {
             /** @description The status that its own request would have had. */
             status: number;
             /** @description The body of that response; an error’s where the status is not 200. */
-            body: unknown;
+            body: components["schemas"]["Order"] | {
+                project: components["schemas"]["Project"];
+                invoice: components["schemas"]["Invoice"] | null;
+            } | {
+                client: components["schemas"]["Client"];
+            } | components["schemas"]["ErrorResponse"];
             /** @description Operations with the same number were committed together; null where nothing was changed. */
             transaction: number | null;
         };
@@ -1415,11 +1420,17 @@ export interface components {
                 [key: string]: unknown;
             }[] | null;
             /** @description Ignored, so that what was read may be sent back. */
-            legacy_thread_id?: unknown;
-            /** @description Ignored, so that what was read may be sent back. */
-            fetched_at?: unknown;
-            /** @description Ignored, so that what was read may be sent back. */
-            updated_at?: unknown;
+            legacy_thread_id?: string | null;
+            /**
+             * Format: date-time
+             * @description Ignored, so that what was read may be sent back.
+             */
+            fetched_at?: string;
+            /**
+             * Format: date-time
+             * @description Ignored, so that what was read may be sent back.
+             */
+            updated_at?: string;
         };
         /** @description All fields of a client: one that is left out gets its default. */
         WholeClient: {

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { id, oneLine } from '../http/contract.ts'
+import { id, oneLine, SUGGESTED } from '../http/contract.ts'
 
 /** Of an array in a context. */
 const MAX_ELEMENTS = 100
@@ -30,7 +30,13 @@ const linkedOrder = z.looseObject({ id: linkedId })
 const participantEmail = z.string().check(z.maxLength(1_000))
 const listOf = <T extends z.ZodMiniType>(element: T) =>
   z.nullish(z.array(element).check(z.maxLength(MAX_ELEMENTS), storable()))
-const ignored = z.optional(z.unknown()).check(z.describe('Ignored, so that what was read may be sent back.'))
+
+/** Any value passes. @param shape as published: that of the field when it is read */
+function ignored(shape: { type: string | string[]; format?: string }) {
+  const description = 'Ignored, so that what was read may be sent back.'
+  return z.optional(z.unknown()).check(z.meta({ ...shape, description, ...SUGGESTED }))
+}
+const ignoredTime = ignored({ type: 'string', format: 'date-time' })
 
 /** The body of a PUT of a thread context. */
 export const newThreadContext = z
@@ -46,9 +52,9 @@ export const newThreadContext = z
     selected_order_id: z.nullish(linkedId).check(z.describe('The `id` of an element of `orders_data`.')),
     participant_emails: listOf(participantEmail),
     participants_data: listOf(z.record(z.string(), z.unknown())),
-    legacy_thread_id: ignored,
-    fetched_at: ignored,
-    updated_at: ignored,
+    legacy_thread_id: ignored({ type: ['string', 'null'] }),
+    fetched_at: ignoredTime,
+    updated_at: ignoredTime,
   })
   .check(
     z.refine(({ client_id, orders_data }) => !!client_id || !!orders_data?.length, {

@@ -9,6 +9,7 @@ import {
   nextPage,
   pageQuery,
   queryEmail,
+  SUGGESTED,
 } from '../http/contract.ts'
 import { newThreadContext } from './context-input.ts'
 
@@ -31,9 +32,6 @@ const MAX_EMAIL = 320
 const lowerCase = z.transform((email: string) => email.toLowerCase())
 const email = z.email().check(z.maxLength(MAX_EMAIL))
 export const accountEmail = z.pipe(email, lowerCase)
-
-/** Of schemas that only suggest fields: the service does not validate them, so a response may differ. */
-const SUGGESTED = { 'x-suggested': true }
 
 const nullableText = z.nullable(z.string())
 const inputTime = z.nullish(z.iso.datetime({ offset: true }))

@@ -100,6 +100,15 @@ describe('PUT of a thread context', () => {
     expect({ ...second, fetched_at: '', updated_at: '' }).toEqual({ ...first, fetched_at: '', updated_at: '' })
   })
 
+  it('ignores the legacy id and the times that are sent, whatever they are', async () => {
+    const legacyId = freshThreadId()
+    const ignored = { legacy_thread_id: 5, fetched_at: 'yesterday', updated_at: { at: [] } }
+    const { status, body } = await put(legacyId, { ...ignored, client_id: clients.mine })
+    expect(status).toBe(200)
+    expect(body.legacy_thread_id).toBe(legacyId)
+    expect(Date.parse(body.updated_at)).toBeGreaterThan(0)
+  })
+
   it('is the only context of its legacy id afterwards, whatever a seed has stored', async () => {
     const legacyId = freshThreadId()
     const future = Date.now() + 86_400_000

@@ -212,11 +212,12 @@ describe('describeApi', () => {
   })
 })
 
-/** The object schemas with named fields inside a response, through references. */
+/** The object schemas with named fields inside a response, through references. Errors, which a batch has too, are none. */
 function* objectSchemas(schema: JsonObject, place = 'response', depth = 0): Generator<[string, JsonObject]> {
   if (depth > 20) throw new Error('The response refers to itself.')
   if (typeof schema.$ref === 'string') {
     const name = schema.$ref.split('/').at(-1) ?? ''
+    if (name === 'ErrorResponse') return
     yield* objectSchemas(asObject(asObject(components.schemas)[name]), name, depth + 1)
   }
   if (isObject(schema.properties)) yield [place, schema]
