@@ -1,6 +1,6 @@
 import type { paths } from 'published-description'
 import type * as client from '../../src/client/index.ts'
-import type { Schemas } from './program.ts'
+import type { Schemas } from './api.ts'
 
 /*
  * The types that src/client exports, by the names that integrators import. They must equal those of the published
@@ -47,6 +47,9 @@ export function compare(): void {
   same<Content<'/orders/{id}/payments/{payment_id}', 'delete'>, client.PaymentAnswer>()
   same<Schemas['WholeClient'], client.WholeClient>()
   same<Content<'/batch', 'post'>, client.BatchAnswer>()
+  same<Schemas['BatchResult'], client.BatchResult>()
+  // The client knows which body belongs to which path.
+  same<Schemas['BatchOperation']['body'], client.BatchOperation['body']>()
 
   same<Content<'/products/search', 'get'>['supplier_a']['summary'], client.SupplierASummary | null>()
   same<Content<'/products/search', 'get'>, client.ProductSearch>()

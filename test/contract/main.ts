@@ -8,12 +8,14 @@ import { callEveryOperation } from './program.ts'
  * Runs the program against a served company and prints its requests and its results as JSON.
  */
 const [url = '', token = '', legacyThreadId = '', accountEmail = ''] = process.argv.slice(2)
-const requests: string[] = []
+const requests: { line: string; headers: string[]; body: unknown }[] = []
 const api = createClient<paths>({
   baseUrl: url,
   headers: { authorization: `Bearer ${token}` },
-  fetch: (request) => {
-    requests.push(`${request.method} ${request.url.slice(url.length)}`)
+  fetch: async (request) => {
+    const text = await request.clone().text()
+    const line = `${request.method} ${request.url.slice(url.length)}`
+    requests.push({ line, headers: [...request.headers.keys()], body: text === '' ? null : JSON.parse(text) })
     return fetch(request)
   },
 })

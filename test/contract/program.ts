@@ -1,14 +1,7 @@
-import type { Client } from 'openapi-fetch'
-import type { components, paths } from 'published-description'
-
-export type Api = Client<paths>
-export type Schemas = components['schemas']
-
-/** A thread with a context, and the mailbox that stores it. */
-export interface Task {
-  legacyThreadId: string
-  accountEmail: string
-}
+import type { paths } from 'published-description'
+import { type Api, etagOf, newKey, type Schemas, tagOf, take } from './api.ts'
+import { changeTogether, readChanges } from './batch-and-changes.ts'
+import { type Task, workOnMailAndFiles } from './mail-and-files.ts'
 
 /**
  * An integrator's program, written with the types that openapi-typescript generates from the published description. It
@@ -18,23 +11,31 @@ export interface Task {
  * @throws Error with the API's message, when a call fails
  */
 export async function callEveryOperation(api: Api, task: Task): Promise<string[]> {
+  const account = await take(api.GET('/me'))
+  const start = await take(api.GET('/changes', { params: { query: { start: 'latest' } } }))
   const client = await workOnClients(api)
   const order = await workOnOrders(api, client)
   return [
+    describeAccount(account),
     describeClient(client),
     ...describeOrder(order),
+    ...(await changeTogether(api, order)),
     ...(await lookUpProducts(api)),
-    ...(await workOnMail(api, task)),
-    ...(await workOnFiles(api, order.project.id, task)),
+    ...(await workOnMailAndFiles(api, order, task)),
+    ...(await readChanges(api, start.pagination.next_cursor)),
   ]
 }
 
 async function workOnClients(api: Api): Promise<Schemas['Client']> {
-  const { data, pagination } = await take(api.GET('/clients', { params: { query: { page: 1, per_page: 5, q: 'a' } } }))
-  const shown: number = (pagination.page - 1) * pagination.per_page + data.length
-  if (shown > pagination.total) throw new Error('There are more clients than there are.')
+  const query = { per_page: 5, q: 'a', updated_since: '2020-01-01T00:00:00Z', deleted: 'include', sort: '-id' } as const
+  const first = await take(api.GET('/clients', { params: { query: { ...query, page: 1 } } }))
+  const cursor = first.pagination.next_cursor ?? ''
+  const second = await take(api.GET('/clients', { params: { query: { ...query, cursor } } }))
+  const shown: number = first.data.length + second.data.length
+  if (shown > first.pagination.total) throw new Error('There are more clients than there are.')
 
-  const body: Schemas['NewClient'] = {
+  const external_id = `erp-${crypto.randomUUID()}`
+  const whole: Schemas['WholeClient'] = {
     company_name: 'Quay Runners',
     first_name: 'Ada',
     last_name: null,
@@ -46,41 +47,146 @@ async function workOnClients(api: Api): Promise<Schemas['Client']> {
     tax_exempt_reason: 'A club',
     deleted: false,
   }
-  const { client: created } = await take(api.POST('/clients', { body }))
-  const params = { path: { id: String(created.id) } }
-  await take(api.PATCH('/clients/{id}', { params, body: { company_name: 'Quay Rowers', tax_exempt: false } }))
+  const body: Schemas['NewClient'] = { ...whole, external_id }
+  const creation = { params: { header: { 'Idempotency-Key': newKey() } }, body }
+  const { client: created } = await take(api.POST('/clients', creation))
+  const { client: repeated } = await take(api.POST('/clients', creation))
+  if (repeated.id !== created.id) throw new Error('The client was created twice.')
+
+  const byExternalId = { external_id }
+  const put = await take(
+    api.PUT('/clients/by-external-id/{external_id}', {
+      params: { path: byExternalId, header: { 'If-Match': tagOf(created) } },
+      body: { ...whole, tax_exempt: false },
+    }),
+  )
   const byEmail = { path: { id: 'by-email' }, query: { email: created.email ?? '' } }
-  return (await take(api.GET('/clients/{id}', { params: byEmail }))).client
+  const header = { 'If-Match': tagOf(put.client), 'Idempotency-Key': newKey() }
+  const changes: Schemas['ClientChanges'] = { ...body, company_name: 'Quay Rowers' }
+  await take(api.PATCH('/clients/{id}', { params: { ...byEmail, header }, body: changes }))
+
+  const read = await api.GET('/clients/{id}', { params: byEmail })
+  const unchanged = { 'If-None-Match': etagOf(read) }
+  const again = await api.GET('/clients/{id}', { params: { ...byEmail, header: unchanged } })
+  const same = await api.GET('/clients/by-external-id/{external_id}', {
+    params: { path: byExternalId, header: unchanged },
+  })
+  if (again.data || same.data) throw new Error('An unchanged client was sent again.')
+  const found = await take(api.GET('/clients', { params: { query: { external_id } } }))
+  const { client } = await take(read)
+  if (found.data[0]?.id !== client.id) throw new Error('The external id names another client.')
+  return client
 }
 
 async function workOnOrders(api: Api, client: Schemas['Client']): Promise<Schemas['Order']> {
-  const body: Schemas['NewOrder'] = {
+  const { data: statuses } = await take(api.GET('/order-statuses'))
+  const { data: taxes } = await take(api.GET('/taxes'))
+  const status = statuses.find(({ is_default }) => is_default)
+  if (!status) throw new Error('The company has no default status.')
+
+  const fields: Schemas['NewOrder'] = {
     title: 'Regatta shirts',
     client_id: client.id,
     description: 'Two colours',
     start_date: '2026-11-02',
     deadline: '2026-12-01',
+    status_id: status.id,
     client_notes: null,
-    tax_id: 0,
+    tax_id: taxes[0]?.id ?? 0,
+    tax_exempt: false,
+    tax_exempt_reason: null,
     discount_amount: 5,
     discount_amount_type: 'fixed',
     discount_type: 'after_tax',
+    external_id: `erp-${crypto.randomUUID()}`,
     accounting_sync_enabled: false,
   }
-  const { project } = await take(api.POST('/orders', { body }))
-  const params = { path: { id: project.id } }
-  const changes: Schemas['OrderChanges'] = { title: 'Regatta shirts, second lot', tax_exempt: true }
-  const changed = await take(api.PATCH('/orders/{id}', { params, body: changes }))
-  const order = await take(api.GET('/orders/{id}', { params }))
-  if (order.invoice?.number !== changed.invoice?.number) throw new Error('The invoice is another one.')
+  const creation = { header: { 'Idempotency-Key': newKey() } }
+  const { project } = await take(api.POST('/orders', { params: creation, body: fields }))
+  const path = { id: project.id }
+  const changes: Schemas['OrderChanges'] = { ...fields, title: 'Regatta shirts, second lot' }
+  const header = { 'If-Match': tagOf(project), 'Idempotency-Key': newKey() }
+  const changed = await take(api.PATCH('/orders/{id}', { params: { path, header }, body: changes }))
 
-  const spare = await take(api.POST('/orders', { body: { title: 'A mistake', client_id: client.id } }))
-  const removed = await take(api.DELETE('/orders/{id}', { params: { path: { id: spare.project.id } } }))
-  const today = project.created_date
-  const query = { page: 1, per_page: 100, client_id: client.id, from: today, to: today }
-  const { data } = await take(api.GET('/orders', { params: { query } }))
-  if (data.some(({ id }) => id === removed.project.id)) throw new Error('A deleted order is listed.')
+  const read = await api.GET('/orders/{id}', { params: { path } })
+  const unchanged = { 'If-None-Match': etagOf(read) }
+  const again = await api.GET('/orders/{id}', { params: { path, header: unchanged } })
+  if (again.response.status !== 304) throw new Error('An unchanged order was sent again.')
+
+  await workOnInvoice(api, changed.project)
+  const order = await take(api.GET('/orders/{id}', { params: { path } }))
+  if (order.invoice?.number !== changed.invoice?.number) throw new Error('The invoice is another one.')
+  await listOrders(api, client, order.project)
   return order
+}
+
+/** Lists a client's orders, of which one is deleted. */
+async function listOrders(api: Api, client: Schemas['Client'], project: Schemas['Project']): Promise<void> {
+  const spare = await take(api.POST('/orders', { body: { title: 'A mistake', client_id: client.id } }))
+  const path = { id: spare.project.id }
+  const header = { 'If-Match': tagOf(spare.project), 'Idempotency-Key': newKey() }
+  const removed = await take(api.DELETE('/orders/{id}', { params: { path, header } }))
+  const query = {
+    per_page: 1,
+    updated_since: project.created_at,
+    deleted: 'include',
+    sort: 'created_at',
+    client_id: client.id,
+    from: project.created_date,
+    to: spare.project.created_date,
+    expand: 'totals,client',
+  } as const
+  const first = await take(api.GET('/orders', { params: { query: { ...query, page: 1 } } }))
+  const cursor = first.pagination.next_cursor ?? ''
+  const second = await take(api.GET('/orders', { params: { query: { ...query, cursor } } }))
+  const all = [...first.data, ...second.data]
+  if (all.find(({ deleted }) => deleted)?.id !== removed.project.id) throw new Error('The deleted order is missing.')
+  if (all[0]?.client?.id !== client.id || !all[0].totals?.total) throw new Error('The order was not expanded.')
+
+  const search = { q: 'regatta', status: String(project.order_status_id), external_id: project.external_id ?? '' }
+  const { data } = await take(api.GET('/orders', { params: { query: search } }))
+  if (data.length !== 1) throw new Error('The search does not find the order.')
+}
+
+/** Two lines, of which one is changed, and a deposit that is paid twice by mistake. */
+async function workOnInvoice(api: Api, project: Schemas['Project']): Promise<void> {
+  const path = { id: project.id }
+  const line: Schemas['NewInvoiceItem'] = {
+    title: 'Tee',
+    description: null,
+    quantity: 12,
+    unit_price: 9.5,
+    taxable: true,
+    supplier: 'supplier_a',
+    style: 'PC61',
+    color: 'White',
+    size: 'L',
+    sku: null,
+  }
+  const setup: Schemas['NewInvoiceItem'] = { title: 'Setup', quantity: 1, unit_price: 25, taxable: false }
+  const header = { 'If-Match': tagOf(project) }
+  const address = '/orders/{id}/invoice-items'
+  const lines: Schemas['NewInvoiceItems'] = { items: [line, setup] }
+  const { invoice_items } = await take(api.PUT(address, { params: { path, header }, body: lines }))
+  const [first, second] = invoice_items
+  if (!first || !second) throw new Error('The lines are missing.')
+  const items = [
+    { ...line, id: first.id, quantity: 24 },
+    { ...setup, id: second.id },
+  ]
+  const written = await api.PUT(address, { params: { path }, body: { items } })
+  const { invoice } = await take(written)
+
+  const body: Schemas['NewPayment'] = { amount: 50, method: 'card', paid_at: '2026-11-02', note: 'Deposit' }
+  const deposit = { 'If-Match': etagOf(written), 'Idempotency-Key': newKey() }
+  await take(api.POST('/orders/{id}/payments', { params: { path, header: deposit }, body }))
+  const paid = await api.POST('/orders/{id}/payments', { params: { path }, body })
+  const { payment } = await take(paid)
+  const removal = { 'If-Match': etagOf(paid), 'Idempotency-Key': newKey() }
+  const params = { path: { ...path, payment_id: payment.id }, header: removal }
+  const rest = await take(api.DELETE('/orders/{id}/payments/{payment_id}', { params }))
+  const due = invoice.balance_due - rest.payment.amount
+  if (rest.invoice.balance_due.toFixed(2) !== due.toFixed(2)) throw new Error('The deposit was not paid once.')
 }
 
 async function lookUpProducts(api: Api): Promise<string[]> {
@@ -101,6 +207,8 @@ async function lookUpProducts(api: Api): Promise<string[]> {
   for (const [source, query] of [
     ['supplier_a', { style: 'PC61', color: 'White', size: 'L' }],
     ['supplier_b', { styleId: '39' }],
+    ['supplier_b', { styleid: '39' }],
+    ['supplier_b', { sku: 'B00010000' }],
     ['invoice_item', { id: item }],
   ] as const) {
     const { data } = await api.GET('/products/{source}', { params: { path: { source }, query } })
@@ -129,46 +237,9 @@ function describeProduct(body: Product): string[] {
   }
 }
 
-async function workOnMail(api: Api, { legacyThreadId, accountEmail }: Task): Promise<string[]> {
-  const path = { legacyThreadId }
-  const context = await take(api.GET('/mail/threads/{legacyThreadId}', { params: { path } }))
-  const orders = Array.isArray(context.orders_data) ? context.orders_data.length : 0
-
-  const body: Schemas['EmailThreadBody'] = {
-    account_email: accountEmail,
-    subject: 'Shirts',
-    snippet: null,
-    participants: [{ name: 'Ada' }],
-    labels: ['inbox'],
-    messages: [{ id: 'm1', sent_at: '2026-11-02T09:00:00Z', from: { name: 'Ada' }, attachments: [] }],
-    last_message_at: '2026-11-02T09:00:00Z',
-  }
-  const { email_thread: stored } = await take(
-    api.PUT('/mail/email-threads/{legacyThreadId}', { params: { path }, body }),
-  )
-  const address = '/mail/email-threads/{legacyThreadId}'
-  const query = { account_email: accountEmail }
-  const first = await api.GET(address, { params: { path, query } })
-  const etag = first.response.headers.get('etag') ?? ''
-  const again = await api.GET(address, { params: { path, query, header: { 'If-None-Match': etag } } })
-  return [
-    `${context.thread_id} ${context.selected_order_id ?? 'none'} ${orders} ${context.fetched_at}`,
-    `${stored.id} ${stored.labels.join()} ${stored.message_count.toFixed()} ${stored.last_synced_at}`,
-    `${first.data?.email_thread.messages.length} ${again.response.status}`,
-  ]
-}
-
-async function workOnFiles(api: Api, orderId: number, { legacyThreadId }: Task): Promise<string[]> {
-  const path = { orderId: orderId }
-  const body: Schemas['NewFile'] = { fileName: 'crest.png', contentType: 'image/png', size: 12, legacyThreadId }
-  const upload = await take(api.POST('/orders/{orderId}/files/presign', { params: { path }, body }))
-  const { files, configured } = await take(
-    api.GET('/orders/{orderId}/files', { params: { path, query: { legacyThreadId } } }),
-  )
-  return [
-    `${new URL(upload.uploadUrl).protocol} ${upload.key} ${upload.contentType} ${upload.expiresIn / 60}`,
-    `${configured} ${files.map((file) => `${file.path} ${file.objectName} ${file.length + 1} ${file.source}`)}`,
-  ]
+function describeAccount({ company, token, limits }: Schemas['Account']): string {
+  const share = (limits.mail_bytes / limits.mail_quota_bytes).toFixed(2)
+  return `${company.name.trim()} ${token.permissions.length} ${token.expires_at ?? 'forever'} ${share}`
 }
 
 function describeClient(client: Schemas['Client']): string {
@@ -189,16 +260,4 @@ function describeOrder({ project, invoice, invoice_items, artworks, ...rest }: S
 
 function describeItem({ id, title, quantity, unit_price }: Schemas['InvoiceItem']): string {
   return `${id} ${title.trim()} ${(quantity * unit_price).toFixed(2)}`
-}
-
-/** The body of a successful call. All errors have one shape. */
-async function take<Data>(
-  call: Promise<{ data?: Data; error?: Schemas['ErrorResponse']; response: Response }>,
-): Promise<Data> {
-  const { data, error, response } = await call
-  if (data !== undefined) return data
-  if (!error) throw new Error(`${response.url} responded with ${response.status} and no error.`)
-  const { code, message, details } = error.error
-  const issues = details && 'issues' in details ? details.issues.map(({ path, message }) => `${path} ${message}`) : []
-  throw new Error(`${response.url} responded with ${response.status} ${code}: ${message} ${issues.join('; ')}`)
 }

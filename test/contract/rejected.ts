@@ -1,4 +1,4 @@
-import type { Api, Schemas } from './program.ts'
+import type { Api, Schemas } from './api.ts'
 
 /*
  * What the types must reject. Never run: a line without its expected error, because the types have become too loose, is
@@ -32,6 +32,18 @@ export async function sendInvalid(api: Api): Promise<void> {
   await api.PATCH('/orders/{id}', { params: orderId, body: { discount_amount_type: 'percent' } })
   // @ts-expect-error A title is never null.
   await api.PATCH('/orders/{id}', { params: orderId, body: { title: null } })
+  // @ts-expect-error A change has its version in If-Match, as text.
+  await api.DELETE('/orders/{id}', { params: { ...orderId, header: { 'If-Match': 1 } } })
+  // @ts-expect-error Lists cannot be sorted by it.
+  await api.GET('/orders', { params: { query: { sort: 'title' } } })
+  // @ts-expect-error The amount is missing.
+  await api.POST('/orders/{id}/payments', { params: orderId, body: { method: 'card' } })
+  // @ts-expect-error The payment's id is missing.
+  await api.DELETE('/orders/{id}/payments/{payment_id}', { params: orderId })
+  // @ts-expect-error A line has a title.
+  await api.PUT('/orders/{id}/invoice-items', { params: orderId, body: { items: [{ quantity: 1 }] } })
+  // @ts-expect-error A feed has no pages.
+  await api.GET('/changes', { params: { query: { page: 2 } } })
   // @ts-expect-error The source does not exist.
   await api.GET('/products/{source}', { params: { path: { source: 'supplier_c' } } })
   const thread = { path: { legacyThreadId: 't' } }
@@ -42,10 +54,26 @@ export async function sendInvalid(api: Api): Promise<void> {
   await api.PUT(address, { params: thread, body: { account_email: 'a@b.example' } })
   // @ts-expect-error A message is an object.
   await api.PUT(address, { params: thread, body: { account_email: 'a@b.example', messages: ['text'] } })
+  // @ts-expect-error An order that is linked has an id.
+  await api.PUT('/mail/threads/{legacyThreadId}', { params: thread, body: { orders_data: [{ title: 'Shirts' }] } })
+  // @ts-expect-error The mailbox is missing.
+  await api.GET('/mail/email-threads')
   const order = { path: { orderId: 1 } }
   // @ts-expect-error The size is missing.
   await api.POST('/orders/{orderId}/files/presign', { params: order, body: { fileName: 'a', legacyThreadId: 't' } })
+  // @ts-expect-error The path of the file is missing.
+  await api.DELETE('/orders/{orderId}/files', { params: order })
 }
+
+/** A batch creates and updates: it has no DELETE, and its bodies are those of the operations. */
+export const operations: Schemas['BatchOperation'][] = [
+  // @ts-expect-error The method is not one of a batch.
+  { method: 'DELETE', path: '/orders/1', body: {} },
+  // @ts-expect-error No operation takes such a body.
+  { method: 'POST', path: '/clients', body: { name: 'Quay' } },
+  // @ts-expect-error A title is text.
+  { method: 'PATCH', path: '/orders/1', body: { title: 5 } },
+]
 
 /** openapi-fetch accepts unknown fields; the types themselves do not. */
 export const bodies: [Schemas['NewClient'], Schemas['ClientChanges'], Schemas['NewOrder'], Schemas['OrderChanges']] = [
@@ -59,10 +87,21 @@ export const bodies: [Schemas['NewClient'], Schemas['ClientChanges'], Schemas['N
   { total: 5 },
 ]
 
-export async function readInvalid(api: Api, order: Schemas['Order']): Promise<unknown[]> {
+export async function readInvalid(
+  api: Api,
+  order: Schemas['Order'],
+  listed: Schemas['ListedOrder'],
+): Promise<unknown[]> {
   const clients = await api.GET('/clients')
   const product = await api.GET('/products/{source}', { params: { path: { source: 'supplier_a' } } })
   const thread = await api.GET('/mail/threads/{legacyThreadId}', { params: { path: { legacyThreadId: 't' } } })
+  const batch = await api.POST('/batch', { body: { operations } })
+  const [result] = batch.data?.results ?? []
+  const changes = await api.GET('/changes')
+  const [change] = changes.data?.data ?? []
+  const files = await api.GET('/orders/{orderId}/files/download', {
+    params: { path: { orderId: 1 }, query: { path: 'k' } },
+  })
   const errors = clients.error
   return [
     // @ts-expect-error Success was not checked.
@@ -83,6 +122,16 @@ export async function readInvalid(api: Api, order: Schemas['Order']): Promise<un
     product.data?.products,
     // @ts-expect-error The shape of stored JSON is unknown.
     thread.data?.orders_data.length,
+    // @ts-expect-error A result may be an error.
+    result?.body.client,
+    // @ts-expect-error Only changes of email threads name a mailbox.
+    change?.account_email,
+    // @ts-expect-error A list may have no further page.
+    clients.data?.pagination.next_cursor.length,
+    // @ts-expect-error Orders have their client only where it was asked for.
+    listed.client.id,
+    // @ts-expect-error A download has no upload URL.
+    files.data?.uploadUrl,
     // @ts-expect-error The code does not exist.
     errors?.error.code === 'conflict',
     // @ts-expect-error Not every error has a list of issues.

@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readSampleCompany } from '../../src/cli/sample-company.ts'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
-import { asObject, type JsonObject } from '../../src/openapi/json.ts'
+import { asObject, isObject, type Json, type JsonObject } from '../../src/openapi/json.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const DOCUMENT = join(ROOT, 'src/openapi/openapi.json')
@@ -54,7 +54,8 @@ describe('the types that openapi-typescript generates from the published descrip
       (document) => setField(document, 'OrderChanges', 'discount_amount_type', { type: 'string' }),
       'rejected.ts',
     ],
-    ['a missing path', (document) => delete asObject(document.paths)['/orders/{orderId}/files'], 'program.ts'],
+    ['a missing path', (document) => delete asObject(document.paths)['/orders/{orderId}/files'], 'mail-and-files.ts'],
+    ['results of any shape', (document) => setField(document, 'BatchResult', 'body', {}), 'batch-and-changes.ts'],
     ['responses without a schema', (document) => dropContent(document, '/clients', 'get'), 'program.ts'],
   ])(
     'fail the check with %s',
@@ -88,23 +89,41 @@ describe('the program', () => {
   }, 150_000)
   afterAll(() => dev?.stop(), 30_000)
 
-  it('calls every operation of the description, against the served sample company', async () => {
+  it('calls every operation of the description with all of its fields, against the served sample company', async () => {
     const operations = listOperations(await readDocument())
     const thread = readSampleCompany(Date.now()).thread_contexts.find((context) => context.legacy_thread_id)
     const { stdout } = await run(process.execPath, [
       join(ROOT, 'test/contract/main.ts'),
       ...[`${dev.url}/api/v1`, dev.token, thread?.legacy_thread_id ?? '', 'shop@quay.example'],
     ])
-    const { requests, results }: { requests: string[]; results: string[] } = JSON.parse(stdout)
-    const called = requests.map((line) => operations.find((operation) => operation.pattern.test(line))?.id ?? line)
-    expect([...new Set(called)].sort()).toEqual(operations.map(({ id }) => id).sort())
-    expect(results[0]).toMatch(/^\d+ Quay Rowers Ada active$/)
+    const { requests, results }: { requests: Sent[]; results: string[] } = JSON.parse(stdout)
+    const sent = new Map<string, string[]>()
+    for (const request of requests) {
+      const id = operations.find(({ pattern }) => pattern.test(request.line))?.id ?? request.line
+      sent.set(id, [...(sent.get(id) ?? []), ...listSent(request)])
+    }
+    expect([...sent.keys()].sort()).toEqual(operations.map(({ id }) => id).sort())
+    const missing = operations.flatMap(({ id, fields }) =>
+      fields.filter((field) => !sent.get(id)?.includes(field)).map((field) => `${id}: ${field}`),
+    )
+    expect(missing).toEqual([])
+
+    expect(results).toContainEqual(expect.stringMatching(/^\d+ Quay Rowers Ada active$/))
     expect(results).toContainEqual(expect.stringMatching(/^Regatta shirts, second lot 2026 /))
     expect(results).toContainEqual(expect.stringMatching(/^PC61: ok ok ok ok$/))
+    expect(results).toContainEqual(expect.stringMatching(/^200 in 1: Regatta shirts, second lot /))
+    expect(results).toContainEqual('412 in none: invalid_request')
+    expect(results).toContainEqual('linked: first,second 2 false')
+    expect(results).toContainEqual(
+      expect.stringMatching(/^http: orders\/1\/\d+\/email\/.*\/crest\.png image\/png 10 200$/),
+    )
+    expect(results).toContainEqual('download: image/png 12 Not an image')
     expect(results).toContainEqual('1 304')
-    expect(results).toContainEqual(expect.stringMatching(/^http: orders\/1\/\d+\/email\/.*\/crest\.png image\/png 10$/))
+    expect(results).toContainEqual('email threads: stored,deleted true Ada')
+    expect(results).toContainEqual(expect.stringMatching(/^orders \d+ delete$/))
+    expect(results).toContainEqual('email_threads shop@quay.example delete')
     expect(results.join('\n')).not.toMatch(/undefined|NaN/)
-  }, 30_000)
+  }, 60_000)
 })
 
 async function generate(document: string, target: string): Promise<void> {
@@ -124,16 +143,70 @@ async function readDocument(): Promise<JsonObject> {
   return JSON.parse(await readFile(DOCUMENT, 'utf8'))
 }
 
-/** Every operation and what a request to it looks like. A path without parameters comes before one that fits it too. */
-function listOperations(document: JsonObject): { id: string; pattern: RegExp }[] {
+interface Operation {
+  id: string
+  /** What a request to it looks like. */
+  pattern: RegExp
+  /** Its own parameters in query and headers, and the fields of its body. */
+  fields: string[]
+}
+
+/** Every operation. A path without parameters comes before one that fits it too. */
+function listOperations(document: JsonObject): Operation[] {
   return Object.entries(asObject(document.paths))
     .sort(([a], [b]) => a.split('{').length - b.split('{').length)
     .flatMap(([path, item]) =>
       Object.entries(asObject(item)).map(([method, operation]) => ({
         id: String(asObject(operation).operationId),
         pattern: new RegExp(`^${method.toUpperCase()} ${path.replaceAll(/\{\w+\}/g, '[^/?]+')}(\\?|$)`),
+        fields: [...listParameters(asObject(operation)), ...listFields(document, bodyOf(asObject(operation)))],
       })),
     )
+}
+
+/** As `query page` and `header if-match`. Those that every operation has, which are references, are left out. */
+function listParameters({ parameters }: JsonObject): string[] {
+  const own = (Array.isArray(parameters) ? parameters : []).map(asObject)
+  return own.flatMap((one) => (one.in === 'query' || one.in === 'header' ? `${one.in} ${one.name}`.toLowerCase() : []))
+}
+
+function bodyOf({ requestBody }: JsonObject): JsonObject {
+  return requestBody ? asObject(asObject(asObject(asObject(requestBody).content)['application/json']).schema) : {}
+}
+
+/** As `body.items.title`, at any depth. A field of several forms has no fields of its own here. */
+function listFields(document: JsonObject, schema: JsonObject, place = 'body'): string[] {
+  const name = typeof schema.$ref === 'string' ? schema.$ref.split('/').at(-1) : undefined
+  if (name !== undefined) return listFields(document, asObject(schemasOf(document)[name]), place)
+  const forms = (Array.isArray(schema.anyOf) ? schema.anyOf : []).map(asObject).filter(({ type }) => type !== 'null')
+  if (forms.length === 1) return listFields(document, asObject(forms[0]), place)
+  if (schema.items) return listFields(document, asObject(schema.items), place)
+  return Object.entries(schema.properties ? asObject(schema.properties) : {}).flatMap(([name, field]) => [
+    `${place}.${name}`,
+    ...listFields(document, asObject(field), `${place}.${name}`),
+  ])
+}
+
+interface Sent {
+  line: string
+  headers: string[]
+  body: Json
+}
+
+/** What a request has, named as the description's fields are. */
+function listSent({ line, headers, body }: Sent): string[] {
+  const query = new URL(line.slice(line.indexOf(' ') + 1), 'http://api').searchParams
+  const parameters = [...query.keys()].map((name) => `query ${name}`.toLowerCase())
+  return [...parameters, ...headers.map((name) => `header ${name}`), ...listMembers(body)]
+}
+
+function listMembers(value: Json, place = 'body'): string[] {
+  if (Array.isArray(value)) return value.flatMap((element) => listMembers(element, place))
+  if (!isObject(value)) return []
+  return Object.entries(value).flatMap(([name, member]) => [
+    `${place}.${name}`,
+    ...listMembers(member ?? null, `${place}.${name}`),
+  ])
 }
 
 function schemasOf(document: JsonObject): JsonObject {
