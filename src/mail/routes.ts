@@ -121,6 +121,7 @@ async function putThread(
   if (isLarge) {
     // The compressed segments replace the body from here on, so that another request has the memory while this one waits.
     releaseBytes(body)
+    for (const segment of thread.content) lease.own(segment)
     await lease.resize(Math.min(lease.bytes, thread.heldBytes))
   }
   await storeContent(context, thread)
