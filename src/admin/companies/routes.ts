@@ -38,8 +38,8 @@ export const routes = [
     }
     const mayDeliver = !row.suspended && !row.deliveries_paused
     if (mayDeliver && (body.suspended === false || body.deliveries_paused === false)) {
-      context.waitUntil(startDelivery(context.env, row.id))
-      context.waitUntil(startWebhooks(context.env, row.id))
+      context.waitUntil(startDelivery(context.env, row.id, context.db.primaryRegion()))
+      context.waitUntil(startWebhooks(context.env, row.id, context.db.primaryRegion()))
     }
     return withIsoTimes(row)
   }),
