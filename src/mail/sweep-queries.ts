@@ -2,8 +2,8 @@ import { type SQL, sql } from 'drizzle-orm'
 import { type CompanyContext, orm } from '../db/client.ts'
 import { insertJsonRows } from '../db/columns.ts'
 import { emailThreadObjects, emailThreadSegments, emailThreads, IN_OBJECT } from '../db/schema.ts'
-import { REPLACED_MS, WRITING_MS } from './object-queries.ts'
-import type { StoredObject } from './objects.ts'
+import { WRITING_MS } from './object-queries.ts'
+import { REPLACED_MS, type StoredObject, sumOf } from './objects.ts'
 
 // What the sweep does with mail contents, across companies.
 
@@ -30,7 +30,6 @@ export interface UnusedThread {
   company_id: number
   content_hash: string
   content_revision: number
-  positions: number[]
   lengths: number[]
 }
 
@@ -51,7 +50,7 @@ export async function listUnused({ db }: CompanyContext, nowMs: number, limit: n
   ])
   return rows.map(({ segments, ...row }) => {
     const sorted = (JSON.parse(segments) as [number, number][]).sort(([a], [b]) => a - b)
-    return { ...row, positions: sorted.map(([at]) => at), lengths: sorted.map(([, length]) => length) }
+    return { ...row, lengths: sorted.map(([, length]) => length) }
   })
 }
 
@@ -78,8 +77,7 @@ export async function announceMoves(
   nowMs: number,
 ): Promise<void> {
   const rows = objects.map(({ id, company_id, content_hash, lengths }) => {
-    const bytes = lengths.reduce((sum, length) => sum + length, 0)
-    return [id, company_id, content_hash, bytes, JSON.stringify(lengths), 'writing', null, nowMs + WRITING_MS]
+    return [id, company_id, content_hash, sumOf(lengths), JSON.stringify(lengths), 'writing', null, nowMs + WRITING_MS]
   })
   await db.writeIdempotent([insertJsonRows(emailThreadObjects, JSON.stringify(rows)).onConflictDoNothing()])
 }
