@@ -133,9 +133,11 @@ export async function putRows({ companyId, db }: CompanyContext, moved: MovedTab
 }
 
 function upsert(companyId: number, { table, key }: MovedTable, rows: readonly Row[]): Statement {
-  const ofCompany = 'company_id' in getTableColumns(tableOf(table))
+  const all: Record<string, { primary: boolean }> = getTableColumns(tableOf(table))
+  const ofCompany = 'company_id' in all
   const names = columnsOf({ table }).map(({ name }) => name)
-  const conflict = [...(ofCompany && table !== 'email_threads' ? ['company_id'] : []), ...key]
+  // Ids of threads and their objects are no other company's.
+  const conflict = [...(ofCompany && !all.id?.primary ? ['company_id'] : []), ...key]
   const set = names.filter((name) => !key.includes(name)).map((name) => `"${name}" = excluded."${name}"`)
   const columns = [...(ofCompany ? ['company_id'] : []), ...names.map((name) => `"${name}"`)].join(', ')
   const onConflict = `ON CONFLICT (${conflict.join(', ')}) DO UPDATE SET ${set.join(', ')}`
@@ -143,8 +145,8 @@ function upsert(companyId: number, { table, key }: MovedTable, rows: readonly Ro
   if (rows.length === 1 && row && lengthOf(row) > STATEMENT_CHARACTERS) {
     // A value larger than a text may be is bound by itself.
     const values = names.map((name) => row[name] ?? null)
-    const all = [...(ofCompany ? [companyId] : []), ...values]
-    return statement(`INSERT INTO ${table} (${columns}) VALUES (${all.map(() => '?')}) ${onConflict}`, ...all)
+    const bound = [...(ofCompany ? [companyId] : []), ...values]
+    return statement(`INSERT INTO ${table} (${columns}) VALUES (${bound.map(() => '?')}) ${onConflict}`, ...bound)
   }
   const read = names.map((_, index) => `e.value ->> '$[${index}]'`)
   const selected = [...(ofCompany ? ['?2'] : []), ...read].join(', ')

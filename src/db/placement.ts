@@ -83,10 +83,10 @@ export function directoryFor(env: Bindings, options: DatabaseOptions = {}): Data
 export function databaseFor(
   env: Bindings,
   placement: Placement,
-  { bookmark, onMoved, ...options }: DatabaseOptions & { onMoved?: () => void } = {},
+  { bookmark, onMoved, ...options }: Omit<DatabaseOptions, 'slot'> & { onMoved?: () => void } = {},
 ): Database {
   let name = placement.database
-  let inner = openDatabase(bindingOf(env, name), { ...options, bookmark })
+  let inner = openDatabase(bindingOf(env, name), { ...options, bookmark, slot: placement.slot })
   if (databaseNames(env).length === 1) return inner
   let waitedBefore = 0
   let hasWritten = false
@@ -99,13 +99,10 @@ export function databaseFor(
         return values
       }
       onMoved?.()
-      // Only a request that changes nothing searches, and a search names its slot.
-      const isSearch = kind === 'read' && !hasWritten && placement.slot !== undefined
-      const isOtherSlot = isSearch && placement.slot !== guard.slot
-      if (move === MAX_MOVES || isOtherSlot || (hasWritten && kind !== 'read')) throw moving('it has just moved')
+      if (move === MAX_MOVES || (hasWritten && kind !== 'read')) throw moving('it has just moved')
       waitedBefore += inner.waitedMs()
       name = guard.destination
-      inner = openDatabase(bindingOf(env, name), options)
+      inner = openDatabase(bindingOf(env, name), { ...options, slot: guard.slot })
     }
   }
 
