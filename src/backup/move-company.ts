@@ -34,8 +34,10 @@ export async function moveFor(env: Env, companyId: number, destination: string, 
         })
         return progress(true, state)
       }
+      const isPlaced = state.step === 'place'
       state = after
-      if (Date.now() >= endMs) return progress(false, state)
+      // The caller lets the tokens' objects know.
+      if (isPlaced || Date.now() >= endMs) return progress(false, state)
     }
   } catch (error) {
     if (error instanceof MoveError) return { problem: 'stuck', message: error.message }

@@ -15,14 +15,16 @@ import {
   readCompanyRow,
   readGuard,
   readLog,
+  removeEvents,
   removeKeys,
   saveMove,
   setFrozen,
   setGuard,
 } from './move-queries.ts'
 import { AUDIT, CHANGES, EVENTS, MOVED, type MovedTable } from './move-tables.ts'
-import { readCompany, readPage } from './queries.ts'
+import { readCompany, readPage, readPages } from './queries.ts'
 import {
+  closeDestination,
   closeSource,
   isAway,
   openDestination,
@@ -85,7 +87,7 @@ export async function stepMove(move: Move, state: MoveState, startedAt: number):
 }
 
 async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
-  const { companyId, directory: db, source, destination, from } = move
+  const { companyId, directory: db, source, destination, from, to } = move
   switch (state.step) {
     case 'clear':
       return clear(move, state, 'begin')
@@ -102,6 +104,7 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
     case 'place': {
       const guard = await readGuard(from)
       await setPlacement({ companyId, db }, destination, guard?.slot ?? 0)
+      await endGuard(to)
       return next(state, 'remove')
     }
     case 'remove': {
@@ -209,16 +212,8 @@ async function* logged(from: CompanyContext, { table }: MovedTable, newest: numb
 
 async function copyKeys(from: CompanyContext, to: CompanyContext, moved: MovedTable, keys: readonly Value[][]) {
   const { table, key, order = key } = moved
-  const where = isAmong(from, moved, keys)
-  for (let after: Value[] | null = null, isFirst = true; isFirst || after; isFirst = false) {
-    const page: { rows: Row[]; next: Value[] | null } = await readPage(
-      from,
-      { plan: { table, key: order }, where },
-      after,
-    )
-    await putRows(to, moved, page.rows)
-    after = page.next
-  }
+  const source = { plan: { table, key: order }, where: isAmong(from, moved, keys) }
+  for await (const rows of readPages(from, source)) await putRows(to, moved, rows)
 }
 
 /** Copies what is behind the last row of a table that rows are only added to. */
@@ -233,12 +228,13 @@ async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
   const { source, destination, from, to } = move
   // Interrupted behind the moment of the move.
   if (await isAway(from)) return next(state, 'place')
+  await closeDestination(to)
   const start = Date.now()
   await setFrozen(from, start)
   try {
     await catchUp(move)
     await copyEnds(from, to)
-    const differences = await compare(from, to)
+    const differences = await compare(from, to, start)
     const isLate = Date.now() - start > FROZEN_MAX_MS
     if (differences.length === 0 && !isLate) {
       const company = await readCompanyRow(from)
@@ -246,16 +242,17 @@ async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
       if (company && guard?.state === 'frozen') {
         await openDestination(to, company)
         if (await closeSource(from, { source, destination, slot: guard.slot })) {
-          return { ...next(state, 'place'), frozenMs: Date.now() - start }
+          return { ...next(state, 'place'), frozenMs: state.frozenMs + Date.now() - start }
         }
         // The freeze was ended from outside: the new database must not be taken for the company's.
-        await setGuard(to, { state: 'away', destination: source, slot: Number(company.slot) })
+        await closeDestination(to)
       }
     }
     const failures = state.failures + 1
     const reason = differences.length > 0 ? `different rows in ${differences.join(', ')}` : 'too many writes'
     if (failures >= FAILURES_MAX) throw new MoveError(`The move does not come to its end: ${reason}.`)
-    return { ...next(state, differences.length > 0 ? 'clear' : 'catch_up'), failures }
+    const frozenMs = state.frozenMs + Date.now() - start
+    return { ...next(state, differences.length > 0 ? 'clear' : 'catch_up'), failures, frozenMs }
   } finally {
     // Without effect once the old database is closed.
     await setFrozen(from, null)
@@ -268,22 +265,13 @@ async function copyEnds(from: CompanyContext, to: CompanyContext): Promise<void>
   await removeOldChanges(to, feed?.oldestChange ?? Number(feed?.company.last_change ?? 0) + 1)
   await copyTail(from, to, CHANGES, Math.max(0, copied?.newestChange ?? 0))
   await copyTail(from, to, AUDIT, guard?.audit_id ?? 0)
-  let isFirst = true
-  for (let after: Value[] | null = null; isFirst || after; isFirst = false) {
-    const plan = { table: EVENTS.table, key: EVENTS.key }
-    const page: { rows: Row[]; next: Value[] | null } = await readPage(
-      from,
-      { plan, where: ofCompany(from, EVENTS) },
-      after,
-    )
-    await putEvents(to, page.rows, isFirst)
-    after = page.next
-  }
+  await removeEvents(to)
+  for await (const rows of readPages(from, { plan: EVENTS, where: ofCompany(from, EVENTS) })) await putEvents(to, rows)
 }
 
 /** The tables that have not the same number of rows, or another checksum. */
-async function compare(from: CompanyContext, to: CompanyContext): Promise<string[]> {
-  const [before, after] = await Promise.all([readFingerprints(from), readFingerprints(to)])
+async function compare(from: CompanyContext, to: CompanyContext, nowMs: number): Promise<string[]> {
+  const [before, after] = await Promise.all([readFingerprints(from, nowMs), readFingerprints(to, nowMs)])
   return before.flatMap(({ name, count, checksum }, index) => {
     const other = after[index]
     return other?.count === count && other.checksum === checksum ? [] : [name]

@@ -3,7 +3,8 @@ import { type CompanyContext, statement } from '../db/client.ts'
 import { DIRECTORY } from '../db/placement.ts'
 import { columnsOf, tableOf } from '../db/tables.ts'
 import type { Row } from './format.ts'
-import { CHANGES, EVENTS, FULL_TEXT, MOVED, type MovedTable, REMOVED } from './move-tables.ts'
+import { whileAway } from './move-queries.ts'
+import { AUDIT, CHANGES, EVENTS, FULL_TEXT, MOVED, type MovedTable, REMOVED } from './move-tables.ts'
 
 /** Rows that one statement removes; few where a row may have 2 MB. */
 const REMOVED_ROWS = 500
@@ -19,7 +20,7 @@ const MODULUS = 1_000_003
 
 /** How many rows a table has of the company, and a checksum of them that does not depend on their order. */
 function fingerprint(companyId: number, { table, where = '1' }: MovedTable) {
-  const isNumbered = table === EVENTS.table
+  const isNumbered = table === EVENTS.table || table === AUDIT.table
   const values = columnsOf({ table })
     .filter(({ name }) => !(isNumbered && name === 'id'))
     .map(({ name, dataType }, index) => {
@@ -52,8 +53,11 @@ const DERIVED = [
   ['thread_context_links', 'sum(entity_id % 1000003)', '1'],
 ] as const
 
+/** Entries of the audit log that no sweep removes for another day. */
+const AUDITED_MS = 89 * 24 * 3_600_000
+
 /** The number of rows of each table of the company, and their checksums. */
-export async function readFingerprints({ companyId, db }: CompanyContext) {
+export async function readFingerprints({ companyId, db }: CompanyContext, nowMs: number) {
   const derived = DERIVED.map(([table, sum, where]) =>
     statement<{ name: string; count: number; checksum: number }>(
       `SELECT '${table}' AS name, count(*) AS count, coalesce(${sum}, 0) AS checksum FROM ${table}
@@ -66,38 +70,35 @@ export async function readFingerprints({ companyId, db }: CompanyContext) {
       FROM companies WHERE id = ?1`,
     companyId,
   )
-  const [first, ...rest] = [...MOVED, CHANGES, EVENTS].map((moved) => fingerprint(companyId, moved))
+  // The sweep removes older entries, in the old database only.
+  const audit = { ...AUDIT, where: `at > ${nowMs - AUDITED_MS}` }
+  const [first, ...rest] = [...MOVED, CHANGES, EVENTS, audit].map((moved) => fingerprint(companyId, moved))
   const results = first ? await db.read([first, ...rest, ...derived, counters]) : []
   return results.flat()
 }
 
 /** Columns of `companies` that are of one database. */
-const OWN_COLUMNS = ['id', 'slot', 'database', 'database_slot']
+const OWN_COLUMNS = ['id', 'slot', 'database', 'database_slot', 'mail_quota_bytes']
 
-/** Completes the company's row in its new database and lets requests in. Nothing refers to that database yet. */
+/** Completes the company's row in its new database, which takes writes from now on. Nothing refers to it yet. */
 export async function openDestination({ companyId, db }: CompanyContext, company: Row): Promise<void> {
   const names = Object.keys(company).filter((name) => !OWN_COLUMNS.includes(name))
-  const set = names.filter((name) => name !== 'mail_quota_bytes').map((name) => `"${name}" = ?`)
-  const values = names.filter((name) => name !== 'mail_quota_bytes').map((name) => company[name] ?? null)
+  const set = names.map((name) => `"${name}" = ?`)
+  const values = names.map((name) => company[name] ?? null)
   await db.writeIdempotent([
     statement("UPDATE company_guards SET state = 'open' WHERE company_id = ?", companyId),
     // The quota does not refuse what is stored already.
     statement(`UPDATE companies SET mail_quota_bytes = ${2 ** 50} WHERE id = ?`, companyId),
     statement(`UPDATE companies SET ${set.join(', ')} WHERE id = ?`, ...values, companyId),
     statement('UPDATE companies SET mail_quota_bytes = ? WHERE id = ?', company.mail_quota_bytes ?? null, companyId),
-    statement('DELETE FROM company_guards WHERE company_id = ?', companyId),
   ])
 }
 
-/** The statements that set the directory's row, where the old database is `away`, or the new one has its data. */
-function place(companyId: number, database: string, slot: number) {
-  const isElsewhere = database !== DIRECTORY
-  return statement(
-    'UPDATE companies SET database = ?1, database_slot = ?2 WHERE id = ?3',
-    isElsewhere ? database : null,
-    isElsewhere ? slot : null,
-    companyId,
-  )
+/** Refuses writes in the new database again: what is copied stays. */
+export async function closeDestination({ companyId, db }: CompanyContext): Promise<void> {
+  await db.writeIdempotent([
+    statement("UPDATE company_guards SET state = 'away' WHERE company_id = ? AND state = 'open'", companyId),
+  ])
 }
 
 /**
@@ -132,7 +133,9 @@ export async function isAway({ companyId, db }: CompanyContext): Promise<boolean
 
 /** Writes where a company is into the directory. @param context of the directory */
 export async function setPlacement({ companyId, db }: CompanyContext, database: string, slot: number): Promise<void> {
-  await db.writeIdempotent([place(companyId, database, slot)])
+  const [binding, place] = database === DIRECTORY ? [null, null] : [database, slot]
+  const update = 'UPDATE companies SET database = ?, database_slot = ? WHERE id = ?'
+  await db.writeIdempotent([statement(update, binding, place, companyId)])
 }
 
 /**
@@ -141,25 +144,17 @@ export async function setPlacement({ companyId, db }: CompanyContext, database: 
  * @param step the place in the list of what is removed
  * @returns the next step; null when everything is removed
  */
-export async function removeRows(
-  { companyId, db }: CompanyContext,
-  database: string,
-  step: number,
-): Promise<number | null> {
+export async function removeRows(context: CompanyContext, database: string, step: number): Promise<number | null> {
+  const { companyId, db } = context
   const remove = removal(companyId, step)
   if (remove) {
-    const [[found]] = await db.writeIdempotent([remove.count, ...whileOpen(companyId, remove.statement)])
+    const [[found]] = await db.writeIdempotent([remove.count, ...whileAway(context, [remove.statement])])
     return (found?.count ?? 0) < remove.limit ? step + 1 : step
   }
   if (database !== DIRECTORY) {
-    await db.writeIdempotent(whileOpen(companyId, statement('DELETE FROM companies WHERE id = ?', companyId)))
+    await db.writeIdempotent(whileAway(context, [statement('DELETE FROM companies WHERE id = ?', companyId)]))
   }
   return null
-}
-
-function whileOpen(companyId: number, change: ReturnType<typeof statement>) {
-  const set = (state: string) => statement('UPDATE company_guards SET state = ? WHERE company_id = ?', state, companyId)
-  return [set('open'), change, set('away')] as const
 }
 
 /** The statements that remove up to `limit` rows, and count them before: full-text tables do not return what they remove. */

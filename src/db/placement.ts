@@ -89,17 +89,19 @@ export function databaseFor(
   let inner = openDatabase(bindingOf(env, name), { ...options, bookmark, slot: placement.slot })
   if (databaseNames(env).length === 1) return inner
   let waitedBefore = 0
-  let hasWritten = false
+  let used: string | null = null
 
   async function run<T extends Statements>(kind: 'read' | 'write' | 'writeIdempotent', queries: T) {
     for (let move = 0; ; move++) {
       const { values, guard } = await runHere(kind, queries)
       if (guard?.state !== 'away') {
-        hasWritten ||= kind !== 'read'
+        used ??= name
         return values
       }
       onMoved?.()
-      if (move === MAX_MOVES || (hasWritten && kind !== 'read')) throw moving('it has just moved')
+      // What was read or written in the old database may have other ids in the new one, or be left behind.
+      const mayWrite = used === null || used === guard.destination
+      if (move === MAX_MOVES || !(mayWrite || kind === 'read')) throw moving('it has just moved')
       waitedBefore += inner.waitedMs()
       name = guard.destination
       inner = openDatabase(bindingOf(env, name), { ...options, slot: guard.slot })
@@ -160,9 +162,15 @@ export const placementColumns = {
   slot: sql<number>`coalesce(${companies.database_slot}, ${companies.slot})`.as('placed_slot'),
 }
 
+/**
+ * Whether rows of a company may be changed where they are, for statements that change those of many: not while it is
+ * frozen, nor what is left or not yet complete of it in a database, whose triggers would undo the whole statement.
+ */
+export const isSettled = (companyId: SQL) =>
+  sql`${companyId} NOT IN (SELECT company_id FROM company_guards WHERE state <> 'copying')`
+
 /** Whether the data of a row of `companies` is in the database that has the row, and may be changed. */
-export const isHere = sql`${companies.database} IS NULL AND NOT EXISTS (SELECT 1 FROM company_guards AS g
-  WHERE g.company_id = ${companies.id} AND g.state IN ('frozen', 'away'))`
+export const isHere = sql`${companies.database} IS NULL AND ${isSettled(sql`${companies.id}`)}`
 
 export interface PlacedContext extends CompanyContext {
   directory: Database

@@ -224,7 +224,7 @@ describe('a move', () => {
 
   it('can be taken back until the old database is closed', async () => {
     const before = await contents('DB')
-    for (const steps of [1, 30, 45, 60]) {
+    for (const steps of [1, 30, 45, 60, 500]) {
       let count = 0
       while (count++ < steps) {
         const result = await moveFor(env, company.id, 'DB_TWO', 0)

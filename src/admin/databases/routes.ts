@@ -6,6 +6,7 @@ import { ApiError, invalid } from '../../http/errors.ts'
 import { joinOr } from '../../http/messages.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
+import { forgetCompany } from '../gates.ts'
 import * as contract from './contract.ts'
 import { createCompany, listDatabases, listMoves, recordMove } from './queries.ts'
 
@@ -55,7 +56,8 @@ export const routes = [
       if (result.problem === 'unknown_database') throw unknown(context)
       throw new ApiError('conflict', { message: result.message ?? PROBLEMS[result.problem] })
     }
-    if (result.done && before !== database) await recordMove(context, 'companies.move', database)
+    const isPlaced = before !== database && result.step === 'remove'
+    if (isPlaced) await Promise.all([forgetCompany(context), recordMove(context, 'companies.move', database)])
     return result
   }),
 ]
