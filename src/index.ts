@@ -2,6 +2,7 @@ import { sweep } from './accounting/delivery.ts'
 import { app } from './app.ts'
 import { sweepBackups } from './backup/company-backup.ts'
 import { requireSchema } from './db/migrations.ts'
+import { forEachDatabase } from './db/placement.ts'
 import type { Env } from './env.ts'
 import { logGauges } from './health/gauges.ts'
 import { sweepMailContents } from './mail/sweep.ts'
@@ -25,7 +26,7 @@ export default {
       await settle(sweepWebhooks(env, scheduledTime)),
       await settle(sweep(env, scheduledTime)),
       await settle(sweepBackups(env, scheduledTime)),
-      await settle(sweepMailContents(env, scheduledTime)),
+      await settle(forEachDatabase(env, (binding) => sweepMailContents(binding, env.FILES, scheduledTime))),
     ]
     const failed = results.find(({ status }) => status === 'rejected')
     if (failed?.status === 'rejected') throw failed.reason

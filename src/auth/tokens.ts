@@ -73,7 +73,7 @@ export async function findToken(binding: D1Database, hash: string, use: Database
     const token = { ...rest, hash, permissions: new Set(permissions.filter(isPermission)) }
     return { token: revokedAt === null ? token : null, lastUsedAt: lastUsedAt ?? 0, applied }
   } catch (error) {
-    if (isMissing(error)) return { token: undefined, lastUsedAt: 0, applied: null }
+    if (isMissing(error)) return { token: undefined, lastUsedAt: 0, applied: await readNewestApplied(binding) }
     throw error
   }
 }

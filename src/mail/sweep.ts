@@ -1,6 +1,4 @@
 import { type CompanyContext, openDatabase } from '../db/client.ts'
-import { forEachDatabase } from '../db/placement.ts'
-import type { Env } from '../env.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log, nameOf } from '../http/log.ts'
 import { objectKey, putObject, type StoredObject } from './objects.ts'
@@ -30,20 +28,18 @@ const REMOVED_AT_ONCE = 500
 const MAX_REMOVALS = 5
 
 /**
- * What the cron trigger does with the mail contents of each database: moves those that nobody used for 30 days to R2, and
+ * What the cron trigger does with the mail contents of one database: moves those that nobody used for 30 days to R2, and
  * removes objects that nothing names. What fails is logged, and repeated by the next sweep.
  */
-export async function sweepMailContents(env: Env, nowMs: number): Promise<void> {
-  await forEachDatabase(env, async (binding, database) => {
-    const context = { companyId: 0, db: openDatabase(binding) }
-    try {
-      const removed = await removeObjects(context, env.FILES, nowMs)
-      const moved = await moveUnused(context, env.FILES, nowMs)
-      if (removed + moved > 0) log('mail_contents', { database, removed, moved })
-    } catch (error) {
-      log('mail_contents_failed', { database, reason: nameOf(error) }, 'error')
-    }
-  })
+export async function sweepMailContents(binding: D1Database, bucket: R2Bucket, nowMs: number): Promise<void> {
+  const context = { companyId: 0, db: openDatabase(binding) }
+  try {
+    const removed = await removeObjects(context, bucket, nowMs)
+    const moved = await moveUnused(context, bucket, nowMs)
+    if (removed + moved > 0) log('mail_contents', { removed, moved })
+  } catch (error) {
+    log('mail_contents_failed', { reason: nameOf(error) }, 'error')
+  }
 }
 
 async function removeObjects(context: CompanyContext, bucket: R2Bucket, nowMs: number): Promise<number> {

@@ -204,7 +204,7 @@ describe('the export of a company', () => {
     await sql('DELETE FROM email_threads')
     await load(file, copy, threads)
     expect(await storedObjects(copy)).toEqual([])
-    await sweepMailContents(env, Date.now())
+    await sweepMailContents(env.DB, env.FILES, Date.now())
     expect(await storedObjects(copy)).toHaveLength(1)
     const response = await send(
       request(await mintToken(copy), 'GET', '/mail/email-threads/aa?account_email=a@b.example'),

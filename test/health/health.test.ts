@@ -63,14 +63,14 @@ describe('GET /health', () => {
     expect(headers.has('x-request-id')).toBe(true)
   })
 
-  it('reaches the database, the cache, the files and an object of every class, which are all beside each other', async () => {
+  it('reaches every database, the cache, the files and an object of every class, which are all beside each other', async () => {
     const { bindings, calls } = counting()
     const { body } = await get('/health', bindings)
     const classes = Array.from(wrangler.matchAll(/^name = "(\w+)"\nclass_name/gm), ([, name = '']) => name)
     expect(classes).toContain('RATE_LIMITER')
     expect(Object.keys(body.checks.durable_objects)).toEqual(classes.map((name) => name.toLowerCase()))
     expect(calls.sort()).toEqual(
-      ['DB.batch', 'CACHE.get', 'FILES.head', ...classes.map((name) => `${name}.ping`)].sort(),
+      ['DB.batch', 'DB_TWO.batch', 'CACHE.get', 'FILES.head', ...classes.map((name) => `${name}.ping`)].sort(),
     )
   })
 

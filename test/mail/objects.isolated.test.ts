@@ -23,7 +23,7 @@ const read = (id: string, headers = {}) => company.call('GET', threadPath(id, MA
 /** What is in the database stays there. */
 async function sweep(inMs = 0, bucket: R2Bucket = env.FILES): Promise<void> {
   await sql('UPDATE email_threads SET content_used_at = 8e15 WHERE content_used_at < 8e15')
-  await sweepMailContents({ ...env, FILES: bucket }, Date.now() + inMs)
+  await sweepMailContents(env.DB, bucket, Date.now() + inMs)
 }
 
 /** Sends to the application, whose calls of bindings go through `around`. */

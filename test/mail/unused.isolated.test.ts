@@ -18,7 +18,7 @@ const THREAD = { labels: ['a'], messages: [{ text: 'x'.repeat(500) }], subject: 
 const put = (id: string, fields: object) =>
   company.call('PUT', threadPath(id), { account_email: MAILBOX, messages: [], ...fields })
 const read = (id: string, headers = {}) => company.call('GET', threadPath(id, MAILBOX), undefined, headers)
-const sweep = (bucket: R2Bucket = env.FILES) => sweepMailContents({ ...env, FILES: bucket }, Date.now())
+const sweep = (bucket: R2Bucket = env.FILES) => sweepMailContents(env.DB, bucket, Date.now())
 
 /** Makes a thread one that nobody used for so many days. */
 const age = (id: string, days: number) =>
@@ -156,7 +156,7 @@ describe('the move', () => {
     await sweep(bucket)
     expect([(await segmentsOf(readMeanwhile)).length, (await segmentsOf(replaced)).length]).toEqual([1, 1])
     expect((await read(replaced)).body.email_thread.messages).toEqual([{ text: 'newer' }])
-    await sweepMailContents(env, Date.now() + 2 * 3_600_000)
+    await sweepMailContents(env.DB, env.FILES, Date.now() + 2 * 3_600_000)
     expect(await storedObjects(company.id)).toEqual([])
   })
 
