@@ -56,25 +56,9 @@ export async function setGuard(
 
 /** Refuses the company's writes, or logs them again. */
 export async function setFrozen({ companyId, db }: CompanyContext, frozenAt: number | null): Promise<void> {
-  const [from, to] = frozenAt === null ? (['frozen', 'copying'] as const) : (['copying', 'frozen'] as const)
-  await db.writeIdempotent([
-    orm
-      .update(companyGuards)
-      .set({ state: to, frozen_at: frozenAt })
-      .where(sql`company_id = ${companyId} AND state = ${from}`),
-  ])
-}
-
-/** Ends freezes that nobody ended: the move that began them was interrupted. @returns the companies */
-export async function thawOld({ db }: CompanyContext, beforeMs: number): Promise<number[]> {
-  const [rows] = await db.writeIdempotent([
-    orm
-      .update(companyGuards)
-      .set({ state: 'copying', frozen_at: null })
-      .where(sql`state = 'frozen' AND frozen_at < ${beforeMs}`)
-      .returning({ id: companyGuards.company_id }),
-  ])
-  return rows.map(({ id }) => id)
+  const state = frozenAt === null ? 'copying' : 'frozen'
+  const isHere = sql`company_id = ${companyId} AND state IN ('copying', 'frozen')`
+  await db.writeIdempotent([orm.update(companyGuards).set({ state, frozen_at: frozenAt }).where(isHere)])
 }
 
 /** Forgets the guard and the log of a company. */

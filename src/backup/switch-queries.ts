@@ -1,10 +1,11 @@
-import { getTableColumns } from 'drizzle-orm'
+import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { type CompanyContext, statement } from '../db/client.ts'
 import { DIRECTORY } from '../db/placement.ts'
-import { columnsOf, tableOf } from '../db/tables.ts'
-import type { Row } from './format.ts'
-import { whileAway } from './move-queries.ts'
-import { AUDIT, CHANGES, EVENTS, FULL_TEXT, MOVED, type MovedTable, REMOVED } from './move-tables.ts'
+import { named, tableOf } from '../db/tables.ts'
+import type { Row, Value } from './format.ts'
+import { isAmong, ofCompany, whileAway } from './move-queries.ts'
+import { CHANGES, FULL_TEXT, MOVED, type MovedTable, REMOVED } from './move-tables.ts'
+import { readPage } from './queries.ts'
 
 /** Rows that one statement removes; few where a row may have 2 MB. */
 const REMOVED_ROWS = 500
@@ -15,30 +16,6 @@ const conditionOf = (table: string) =>
     ? 'thread_id IN (SELECT t.id FROM email_threads AS t WHERE t.company_id = ?1)'
     : 'company_id = ?1'
 
-/** Prime, so that every digit of a number counts. */
-const MODULUS = 1_000_003
-
-/** How many rows a table has of the company, and a checksum of them that does not depend on their order. */
-function fingerprint(companyId: number, { table, where = '1' }: MovedTable) {
-  const isNumbered = table === EVENTS.table || table === AUDIT.table
-  const values = columnsOf({ table })
-    .filter(({ name }) => !(isNumbered && name === 'id'))
-    .map(({ name, dataType }, index) => {
-      const column = `"${name}"`
-      const isText = dataType === 'string' || dataType === 'json'
-      // The ends of a large text are not worth reading all of it.
-      const ends =
-        name === 'data' ? '' : ` + coalesce(unicode(${column}), 0) * 7 + coalesce(unicode(substr(${column}, -1)), 0)`
-      const number = isText ? `octet_length(${column}) * 31${ends}` : `CAST(${column} * 10000 AS INTEGER)`
-      return `coalesce((${number}) % ${MODULUS}, ${MODULUS}) * ${2 * index + 1}`
-    })
-  return statement<{ name: string; count: number; checksum: number }>(
-    `SELECT '${table}' AS name, count(*) AS count, coalesce(sum(${values.join(' + ')}), 0) % 4503599627370449 AS checksum
-      FROM ${table} WHERE ${conditionOf(table)} AND ${where}`,
-    companyId,
-  )
-}
-
 /** Removes changes that the old database has removed meanwhile, for their age. */
 export async function removeOldChanges({ companyId, db }: CompanyContext, oldest: number): Promise<void> {
   await db.writeIdempotent([
@@ -46,34 +23,69 @@ export async function removeOldChanges({ companyId, db }: CompanyContext, oldest
   ])
 }
 
-/** What triggers keep, which must be the same in both databases. */
-const DERIVED = [
+/** Rows that are compared at once. */
+const COMPARED_ROWS = 1_000
+/** Older changes and entries of the audit log are soon removed by the sweep, and in the old database only. */
+const CHANGES_MS = 30 * 24 * 3_600_000
+const AUDIT_MS = 89 * 24 * 3_600_000
+
+/** Which rows of a table are compared: those with some keys, or all behind a key and up to another one. */
+export interface Compared {
+  keys?: readonly Value[][]
+  after: Value[] | null
+  until?: Value[] | null
+  /** Of changes: the last one. */
+  newest?: number | null
+}
+
+/** A page of rows to compare: compressed content by its length and its ends, of which the last depends on all of it. */
+export async function readCompared(context: CompanyContext, moved: MovedTable, which: Compared) {
+  const { table, key, order = key } = moved
+  const { keys, after, until, newest } = which
+  const isOf = keys ? isAmong(context, moved, keys) : ofCompany(context, moved)
+  const list = (values: SQL[]) => sql.join(values, sql`, `)
+  const upTo = until ? sql`AND (${list(order.map(named))}) <= (${list(until.map((value) => sql`${value}`))})` : sql``
+  const copied = newest == null ? sql`` : sql`AND sequence <= ${newest} AND at > ${Date.now() - CHANGES_MS}`
+  const data = sql`octet_length(data) || substr(data, 1, 40) || substr(data, -40)`
+  const isLarge = table === 'email_thread_segments'
+  const plan = { table, key: order, pageRows: COMPARED_ROWS, ...(isLarge && { without: ['data'] }) }
+  return readPage(context, { plan, where: sql`${isOf} ${upTo} ${copied}`, ...(isLarge && { extra: { data } }) }, after)
+}
+
+/** The newest change that is copied; 0 where there is none. */
+export async function readNewestChange({ companyId, db }: CompanyContext): Promise<number> {
+  const newest = 'SELECT coalesce(max(sequence), 0) AS sequence FROM changes WHERE company_id = ?'
+  const [[row]] = await db.read([statement<{ sequence: number }>(newest, companyId)])
+  return row?.sequence ?? 0
+}
+
+/** What is compared in the end beside the numbers of rows: rows that triggers write, and those with other ids. */
+const SUMS: [table: string, sum: string, where: string][] = [
   ['order_counts', 'sum(count * (client_id % 997 + 1))', 'count > 0'],
   ['client_blocks', 'sum(live * (block % 997 + 1))', 'live > 0'],
   ['thread_context_links', 'sum(entity_id % 1000003)', '1'],
-] as const
+  [
+    'accounting_outbox',
+    "sum(order_id % 1000003 * 31 + created_at % 1000003 + octet_length(operation || state || coalesce(request_body, '')))",
+    "state <> 'done'",
+  ],
+  ['audit_log', 'sum(at % 1000003 * 31 + token_id % 997 + octet_length(entity_id || action))', 'at > ?2'],
+]
 
-/** Entries of the audit log that no sweep removes for another day. */
-const AUDITED_MS = 89 * 24 * 3_600_000
-
-/** The number of rows of each table of the company, and their checksums. */
-export async function readFingerprints({ companyId, db }: CompanyContext, nowMs: number) {
-  const derived = DERIVED.map(([table, sum, where]) =>
-    statement<{ name: string; count: number; checksum: number }>(
-      `SELECT '${table}' AS name, count(*) AS count, coalesce(${sum}, 0) AS checksum FROM ${table}
-        WHERE company_id = ?1 AND ${where}`,
-      companyId,
-    ),
+/** The numbers of rows of the company in a database, and sums. */
+export async function readEnds({ companyId, db }: CompanyContext, nowMs: number) {
+  const texts = [
+    ...[...MOVED, CHANGES].map(({ table }) => [table, '0', conditionOf(table)]),
+    ...SUMS.map(([table, sum, where]) => [table, sum, `company_id = ?1 AND ${where}`]),
+  ].map(
+    ([table, sum, where]) =>
+      `SELECT '${table}' AS name, count(*) AS count, ${sum} AS checksum FROM ${table} WHERE ${where}`,
   )
-  const counters = statement<{ name: string; count: number; checksum: number }>(
-    `SELECT 'companies' AS name, client_count * 1000003 + order_count AS count, 0 AS checksum
-      FROM companies WHERE id = ?1`,
-    companyId,
-  )
-  // The sweep removes older entries, in the old database only.
-  const audit = { ...AUDIT, where: `at > ${nowMs - AUDITED_MS}` }
-  const [first, ...rest] = [...MOVED, CHANGES, EVENTS, audit].map((moved) => fingerprint(companyId, moved))
-  const results = first ? await db.read([first, ...rest, ...derived, counters]) : []
+  const counters =
+    "SELECT 'companies' AS name, client_count AS count, order_count AS checksum FROM companies WHERE id = ?1"
+  const read = (text: string) =>
+    statement<{ name: string }>(text, companyId, ...(text.includes('?2') ? [nowMs - AUDIT_MS] : []))
+  const results = await db.read([read(counters), ...texts.map(read)])
   return results.flat()
 }
 

@@ -108,7 +108,10 @@ export function databaseFor(
     }
   }
 
-  async function runHere<T extends Statements>(kind: 'read' | 'write' | 'writeIdempotent', queries: T) {
+  async function runHere<T extends Statements>(
+    kind: 'read' | 'write' | 'writeIdempotent',
+    queries: T,
+  ): Promise<{ values: Results<T>; guard: Guard | undefined }> {
     try {
       const results: unknown[] = await inner[kind]([...queries, readGuard(placement.companyId)])
       const [guard] = results.pop() as Guard[]
@@ -118,6 +121,8 @@ export function databaseFor(
       if (message.includes('company is moving')) {
         const [[guard]] = await inner.read([readGuard(placement.companyId)])
         if (guard?.state === 'away') return { values: [] as unknown as Results<T>, guard }
+        const thawed = await inner.writeIdempotent([thaw(Date.now(), placement.companyId)])
+        if (thawed[0].length > 0) return runHere(kind, queries)
         throw moving('it is frozen')
       }
       // What SQLite itself reports is of the statement, and means something to the caller.
@@ -145,6 +150,18 @@ type Guard = { state: string; destination: string; slot: number }
 
 const readGuard = (companyId: number) =>
   statement<Guard>('SELECT state, destination, slot FROM company_guards WHERE company_id = ?', companyId)
+
+/** A move that refuses writes for longer was interrupted. */
+const FROZEN_MAX_MS = 10_000
+
+/** Ends freezes that nobody ended, of one company or of all. */
+export function thaw(nowMs: number, companyId: number | null = null) {
+  return statement<{ company_id: number }>(
+    `UPDATE company_guards SET state = 'copying', frozen_at = NULL
+      WHERE state = 'frozen' AND frozen_at < ?1 AND company_id = coalesce(?2, company_id) RETURNING company_id`,
+    ...[nowMs - FROZEN_MAX_MS, companyId],
+  )
+}
 
 const RETRY_AFTER_SECONDS = '2'
 
