@@ -94,9 +94,9 @@ export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
     ifNoneMatch: c.req.header('if-none-match') ?? null,
     ifMatch: c.req.header('if-match') ?? null,
     idempotency: null,
-    deliverAccounting: () => waitUntil(startDelivery(env, companyId, regionOf(use))),
+    deliverAccounting: () => waitUntil(startDelivery(env, companyId, db.primaryRegion())),
     announceChange: () => {
-      if (token.hasWebhooks) waitUntil(startWebhooks(env, companyId, regionOf(use)))
+      if (token.hasWebhooks) waitUntil(startWebhooks(env, companyId, db.primaryRegion()))
     },
     rememberFreshness: () => usage.remember(),
     waitUntil,
@@ -108,9 +108,6 @@ export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
   if (bookmark) headers.set('X-Bookmark', bookmark)
   headers.set('Server-Timing', `db;dur=${db.waitedMs()}`)
 }
-
-/** Where the primary is; undefined where the request has not reached it. */
-const regionOf = ({ isPrimary, region }: DatabaseUse) => (isPrimary ? region : undefined)
 
 /**
  * The database of the request's company. While the request runs beside the call of its token's object, its reads wait for
@@ -145,6 +142,7 @@ function openDatabase(env: Env, usage: RequestUsage, sent: string | undefined, u
     write: async (queries) => (await settle()).write(queries),
     writeIdempotent: async (queries) => (await settle()).writeIdempotent(queries),
     bookmark: () => db.bookmark(),
+    primaryRegion: () => db.primaryRegion(),
     waitedMs: () => db.waitedMs(),
   }
 }

@@ -1,4 +1,5 @@
 import type { CompanyContext } from '../db/client.ts'
+import { openDatabase } from '../db/client.ts'
 import { CompanyObject, startObject } from '../db/company-object.ts'
 import { forEachDatabase, openCompany } from '../db/placement.ts'
 import { listDueCompanies, optimizeDaily, removeExpiredRows } from '../db/sweep.ts'
@@ -105,8 +106,9 @@ export function startDelivery(
 export async function sweep(env: Env, nowMs: number): Promise<void> {
   let started = 0
   await forEachDatabase(env, async (binding) => {
-    const companyIds = await listDueCompanies(binding, nowMs)
-    await Promise.all(companyIds.map((companyId) => startDelivery(env, companyId)))
+    const db = openDatabase(binding)
+    const companyIds = await listDueCompanies(db, nowMs)
+    await Promise.all(companyIds.map((companyId) => startDelivery(env, companyId, db.primaryRegion())))
     started += companyIds.length
     await removeExpiredRows(binding, nowMs)
     await optimizeDaily(binding, nowMs)

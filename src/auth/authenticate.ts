@@ -128,11 +128,14 @@ const HINTS: Partial<
   SA: ['sam'],
 }
 
-/** Where an object is to be made for the caller of a request; undefined where that is not known. */
+/** Where an object is to be made for the caller of a request; undefined where that is not known: then it is near the Worker. */
 export function hintOf(cf: object | undefined): DurableObjectLocationHint | undefined {
   const { continent, longitude }: Partial<IncomingRequestCfPropertiesGeographicInformation> = cf ?? {}
   const [east, meridian, west] = HINTS[continent ?? ''] ?? []
-  return meridian !== undefined && Number.parseFloat(longitude ?? '') < meridian ? west : east
+  if (meridian === undefined) return east
+  const degrees = Number.parseFloat(longitude ?? '')
+  if (Number.isNaN(degrees)) return undefined
+  return degrees < meridian ? west : east
 }
 
 function unauthenticated(refusal: keyof typeof REFUSALS): ApiError {

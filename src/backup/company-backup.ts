@@ -144,6 +144,8 @@ export async function sweepBackups(env: Env, nowMs: number): Promise<void> {
     if (thawed) log('move_interrupted', { company_id: thawed.company_id }, 'error')
     await saveMarks(context, env.BACKUPS)
     const companyIds = await listOverdue(context, nowMs - EVERY_MS, STARTED_AT_ONCE)
-    await Promise.all(companyIds.map((companyId) => startObject(env.COMPANY_BACKUP, companyId, 'backup')))
+    await Promise.all(
+      companyIds.map((companyId) => startObject(env.COMPANY_BACKUP, companyId, 'backup', context.db.primaryRegion())),
+    )
   })
 }

@@ -210,6 +210,8 @@ export function createClient(options: ClientOptions) {
       const request = { body: { operations: operations.map(toWire) }, requestCount: operations.length }
       return send<BatchAnswer>('POST', ['batch'], { ...options, ...request })
     },
+    /** Later reads have at least what a bookmark stands for: that of a webhook's event, before what it names is read. */
+    follow: transport.follow,
     /** What is left of the token's rate limit, by the last responses; null before the first one. */
     readRateBudget: transport.readBudget,
   }

@@ -5333,6 +5333,11 @@ export interface operations {
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
+                /**
+                 * @description To be sent with the requests that read what the message names: they then read at least its version.
+                 * @example 00000085-0000024c-00004c6d-8e61117bf38d7adb71b934ebbf891683
+                 */
+                "x-bookmark"?: string;
             };
             path?: never;
             cookie?: never;

@@ -154,7 +154,11 @@ export function createTransport(clientOptions: ClientOptions) {
     }
   }
 
-  return { send, upload, readBudget: (): RateBudget | null => budget.read() }
+  function follow(seen: string | null): void {
+    if (seen !== null && seen > (bookmark ?? '')) bookmark = seen
+  }
+
+  return { send, upload, follow, readBudget: (): RateBudget | null => budget.read() }
 }
 
 /** Bytes. */

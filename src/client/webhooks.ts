@@ -11,6 +11,8 @@ export class WebhookVerificationError extends Error {
 export interface WebhookEvent {
   /** From the header `webhook-id`. */
   id: string
+  /** From the header `x-bookmark`, for `follow` of a client that reads what the event names. */
+  bookmark: string | null
   type: `${'client' | 'order' | 'email_thread'}.${'created' | 'updated' | 'deleted'}`
   timestamp: string
   data: Change
@@ -36,7 +38,8 @@ export function verifyWebhook(
   for (const webhook of webhooks) {
     try {
       const event = webhook.verify(text, received)
-      if (isEvent(event)) return { ...event, id: received['webhook-id'] ?? '' }
+      if (isEvent(event))
+        return { ...event, id: received['webhook-id'] ?? '', bookmark: received['x-bookmark'] ?? null }
       throw new Error('The signed body is not an event')
     } catch (error) {
       failures.push(error)
@@ -46,6 +49,6 @@ export function verifyWebhook(
   throw new WebhookVerificationError(first instanceof Error ? first.message : 'No secret was given', { cause: first })
 }
 
-function isEvent(value: unknown): value is Omit<WebhookEvent, 'id'> {
+function isEvent(value: unknown): value is Omit<WebhookEvent, 'id' | 'bookmark'> {
   return isRecord(value) && typeof value.type === 'string' && isRecord(value.data)
 }

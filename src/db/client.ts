@@ -110,6 +110,8 @@ export interface Database {
   writeIdempotent<T extends Statements>(queries: T): Promise<Results<T>>
   /** How fresh the next read must be. That of another database than the directory has its name: see `parseBookmark`. */
   bookmark(): string | null
+  /** The region of the primary, in D1's words; undefined where no batch has reached it, and in local databases. */
+  primaryRegion(): string | undefined
   /** Milliseconds spent waiting for the database. */
   waitedMs(): number
 }
@@ -188,12 +190,14 @@ export function openDatabase(
 ): Database {
   const session = binding.withSession(bookmark === null ? 'first-unconstrained' : (bookmark ?? 'first-primary'))
   let waited = 0
+  let region: string | undefined
 
   async function run<T extends Statements>(queries: T, isIdempotent: boolean): Promise<Results<T>> {
     const start = Date.now()
     try {
       const batch = () => runBatch(session, queries, use, slot)
-      const { values } = await runQuery(() => (meter ? meter.run(batch) : batch()), isIdempotent)
+      const { values, place } = await runQuery(() => (meter ? meter.run(batch) : batch()), isIdempotent)
+      if (place.isPrimary) region = place.region
       return values
     } finally {
       waited += Date.now() - start
@@ -205,6 +209,7 @@ export function openDatabase(
     write: (queries) => run(queries, false),
     writeIdempotent: (queries) => run(queries, true),
     bookmark: () => session.getBookmark(),
+    primaryRegion: () => region,
     waitedMs: () => waited,
   }
 }

@@ -139,6 +139,7 @@ export function databaseFor(
       const newest = inner.bookmark()
       return newest === null || name === DIRECTORY ? newest : `${newest}@${name}`
     },
+    primaryRegion: () => inner.primaryRegion(),
     waitedMs: () => waitedBefore + inner.waitedMs(),
   }
 }

@@ -1,7 +1,9 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
-import { openDatabase, orm, startUse } from './client.ts'
+
+import { type Database, openDatabase, orm, startUse } from './client.ts'
 import { isHere, isSettled } from './placement.ts'
+
 import {
   accountingOutbox,
   adminLog,
@@ -35,8 +37,8 @@ const OPTIMIZE_AT_MS = 3 * 3_600_000
 const SWEEP_INTERVAL_MS = 5 * 60_000
 
 /** Companies with an accounting event that is due and may be delivered. */
-export async function listDueCompanies(binding: D1Database, nowMs: number): Promise<number[]> {
-  const rows = await drizzle(binding)
+export async function listDueCompanies(db: Database, nowMs: number): Promise<number[]> {
+  const query = orm
     .select({ companyId: integrations.company_id })
     .from(integrations)
     .where(
@@ -50,13 +52,14 @@ export async function listDueCompanies(binding: D1Database, nowMs: number): Prom
         AND NOT EXISTS (SELECT 1 FROM accounting_connections AS c WHERE c.company_id = ${integrations.company_id}
           AND (c.stopped_for = ${integrations.updated_at} OR c.paused_until > ${nowMs}))`,
     )
+  const [rows] = await db.read([query])
   return rows.map((row) => row.companyId)
 }
 
 /** Companies with changes that are to be delivered to a webhook endpoint now. */
-export async function listWebhookCompanies(binding: D1Database, nowMs: number): Promise<number[]> {
+export async function listWebhookCompanies(db: Database, nowMs: number): Promise<number[]> {
   const { company_id, id } = webhookEndpoints
-  const rows = await drizzle(binding)
+  const query = orm
     .selectDistinct({ companyId: company_id })
     .from(webhookEndpoints)
     .innerJoin(
@@ -69,6 +72,7 @@ export async function listWebhookCompanies(binding: D1Database, nowMs: number): 
         OR EXISTS (SELECT 1 FROM webhook_deliveries AS d WHERE d.company_id = ${company_id} AND d.endpoint_id = ${id}
           AND d.next_attempt_at IS NOT NULL AND d.next_attempt_at <= ${nowMs}))`,
     )
+  const [rows] = await db.read([query])
   return rows.map((row) => row.companyId)
 }
 

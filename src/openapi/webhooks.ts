@@ -17,13 +17,17 @@ const example = {
   data: { type: 'clients', id: 1, operation: 'create', version: 1, time: '2026-03-02T09:30:00.000Z' },
 }
 
-/** Headers by the Standard Webhooks convention. */
+/** Headers by the Standard Webhooks convention, and our own. */
 const headers: Record<string, [description: string, example: string]> = {
   'webhook-id': ['Identifies the message: the same for every attempt and replay.', 'msg_5f0c9d3e7a1b2c4d6e_1042'],
   'webhook-timestamp': ['When this attempt was made, in seconds since the epoch.', '1772443801'],
   'webhook-signature': [
     '`v1,` and the base64 of the HMAC-SHA256 of `ID.TIMESTAMP.BODY`; two signatures, separated by a space, for 24 hours after a rotation of the secret.',
     'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',
+  ],
+  'x-bookmark': [
+    'To be sent with the requests that read what the message names: they then read at least its version.',
+    '00000085-0000024c-00004c6d-8e61117bf38d7adb71b934ebbf891683',
   ],
 }
 
@@ -41,7 +45,7 @@ export function describeWebhooks(schemas: SchemaWriter): JsonObject {
           name,
           in: 'header',
           description,
-          required: true,
+          required: name !== 'x-bookmark',
           schema: { type: 'string' },
           example,
         })),

@@ -66,7 +66,8 @@ export class RateLimiter extends DurableObject<Env> {
     const freshness = this.openFreshness(token.database, now)
     const verdict = this.count(entry, now)
     const isRead = !entry.isWrite && verdict.allowed
-    const mark = freshness.mark()
+    // A write that went to a replica first would only be passed on to the primary.
+    const mark = entry.isWrite ? 'primary' : freshness.mark()
     const settles = isRead && freshness.hasLost(now)
     const isTouchDue = verdict.allowed && now - identity.lastUsedAt >= LAST_USED_EVERY_MS
     if (isTouchDue) identity.lastUsedAt = now

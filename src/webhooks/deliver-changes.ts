@@ -181,7 +181,7 @@ const REASONS: Record<OutboundFailure, string> = {
 
 /** Sends a change once. @throws ResolverError */
 async function attempt(
-  { addresses }: Delivery,
+  { addresses, db }: Delivery,
   { id: endpointId, url }: EndpointRow,
   secrets: message.Secrets,
   change: message.FeedChange,
@@ -189,7 +189,9 @@ async function attempt(
   const problem = await findProblem(url, addresses)
   if (problem !== null) return { status: 'failed', error: `the address ${problem}` }
   const body = message.bodyOf(change)
-  const headers = message.signedHeaders(secrets, message.messageId(endpointId, change), body, Date.now())
+  const signed = message.signedHeaders(secrets, message.messageId(endpointId, change), body, Date.now())
+  const bookmark = db.bookmark()
+  const headers = bookmark === null ? signed : { ...signed, 'x-bookmark': bookmark }
   try {
     // The body of the response is not read, and no redirect followed.
     const status = await callOutside(

@@ -1,4 +1,4 @@
-import type { CompanyContext } from '../db/client.ts'
+import { type CompanyContext, openDatabase } from '../db/client.ts'
 import { CompanyObject, startObject } from '../db/company-object.ts'
 import { forEachDatabase } from '../db/placement.ts'
 import { listWebhookCompanies } from '../db/sweep.ts'
@@ -38,7 +38,8 @@ export function startWebhooks(env: Pick<Env, 'WEBHOOK_DELIVERY'>, companyId: num
 /** Starts the companies with changes to deliver: what was written by commands, or whose start was lost. */
 export async function sweepWebhooks(env: Pick<Env, 'DB' | 'WEBHOOK_DELIVERY'>, nowMs: number): Promise<void> {
   await forEachDatabase(env, async (binding) => {
-    const companyIds = await listWebhookCompanies(binding, nowMs)
-    await Promise.all(companyIds.map((companyId) => startWebhooks(env, companyId)))
+    const db = openDatabase(binding)
+    const companyIds = await listWebhookCompanies(db, nowMs)
+    await Promise.all(companyIds.map((companyId) => startWebhooks(env, companyId, db.primaryRegion())))
   })
 }

@@ -146,7 +146,7 @@ describe('the queue of a company', () => {
       expect(rowsRead).toBeLessThanOrEqual(5)
       expect(alarm !== null).toBe(hasAlarm)
       meter.take()
-      expect(await listDueCompanies(meter.env.DB, Date.now())).toEqual([])
+      expect(await listDueCompanies(openDatabase(meter.env.DB), Date.now())).toEqual([])
       expect(meter.take().rowsRead).toBeLessThanOrEqual(12)
     } finally {
       await sql(end, busy.company.id)
@@ -155,7 +155,7 @@ describe('the queue of a company', () => {
 
   it('is found by the sweep at the cost of a few rows for each company', async () => {
     meter.take()
-    expect(await listDueCompanies(meter.env.DB, Date.now())).toEqual([busy.company.id])
+    expect(await listDueCompanies(openDatabase(meter.env.DB), Date.now())).toEqual([busy.company.id])
     expect(meter.take().rowsRead).toBeLessThanOrEqual(12)
   })
 

@@ -134,8 +134,8 @@ describe('the recovery of a database that was set back', () => {
     await mintCompany()
     await sweepMarks()
     expect(logLines).toContainEqual(expect.objectContaining({ event: 'database_set_back', company_id: company.id }))
-    expect(await listDueCompanies(env.DB, Date.now())).toContain(company.id)
-    expect(await listWebhookCompanies(env.DB, Date.now())).toContain(company.id)
+    expect(await listDueCompanies(openDatabase(env.DB), Date.now())).toContain(company.id)
+    expect(await listWebhookCompanies(openDatabase(env.DB), Date.now())).toContain(company.id)
 
     const steps = await recover()
     expect(steps[0].companies_paused).toBeGreaterThan(0)
@@ -150,8 +150,8 @@ describe('the recovery of a database that was set back', () => {
     })
     expect((await rowsOf(company.id)).api_tokens?.filter(({ revoked_at }) => revoked_at !== null)).toHaveLength(1)
     expect((await company.call('GET', `/changes?cursor=${next_cursor}`)).status).toBe(410)
-    expect(await listDueCompanies(env.DB, Date.now())).not.toContain(company.id)
-    expect(await listWebhookCompanies(env.DB, Date.now())).not.toContain(company.id)
+    expect(await listDueCompanies(openDatabase(env.DB), Date.now())).not.toContain(company.id)
+    expect(await listWebhookCompanies(openDatabase(env.DB), Date.now())).not.toContain(company.id)
     const context = { companyId: company.id, db: openDatabase(env.DB) }
     expect(await listEnabledEndpoints(context)).toEqual([])
     const sent = (await shop.changes()).length
@@ -159,7 +159,7 @@ describe('the recovery of a database that was set back', () => {
     expect((await shop.changes()).length).toBe(sent)
 
     await sql('UPDATE companies SET deliveries_paused = 0 WHERE id = ?', company.id)
-    expect(await listDueCompanies(env.DB, Date.now())).toContain(company.id)
+    expect(await listDueCompanies(openDatabase(env.DB), Date.now())).toContain(company.id)
     expect(await listEnabledEndpoints(context)).toEqual(['we_a'])
     await shop.deliver()
     expect((await shop.changes()).length).toBeGreaterThan(sent)

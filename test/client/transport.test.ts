@@ -247,6 +247,19 @@ describe('the bookmark', () => {
     expect(sent).toEqual([undefined, '00000001', '00000001', '00000001'])
   })
 
+  it('that is followed is sent unless a response had a newer one', async () => {
+    const crm = await openCrm(seed)
+    const api = crm.client()
+    api.follow(null)
+    api.follow('00000007')
+    await crm.seed({ changes: 9 })
+    await api.clients.list()
+    api.follow('00000008')
+    await api.clients.list()
+    const sent = (await crm.look()).calls.map((call) => call.headers['x-bookmark'])
+    expect(sent).toEqual(['00000007', '00000009'])
+  })
+
   it('is replaced by a smaller one after a restore of the database', async () => {
     const crm = await openCrm(seed)
     const api = crm.client()

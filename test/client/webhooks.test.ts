@@ -11,7 +11,7 @@ const BODY = JSON.stringify({
   timestamp: '2026-01-31T00:00:00.000Z',
   data: { type: 'clients', id: 7, operation: 'update', version: 2, time: '2026-01-31T00:00:00.000Z', name: 'Zoë' },
 })
-const EVENT = { ...JSON.parse(BODY), id: 'msg_1' }
+const EVENT = { ...JSON.parse(BODY), id: 'msg_1', bookmark: null }
 
 describe('a delivery', () => {
   it.each<[string, Parameters<typeof verifyWebhook>]>([
@@ -41,6 +41,11 @@ describe('a delivery', () => {
     expect(verify).toThrow(message)
   })
 
+  it('has the bookmark with which its change can be read', () => {
+    const event = verifyWebhook(BODY, { ...sign(), 'X-Bookmark': 'b1' }, SECRET)
+    expect(event.bookmark).toBe('b1')
+  })
+
   it('is not attempted with a secret that is none', () => {
     expect(() => verifyWebhook(BODY, sign(), 'whsec_')).toThrow(/empty/)
   })
@@ -57,6 +62,7 @@ it('a message of the service is verified with its secret and, after a rotation, 
     const data = { type: 'clients', id: 7, operation: 'delete', version: 3, time: new Date(now).toISOString() }
     expect(verifyWebhook(body, headers, secret)).toEqual({
       id: 'msg_1',
+      bookmark: null,
       type: 'client.deleted',
       timestamp: data.time,
       data,

@@ -1,8 +1,13 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { buildFrom } from '../tools/edge/build.ts'
 import { KINDS } from '../tools/edge/callers.ts'
 import { CALLER_SITES, nearHopMs, roundTripMs, type Site } from '../tools/edge/places.ts'
 import { describe as describeReport, judge } from '../tools/edge/report.ts'
 import { type Measured, runEdge, type Settings } from '../tools/edge/run.ts'
+import { makeData, serve } from '../tools/edge/serve.ts'
 
 /** Short, and says nothing of targets: `npm run edge` does. */
 const SHORT = { primaries: ['enam'], clients: 40, samples: 2, pairs: 80, coldShare: 0.5, deploys: 2 } satisfies Settings
@@ -26,6 +31,9 @@ it('the edge command runs, beside another build, and every write takes the way t
     expect(writes.filter(({ site, ms }) => ms < roundTripMs(site, 'enam'))).toEqual([])
   }
   expect(measured[0]?.pairs).toMatchObject({ pairs: 80, stale: 0 })
+  // The objects answer, and so do the replicas.
+  const fromSydney = measured[0]?.samples.filter(({ site, kind }) => site === 'Sydney' && kind === 'read') ?? []
+  expect(Math.min(...fromSydney.map(({ ms }) => ms))).toBeLessThan(roundTripMs('Sydney', 'enam'))
   expect(describeReport(measured)).toMatch(/primary enam, warm isolates[\s\S]*Sydney +4 +200 +\d+\/\d+ \| \d+\/\d+/)
 })
 
@@ -35,6 +43,58 @@ it('finds stale reads where bookmarks are ignored', TIMEOUT, async () => {
   expect(measured?.pairs.stale).toBeGreaterThan(0)
   expect(judge(measured ? [measured] : []).join('\n')).toMatch(/stale reads, such as: written from/)
 })
+
+const COUNTING_WORKER = `import { DurableObject } from 'cloudflare:workers'
+let requests = 0
+export class Counter extends DurableObject {
+  calls = 0
+  count() { return ++this.calls }
+}
+export default {
+  async fetch(request, { COUNTER }) {
+    return Response.json([++requests, await COUNTER.get(COUNTER.idFromName('a')).count()])
+  },
+}`
+
+const COUNTING_TOML = `name = "counting"
+main = "index.js"
+compatibility_date = "2026-01-01"
+compatibility_flags = ["nodejs_compat"]
+d1_databases = []
+kv_namespaces = []
+r2_buckets = []
+ratelimits = []
+durable_objects.bindings = [{ name = "COUNTER", class_name = "Counter" }]
+migrations = [{ tag = "v1", new_sqlite_classes = ["Counter"] }]`
+
+it(
+  'isolates and objects lose what they have in memory at a deploy, isolates alone when they are cold',
+  TIMEOUT,
+  async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'crm-edge-test-'))
+    try {
+      await writeFile(join(directory, 'index.js'), COUNTING_WORKER)
+      await writeFile(join(directory, 'wrangler.toml'), COUNTING_TOML)
+      const build = await buildFrom(directory, join(directory, 'build'))
+      const { url, stop } = await serve(build, 'enam', makeData(0, 0), join(directory, 'state'), false)
+      const send = async (headers = {}) =>
+        (await fetch(url, { headers: { 'x-edge-site': 'Sydney', ...headers } })).json() as Promise<[number, number]>
+      try {
+        const counts = []
+        for (let turn = 0; turn < 6; turn++) counts.push(await send())
+        expect(counts.map(([, calls]) => calls)).toEqual([1, 2, 3, 4, 5, 6])
+        expect(Math.max(...counts.map(([requests]) => requests))).toBeGreaterThan(1)
+        expect(await send({ 'x-edge-cold': '1' })).toEqual([1, 7])
+        expect((await fetch(`${url}/edge/deploy`)).status).toBe(204)
+        expect(await send()).toEqual([1, 1])
+      } finally {
+        await stop()
+      }
+    } finally {
+      await rm(directory, { recursive: true, force: true })
+    }
+  },
+)
 
 /** A run that meets every target by a little, but for what is given. */
 function runOf(

@@ -39,6 +39,8 @@ describe('a message', () => {
     expect(message).toMatchObject({
       id: `msg_${receiver.endpointId.slice(3)}_${change?.sequence}`,
       contentType: 'application/json',
+      // That of the database when the change was read from it.
+      bookmark: expect.stringMatching(/^[0-9a-f-]{20,}$/),
       signature: await expectedSignature(receiver.secrets.secret, message),
     })
     expect(Math.abs(message.timestamp - Date.now() / 1_000)).toBeLessThan(30)

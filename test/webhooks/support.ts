@@ -13,6 +13,7 @@ export interface Message {
   id: string
   timestamp: number
   signature: string
+  bookmark: string
   contentType: string
   text: string
   // Tests look into messages freely.
@@ -43,6 +44,7 @@ export class Receiver {
         id: String(headers['webhook-id']),
         timestamp: Number(headers['webhook-timestamp']),
         signature: String(headers['webhook-signature']),
+        bookmark: String(headers['x-bookmark']),
         contentType: String(headers['content-type']),
         text: body,
         body: JSON.parse(body),

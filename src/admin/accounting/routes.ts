@@ -49,8 +49,8 @@ export const routes = [
   }),
 ]
 
-function deliver({ companyId, env, waitUntil }: AdminContext): void {
-  waitUntil(startDelivery(env, companyId))
+function deliver({ companyId, db, env, waitUntil }: AdminContext): void {
+  waitUntil(startDelivery(env, companyId, db.primaryRegion()))
 }
 
 function present(row: EventRow) {

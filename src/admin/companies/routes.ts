@@ -32,8 +32,8 @@ export const routes = [
     if (body.suspended !== undefined) await forgetCompany(context)
     const mayDeliver = !row.suspended && !row.deliveries_paused
     if (mayDeliver && (body.suspended === false || body.deliveries_paused === false)) {
-      context.waitUntil(startDelivery(context.env, row.id))
-      context.waitUntil(startWebhooks(context.env, row.id))
+      context.waitUntil(startDelivery(context.env, row.id, context.db.primaryRegion()))
+      context.waitUntil(startWebhooks(context.env, row.id, context.db.primaryRegion()))
     }
     return withIsoTimes(row)
   }),

@@ -35,7 +35,8 @@ export const routes = [
       throw invalid([{ path: 'credentials', message: 'is required where the address is of another host' }])
     }
     await putIntegration(context, kind, parsed.data)
-    if (kind === 'accounting_sync') context.waitUntil(startDelivery(context.env, context.companyId))
+    if (kind === 'accounting_sync')
+      context.waitUntil(startDelivery(context.env, context.companyId, context.db.primaryRegion()))
     const saved = (await list(context)).find((each) => each.kind === kind)
     if (!saved) throw new Error('The integration that was saved is gone.')
     return saved

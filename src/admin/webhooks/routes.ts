@@ -116,8 +116,8 @@ async function readEndpoint(context: AdminContext, id: string): Promise<queries.
   return row
 }
 
-function startDelivery({ env, waitUntil }: AdminContext, { company_id, enabled }: queries.EndpointRow): void {
-  if (enabled) waitUntil(startWebhooks(env, company_id))
+function startDelivery({ db, env, waitUntil }: AdminContext, { company_id, enabled }: queries.EndpointRow): void {
+  if (enabled) waitUntil(startWebhooks(env, company_id, db.primaryRegion()))
 }
 
 /**

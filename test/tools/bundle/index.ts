@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 
 /** The Worker as it is deployed must stay under this, without the page's assets. */
-const LIMIT_KB = 190
+const LIMIT_KB = 205
 
 const directory = mkdtempSync(join(tmpdir(), 'bundle-'))
 try {

@@ -35,18 +35,19 @@ export interface Caller {
   continent: string
   country: string
   colo: string
+  longitude: string
 }
 
 /** The regions that callers are in. D1 has no replica in South America and Africa. */
 export const CALLERS: Partial<Record<Site, Caller>> = {
-  Virginia: { continent: 'NA', country: 'US', colo: 'IAD' },
-  Oregon: { continent: 'NA', country: 'US', colo: 'PDX' },
-  'São Paulo': { continent: 'SA', country: 'BR', colo: 'GRU' },
-  Paris: { continent: 'EU', country: 'FR', colo: 'CDG' },
-  'Cape Town': { continent: 'AF', country: 'ZA', colo: 'CPT' },
-  Mumbai: { continent: 'AS', country: 'IN', colo: 'BOM' },
-  Singapore: { continent: 'AS', country: 'SG', colo: 'SIN' },
-  Sydney: { continent: 'OC', country: 'AU', colo: 'SYD' },
+  Virginia: { continent: 'NA', country: 'US', colo: 'IAD', longitude: '-77.5' },
+  Oregon: { continent: 'NA', country: 'US', colo: 'PDX', longitude: '-122.7' },
+  'São Paulo': { continent: 'SA', country: 'BR', colo: 'GRU', longitude: '-46.6' },
+  Paris: { continent: 'EU', country: 'FR', colo: 'CDG', longitude: '2.4' },
+  'Cape Town': { continent: 'AF', country: 'ZA', colo: 'CPT', longitude: '18.4' },
+  Mumbai: { continent: 'AS', country: 'IN', colo: 'BOM', longitude: '72.9' },
+  Singapore: { continent: 'AS', country: 'SG', colo: 'SIN', longitude: '103.8' },
+  Sydney: { continent: 'OC', country: 'AU', colo: 'SYD', longitude: '151.2' },
 }
 
 export const CALLER_SITES = Object.keys(CALLERS) as Site[]

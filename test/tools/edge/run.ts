@@ -65,7 +65,7 @@ async function measureAt(
   settings: Settings,
   directory: string,
 ): Promise<Measured[]> {
-  const data = makeData(settings.clients, LANE_TOKENS + PAIR_TOKENS)
+  const data = makeData(settings.clients, LANE_TOKENS + PAIR_TOKENS + 1)
   const served: [Measured['build'], Served][] = []
   try {
     for (const [name, build] of builds) {
@@ -97,7 +97,7 @@ async function measureAt(
 /** Every lane asks both builds in turn, so that a busy machine slows both. */
 async function measureLatency(callers: readonly Callers[], { samples, coldShare }: Settings): Promise<void> {
   for (const each of callers) {
-    await each.putThreads()
+    await each.putThreads(LANE_TOKENS + PAIR_TOKENS)
     await each.control(`evaluate?count=${Math.ceil(samples * CALLER_SITES.length * KINDS.length * coldShare)}`)
   }
   const [first = [], ...others] = callers.map((each) => each.lanes(samples, coldShare))

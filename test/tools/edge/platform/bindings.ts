@@ -61,10 +61,11 @@ function distantStub(stub: DurableObjectStub, key: string, site: () => Site, hin
         const location = places.get(key) ?? firstLocation(site(), hint)
         places.set(key, location)
         // biome-ignore lint/suspicious/noExplicitAny: the methods are those of any object
-        const call = (target as any)[name]
+        const object = target as any
         const way = roundTripMs(site(), location)
-        if (name === 'fetch') return travel(way, async () => call.apply(target, input))
-        return travelToObject(way, async (ticket) => call.call(target, ...input, ticket))
+        // A method is no function: its own `call` would be a method of the object.
+        if (name === 'fetch') return travel(way, async () => object[name](...input))
+        return travelToObject(way, async (ticket) => object[name](...input, ticket))
       }
     },
   })
