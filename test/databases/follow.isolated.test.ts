@@ -107,9 +107,9 @@ describe('a token whose company has moved', () => {
     const paths = [
       '/clients?q=Harbor',
       '/clients?q=ha',
-      '/clients?q=harbor&sort=name',
+      '/clients?q=harbor&sort=-id',
       '/orders?q=regatta',
-      '/products?q=hoodie',
+      '/products/search?q=hoodie',
     ]
     const show = async () => Promise.all(paths.map(async (path) => (await company.call('GET', path)).body))
     const before = await show()

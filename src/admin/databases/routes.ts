@@ -13,8 +13,11 @@ import { createCompany, listDatabases, listMoves, recordMove } from './queries.t
 /** What D1 takes of one database. */
 const SIZE_MAX_BYTES = 10_000_000_000
 
+const FULL = 'The database is full: it takes 1,024 companies'
+
 const PROBLEMS: Record<Exclude<MoveProblem, 'unknown_database'>, string> = {
   outdated: 'The database has an older schema: run npm run migrate first',
+  full: `${FULL}. Take the move back`,
   restoring: 'The company is being restored: repeat that until it is done',
   moving_elsewhere: 'The company is being moved to another database: complete that move, or take it back',
   has_moved: 'The company has moved: complete the move, then move it back',
@@ -38,7 +41,7 @@ export const routes = [
     checkDatabase(context, database)
     const created = await createCompany(context, id, name, database).catch((error: unknown) => {
       if (!databaseMessage(error).includes('companies_slot')) throw error
-      throw new ApiError('conflict', { message: 'The database is full: it takes 1,024 companies' })
+      throw new ApiError('conflict', { message: FULL })
     })
     if (!created) {
       throw new ApiError('conflict', { message: `There is a company ${id} already` })
