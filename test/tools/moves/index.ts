@@ -12,7 +12,8 @@ import { measureMove } from './measure.ts'
  */
 const { values } = parseArgs({ options: { orders: { type: 'string', default: '100000' }, kill: { type: 'boolean' } } })
 if (values.kill) {
-  const figures = await killMoves(console.log)
+  const { figures, close } = await killMoves(console.log)
+  await close()
   console.log(JSON.stringify(figures, null, 2))
   process.exitCode = figures.findings.length > 0 ? 1 : 0
 } else console.log(JSON.stringify(await measureMove(Number(values.orders)), null, 2))

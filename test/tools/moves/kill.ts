@@ -64,8 +64,15 @@ export interface KillFigures {
   findings: string[]
 }
 
+export interface Survivor {
+  figures: KillFigures
+  /** The findings after these statements in the database that has the company. */
+  recheck: (spoil: string) => Promise<string[]>
+  close: () => Promise<void>
+}
+
 /** Kills moves of a company with SIGKILL while it is written, each at another point, and looks for what is lost or doubled. */
-export async function killMoves(report: (line: string) => void = () => {}): Promise<KillFigures> {
+export async function killMoves(report: (line: string) => void = () => {}): Promise<Survivor> {
   const service = await openService()
   const figures: KillFigures = { kills: [], missed: [], writes: 0, refused: 0, lost: 0, findings: [] }
   const world = { isOver: false }
@@ -102,10 +109,19 @@ export async function killMoves(report: (line: string) => void = () => {}): Prom
     const written = await writing
     figures.findings.push(...(await check(service, home, tokens[0] ?? '', written)))
     if (fingerprint(service, NEIGHBOUR) !== neighbour) figures.findings.push('The other company has changed.')
-    return figures
-  } finally {
+    const recheck = async (spoil: string) => {
+      await service.write(home, (db) => {
+        // Only what the statement says is to be wrong.
+        db.exec('PRAGMA foreign_keys = OFF')
+        db.exec(spoil)
+      })
+      return check(service, home, tokens[0] ?? '', written)
+    }
+    return { figures, recheck, close: service.close }
+  } catch (error) {
     world.isOver = true
     await service.close()
+    throw error
   }
 }
 
