@@ -7,7 +7,7 @@ import { type Name, openService, type Service } from './two-databases.ts'
 
 export const MOVED = 1
 /** It lives where the other one is moved to. */
-export const NEIGHBOUR = 2
+const NEIGHBOUR = 2
 
 const ORDERS = 1_500
 const WRITERS = 4
