@@ -18,7 +18,7 @@ describe.runIf(process.platform === 'linux')('a service that is killed ten times
     console.log(
       `seed ${SEED}: ${crashes.workerd} crashes of the runtime and ${crashes.group} of everything in ${Math.round((Date.now() - started) / 1_000)} s; ${acknowledged} writes acknowledged, ${inFlight} in flight at a kill (${carriedOut} of them carried out), ${refused} refused, ${unnamedObjects} objects of mail left without a name`,
     )
-  }, 300_000)
+  }, 600_000)
 
   afterAll(() => survivor?.close(), 30_000)
 
