@@ -32,10 +32,11 @@ CREATE TABLE `move_log` (
 	`key` text NOT NULL
 );
 --> statement-breakpoint
+CREATE INDEX `email_thread_objects_company` ON `email_thread_objects` (`company_id`,`id`);--> statement-breakpoint
 CREATE INDEX `move_log_company` ON `move_log` (`company_id`,`table_name`,`id`);--> statement-breakpoint
 -- While a company is copied, its changed rows are logged. While it is frozen, and where it no longer is, every write is
 -- refused: one that comes late, from a Worker that does not know of the move yet, is neither lost nor done twice. All of
--- them look into company_guards alone, which is nearly always empty. `open` is a state within single transactions of the move itself.
+-- them look into company_guards alone, which is nearly always empty. `open` is a state of the move itself.
 CREATE TRIGGER integrations_moving_insert BEFORE INSERT ON integrations
 WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND state <> 'open') BEGIN
   SELECT RAISE(ABORT, 'company is moving') FROM company_guards WHERE company_id = new.company_id AND state <> 'copying';
@@ -425,10 +426,11 @@ WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.company_id AND 
   SELECT RAISE(ABORT, 'company is moving');
 END;
 --> statement-breakpoint
-CREATE TRIGGER companies_moving_update BEFORE UPDATE OF accounting_sync_enabled, deliveries_paused, mail_quota_bytes ON companies
-WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.id AND state IN ('frozen', 'away'))
+CREATE TRIGGER companies_moving_update BEFORE UPDATE OF name, suspended, accounting_sync_enabled, deliveries_paused, mail_quota_bytes,
+  last_client_id, last_order_id, last_invoice_id, last_invoice_number, last_payment_id, last_change ON companies
+WHEN EXISTS (SELECT 1 FROM company_guards WHERE company_id = new.id AND (state = 'frozen' OR state = 'away'
   AND (new.accounting_sync_enabled <> old.accounting_sync_enabled OR new.deliveries_paused <> old.deliveries_paused
-    OR new.mail_quota_bytes <> old.mail_quota_bytes) BEGIN
+    OR new.mail_quota_bytes <> old.mail_quota_bytes))) BEGIN
   SELECT RAISE(ABORT, 'company is moving');
 END;
 --> statement-breakpoint

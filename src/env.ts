@@ -73,7 +73,14 @@ export interface MoveProgress {
 }
 
 /** Why a company cannot be moved now. */
-export type MoveProblem = 'unknown_database' | 'outdated' | 'restoring' | 'moving_elsewhere' | 'has_moved' | 'stuck'
+export type MoveProblem =
+  | 'unknown_database'
+  | 'outdated'
+  | 'full'
+  | 'restoring'
+  | 'moving_elsewhere'
+  | 'has_moved'
+  | 'stuck'
 
 export type MoveResult = MoveProgress | { problem: MoveProblem; message?: string }
 

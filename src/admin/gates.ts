@@ -1,9 +1,20 @@
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log, nameOf } from '../http/log.ts'
+import { listUsedTokens } from './companies/queries.ts'
 import type { AdminContext } from './context.ts'
 
 /** Calls of objects at once: a Worker may have so many connections waiting. */
 const CALLS = 6
+
+/** An object knows a token for 30 seconds; its last use is written once a minute. */
+const USED_MS = 120_000
+/** As many valid tokens as a company may have. */
+const FORGOTTEN_MAX = 500
+
+/** Lets the objects of all tokens of the company look them up again, before the response. */
+export async function forgetCompany(context: AdminContext): Promise<void> {
+  await forgetTokens(context, await listUsedTokens(context, context.now - USED_MS, FORGOTTEN_MAX))
+}
 
 /**
  * Lets the objects of changed tokens look them up again, before the response. One that fails does so by itself within 30

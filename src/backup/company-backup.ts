@@ -1,13 +1,12 @@
 import { openDatabase } from '../db/client.ts'
 import { CompanyObject, startObject } from '../db/company-object.ts'
-import { forEachDatabase, openCompany, type PlacedContext, syncDirectory } from '../db/placement.ts'
+import { forEachDatabase, openCompany, type PlacedContext, syncDirectory, thaw } from '../db/placement.ts'
 import type { Env, MoveResult, RecoveryProgress, RestoreResult } from '../env.ts'
 import { log } from '../http/log.ts'
 import { type BackupState, beginBackup, removeOldBackups, stepBackup } from './back-up.ts'
 import { BackupError } from './format.ts'
 import { saveMarks } from './marks.ts'
 import { moveFor } from './move-company.ts'
-import { thawOld } from './move-queries.ts'
 import { recordBackup } from './queries.ts'
 import { beginRestore, type RestoreState, stepRestore } from './restore.ts'
 import { listOverdue } from './restore-queries.ts'
@@ -20,8 +19,6 @@ const CALL_MS = 5_000
 /** A backup that takes longer is begun anew: its rows are of too many times. */
 const MAX_BACKUP_MS = 12 * 3_600_000
 const EVERY_MS = 24 * 3_600_000
-/** Writes of a company are refused for no longer where its move was interrupted. */
-const FROZEN_MAX_MS = 30_000
 /** Companies that one sweep starts: 1,440 a day, of at most 1,024 in each database. */
 const STARTED_AT_ONCE = 5
 
@@ -143,8 +140,8 @@ export class CompanyBackup extends CompanyObject {
 export async function sweepBackups(env: Env, nowMs: number): Promise<void> {
   await forEachDatabase(env, async (binding) => {
     const context = { companyId: 0, db: openDatabase(binding) }
-    const thawed = await thawOld(context, nowMs - FROZEN_MAX_MS)
-    if (thawed.length > 0) log('move_interrupted', { company_id: thawed[0], companies: thawed.length }, 'error')
+    const [[thawed]] = await context.db.writeIdempotent([thaw(nowMs)])
+    if (thawed) log('move_interrupted', { company_id: thawed.company_id }, 'error')
     await saveMarks(context, env.BACKUPS)
     const companyIds = await listOverdue(context, nowMs - EVERY_MS, STARTED_AT_ONCE)
     await Promise.all(

@@ -1,4 +1,4 @@
-import { type CompanyContext, openDatabase } from '../db/client.ts'
+import { type CompanyContext, databaseMessage, openDatabase } from '../db/client.ts'
 import { NEWEST_MIGRATION, readNewestApplied } from '../db/migrations.ts'
 import { bindingOf, databaseNames, openCompany } from '../db/placement.ts'
 import type { Env, MoveProblem, MoveResult } from '../env.ts'
@@ -34,11 +34,14 @@ export async function moveFor(env: Env, companyId: number, destination: string, 
         })
         return progress(true, state)
       }
+      const isPlaced = state.step === 'place'
       state = after
-      if (Date.now() >= endMs) return progress(false, state)
+      // The caller lets the tokens' objects know.
+      if (isPlaced || Date.now() >= endMs) return progress(false, state)
     }
   } catch (error) {
     if (error instanceof MoveError) return { problem: 'stuck', message: error.message }
+    if (databaseMessage(error).includes('companies_slot')) return { problem: 'full' }
     throw error
   }
 }

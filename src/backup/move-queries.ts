@@ -1,5 +1,5 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
-import { type CompanyContext, orm, statement } from '../db/client.ts'
+import { type CompanyContext, orm, type Statements, statement } from '../db/client.ts'
 import { freeSlot } from '../db/placement.ts'
 import { companies, companyGuards, moves } from '../db/schema.ts'
 import { columnsOf, named, tableOf } from '../db/tables.ts'
@@ -11,7 +11,7 @@ const COPY_CHANGES = 2 ** 52
 /** Of one statement: D1 takes a text of 2,000,000 bytes. */
 const STATEMENT_CHARACTERS = 400_000
 
-type Statement = ReturnType<typeof statement>
+type Statement = Statements[number]
 
 /** The row of a move in the directory. */
 export async function findMove({ companyId, db }: CompanyContext) {
@@ -44,37 +44,21 @@ export async function readGuard({ companyId, db }: CompanyContext) {
   return row ?? null
 }
 
-/** Sets what triggers do with the company's writes in a database. */
+/** Sets what triggers do with the company's writes in a database, of which nothing is copied yet. */
 export async function setGuard(
   { companyId, db }: CompanyContext,
   guard: { state: 'copying' | 'away'; destination: string; slot: number },
 ): Promise<void> {
-  const row = { ...guard, company_id: companyId, frozen_at: null }
+  const row = { ...guard, company_id: companyId, audit_id: 0, frozen_at: null }
   const insert = orm.insert(companyGuards).values(row)
   await db.writeIdempotent([insert.onConflictDoUpdate({ target: companyGuards.company_id, set: row })])
 }
 
 /** Refuses the company's writes, or logs them again. */
 export async function setFrozen({ companyId, db }: CompanyContext, frozenAt: number | null): Promise<void> {
-  const [from, to] = frozenAt === null ? (['frozen', 'copying'] as const) : (['copying', 'frozen'] as const)
-  await db.writeIdempotent([
-    orm
-      .update(companyGuards)
-      .set({ state: to, frozen_at: frozenAt })
-      .where(sql`company_id = ${companyId} AND state = ${from}`),
-  ])
-}
-
-/** Ends freezes that nobody ended: the move that began them was interrupted. @returns the companies */
-export async function thawOld({ db }: CompanyContext, beforeMs: number): Promise<number[]> {
-  const [rows] = await db.writeIdempotent([
-    orm
-      .update(companyGuards)
-      .set({ state: 'copying', frozen_at: null })
-      .where(sql`state = 'frozen' AND frozen_at < ${beforeMs}`)
-      .returning({ id: companyGuards.company_id }),
-  ])
-  return rows.map(({ id }) => id)
+  const state = frozenAt === null ? 'copying' : 'frozen'
+  const isHere = sql`company_id = ${companyId} AND state IN ('copying', 'frozen')`
+  await db.writeIdempotent([orm.update(companyGuards).set({ state, frozen_at: frozenAt }).where(isHere)])
 }
 
 /** Forgets the guard and the log of a company. */
@@ -85,10 +69,19 @@ export async function endGuard({ companyId, db }: CompanyContext): Promise<void>
   ])
 }
 
-/** Statements in one transaction that may change the rows of a company that is not here for anybody else. */
-function whileAway(companyId: number, statements: readonly Statement[]) {
-  const set = (state: string) => statement('UPDATE company_guards SET state = ? WHERE company_id = ?', state, companyId)
-  return [set('open'), ...statements, set('away')] as const
+/**
+ * Statements in one transaction that change rows of a company that is `away`. In every other state it fails, by the check
+ * of the column: one that comes late, from a move that was interrupted, overwrites nothing that was written since.
+ */
+export function whileAway({ companyId }: CompanyContext, statements: readonly Statement[]) {
+  const open = statement(
+    `INSERT INTO company_guards (company_id, state, destination, slot)
+      SELECT ?1, iif(EXISTS (SELECT 1 FROM company_guards WHERE company_id = ?1 AND state = 'away'), 'open', 'not away'), '', 0
+      WHERE true ON CONFLICT (company_id) DO UPDATE SET state = 'open'`,
+    companyId,
+  )
+  const close = statement("UPDATE company_guards SET state = 'away' WHERE company_id = ?", companyId)
+  return [open, ...statements, close] as const
 }
 
 /**
@@ -102,40 +95,38 @@ export async function prepareDestination(
   company: Row,
   slot: number,
 ): Promise<number> {
-  const { name, created_at, updated_at } = company
-  const counters = {
-    ...{ client_count: 0, order_count: 0, mail_bytes: 0, mail_bytes_checked: 0, last_change: COPY_CHANGES },
-  }
-  const values = { id: companyId, name: String(name), suspended: sql`1`, deliveries_paused: true, ...counters }
-  const times = { created_at: Number(created_at), updated_at: Number(updated_at) }
-  const isElsewhere = sql`id = ${companyId} AND database IS NOT NULL`
+  const times = { created_at: Number(company.created_at), updated_at: Number(company.updated_at) }
+  const values = { id: companyId, name: String(company.name), suspended: true, deliveries_paused: true, ...times }
+  const set = { client_count: 0, order_count: 0, mail_bytes: 0, mail_bytes_checked: 0, last_change: COPY_CHANGES }
+  const place = { ...set, slot: freeSlot(slot) }
+  const isCompany = sql`id = ${companyId}`
   const [, , [row]] = await db.writeIdempotent([
     orm
       .insert(companies)
-      .values({ ...values, ...times, slot: freeSlot(slot) })
+      .values({ ...values, ...place })
       .onConflictDoNothing(),
     // Its own place in the directory counts as taken, by this move.
-    orm
-      .update(companies)
-      .set({ ...counters, slot: freeSlot(slot) })
-      .where(isElsewhere),
-    orm.select({ slot: companies.slot }).from(companies).where(sql`id = ${companyId}`),
+    orm.update(companies).set(place).where(sql`${isCompany} AND database IS NOT NULL`),
+    orm.select({ slot: companies.slot }).from(companies).where(isCompany),
   ])
   return row?.slot ?? 0
 }
 
 /** Writes rows of a table into the database that a company moves to, whatever is there under their keys. */
-export async function putRows({ companyId, db }: CompanyContext, moved: MovedTable, rows: readonly Row[]) {
+export async function putRows(context: CompanyContext, moved: MovedTable, rows: readonly Row[]) {
+  const { companyId, db } = context
   for (const chunk of chunksOf(rows)) {
     const statements = [...clearUnique(companyId, moved, chunk), upsert(companyId, moved, chunk)]
-    await db.writeIdempotent(whileAway(companyId, [...statements, removeCopyChanges(companyId)]))
+    await db.writeIdempotent(whileAway(context, [...statements, removeCopyChanges(companyId)]))
   }
 }
 
 function upsert(companyId: number, { table, key }: MovedTable, rows: readonly Row[]): Statement {
-  const ofCompany = 'company_id' in getTableColumns(tableOf(table))
+  const all: Record<string, { primary: boolean }> = getTableColumns(tableOf(table))
+  const ofCompany = 'company_id' in all
   const names = columnsOf({ table }).map(({ name }) => name)
-  const conflict = [...(ofCompany && table !== 'email_threads' ? ['company_id'] : []), ...key]
+  // Ids of threads and their objects are no other company's.
+  const conflict = [...(ofCompany && !all.id?.primary ? ['company_id'] : []), ...key]
   const set = names.filter((name) => !key.includes(name)).map((name) => `"${name}" = excluded."${name}"`)
   const columns = [...(ofCompany ? ['company_id'] : []), ...names.map((name) => `"${name}"`)].join(', ')
   const onConflict = `ON CONFLICT (${conflict.join(', ')}) DO UPDATE SET ${set.join(', ')}`
@@ -143,8 +134,8 @@ function upsert(companyId: number, { table, key }: MovedTable, rows: readonly Ro
   if (rows.length === 1 && row && lengthOf(row) > STATEMENT_CHARACTERS) {
     // A value larger than a text may be is bound by itself.
     const values = names.map((name) => row[name] ?? null)
-    const all = [...(ofCompany ? [companyId] : []), ...values]
-    return statement(`INSERT INTO ${table} (${columns}) VALUES (${all.map(() => '?')}) ${onConflict}`, ...all)
+    const bound = [...(ofCompany ? [companyId] : []), ...values]
+    return statement(`INSERT INTO ${table} (${columns}) VALUES (${bound.map(() => '?')}) ${onConflict}`, ...bound)
   }
   const read = names.map((_, index) => `e.value ->> '$[${index}]'`)
   const selected = [...(ofCompany ? ['?2'] : []), ...read].join(', ')
@@ -167,13 +158,14 @@ const removeCopyChanges = (companyId: number) =>
   statement('DELETE FROM changes WHERE company_id = ?1 AND sequence > ?2', companyId, COPY_CHANGES)
 
 /** Copies rows that are only ever added, and get another id: those behind the last that was copied. */
-export async function appendAudit({ companyId, db }: CompanyContext, rows: readonly Row[]): Promise<void> {
+export async function appendAudit(context: CompanyContext, rows: readonly Row[]): Promise<void> {
+  const { companyId, db } = context
   const last = rows.at(-1)
   if (!last) return
   const names = ['token_id', 'request_id', 'action', 'entity_id', 'at']
   const read = names.map((name) => `e.value ->> '$.${name}'`).join(', ')
   await db.write(
-    whileAway(companyId, [
+    whileAway(context, [
       statement(
         `INSERT INTO audit_log (company_id, ${names.join(', ')}) SELECT ?2, ${read} FROM json_each(?1) AS e
           WHERE e.value ->> '$.id' > (SELECT audit_id FROM company_guards WHERE company_id = ?2) ORDER BY e.key`,
@@ -185,10 +177,15 @@ export async function appendAudit({ companyId, db }: CompanyContext, rows: reado
   )
 }
 
-/** Copies the events that are not delivered anew, in their order, with ids of the new database. */
-export async function putEvents({ companyId, db }: CompanyContext, rows: readonly Row[], isFirst: boolean) {
+export async function removeEvents(context: CompanyContext): Promise<void> {
+  const remove = statement('DELETE FROM accounting_outbox WHERE company_id = ?', context.companyId)
+  await context.db.writeIdempotent(whileAway(context, [remove]))
+}
+
+/** Copies events that are not delivered, in their order, with ids of the new database. */
+export async function putEvents(context: CompanyContext, rows: readonly Row[]): Promise<void> {
+  const { companyId, db } = context
   const names = columnsOf({ table: 'accounting_outbox' }).flatMap(({ name }) => (name === 'id' ? [] : [name]))
-  const remove = statement('DELETE FROM accounting_outbox WHERE company_id = ?', companyId)
   const statements = chunksOf(rows).map((chunk) =>
     statement(
       `INSERT INTO accounting_outbox (company_id, ${names.join(', ')})
@@ -197,7 +194,7 @@ export async function putEvents({ companyId, db }: CompanyContext, rows: readonl
       companyId,
     ),
   )
-  await db.write(whileAway(companyId, [...(isFirst ? [remove] : []), ...statements]))
+  await db.write(whileAway(context, statements))
 }
 
 function chunksOf(rows: readonly Row[]): Row[][] {
@@ -271,8 +268,7 @@ export function ofCompany({ companyId }: CompanyContext, { table, where = '1' }:
 export async function removeKeys(context: CompanyContext, moved: MovedTable, keys: readonly Value[][]): Promise<void> {
   if (keys.length === 0) return
   const remove = orm.delete(tableOf(moved.table)).where(isAmong(context, moved, keys))
-  const [open, close] = whileAway(context.companyId, [])
-  await context.db.writeIdempotent([open, remove, close])
+  await context.db.writeIdempotent(whileAway(context, [remove]))
 }
 
 /** Those of some keys whose rows exist. */

@@ -26,7 +26,7 @@ export const MOVED: readonly MovedTable[] = [
   { table: 'accounting_links', key: ['order_id'] },
   { table: 'email_threads', key: ['id'], order: ['legacy_thread_id', 'account_email'] },
   { table: 'email_thread_segments', key: ['thread_id', 'field', 'position'] },
-  { table: 'email_thread_objects', key: ['id'] },
+  { table: 'email_thread_objects', key: ['id'], unique: 'thread_id' },
   { table: 'thread_contexts', key: ['thread_id'] },
   { table: 'catalog_items', key: ['id'] },
   { table: 'webhook_endpoints', key: ['id'] },

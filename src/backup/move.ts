@@ -1,5 +1,7 @@
 import { type CompanyContext, type Database, databaseMessage } from '../db/client.ts'
+import { log } from '../http/log.ts'
 import type { Row, Value } from './format.ts'
+import { COMPARED, compareEnds, compareKeys, comparePage, DifferenceError, type Ends } from './move-compare.ts'
 import {
   appendAudit,
   clearLog,
@@ -15,18 +17,19 @@ import {
   readCompanyRow,
   readGuard,
   readLog,
+  removeEvents,
   removeKeys,
   saveMove,
   setFrozen,
   setGuard,
 } from './move-queries.ts'
 import { AUDIT, CHANGES, EVENTS, MOVED, type MovedTable } from './move-tables.ts'
-import { readCompany, readPage } from './queries.ts'
+import { readCompany, readPage, readPages } from './queries.ts'
 import {
+  closeDestination,
   closeSource,
   isAway,
   openDestination,
-  readFingerprints,
   removeOldChanges,
   removeRows,
   setPlacement,
@@ -34,11 +37,11 @@ import {
 
 /**
  * A move copies a company while it is written: triggers of the old database log the keys of changed rows, which are
- * copied again. In the end writes are refused for a moment, the rest is copied, both databases are compared, and the old
- * one sends every request on. Each step can be repeated; until the last of them the move can be taken back.
+ * copied again. Both databases are compared, page by page. In the end writes are refused for a moment, the rest is copied
+ * and compared, and the old database sends every request on. Each step can be repeated; until the last of them the move can be taken back.
  */
 export interface MoveState {
-  step: 'clear' | 'begin' | 'copy' | 'catch_up' | 'switch' | 'place' | 'remove' | 'undo' | 'undo_remove'
+  step: 'clear' | 'begin' | 'copy' | 'compare' | 'catch_up' | 'switch' | 'place' | 'remove' | 'undo' | 'undo_remove'
   /** The place in the list of tables, or of what is removed, and in that table. */
   table: number
   after: Value[] | null
@@ -65,7 +68,7 @@ const FEW_WRITES = 200
 const FROZEN_MAX_MS = 4_000
 const FAILURES_MAX = 5
 
-/** The databases have different rows, or writes are too many, after several attempts. */
+/** The databases have different rows, or writes would be refused for too long, after several attempts. */
 export class MoveError extends Error {
   override readonly name = 'MoveError'
 }
@@ -76,7 +79,7 @@ const next = (state: MoveState, step: MoveState['step']): MoveState => ({ ...sta
 
 /** Does one step, and saves the state after it. @returns that state; null when the move is complete or taken back */
 export async function stepMove(move: Move, state: MoveState, startedAt: number): Promise<MoveState | null> {
-  const after = await doStep(move, state)
+  const after = await doStep(move, state).catch((error: unknown) => beginAnew(state, error))
   const { companyId, directory: db, source, destination } = move
   const context = { companyId, db }
   if (after) await saveMove(context, { source, destination, state: after, started_at: startedAt }, Date.now())
@@ -84,8 +87,21 @@ export async function stepMove(move: Move, state: MoveState, startedAt: number):
   return after
 }
 
+/** Databases that differ are a failure of the move, or of them. */
+function beginAnew(state: MoveState, error: unknown): MoveState {
+  if (!(error instanceof DifferenceError)) throw error
+  log('move_differs', { reason: error.message }, 'error')
+  return next(fail(state, error.message), 'clear')
+}
+
+function fail(state: MoveState, reason: string): MoveState {
+  const failures = state.failures + 1
+  if (failures >= FAILURES_MAX) throw new MoveError(`The move does not come to its end: ${reason}.`)
+  return { ...state, failures }
+}
+
 async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
-  const { companyId, directory: db, source, destination, from } = move
+  const { companyId, directory: db, source, destination, from, to } = move
   switch (state.step) {
     case 'clear':
       return clear(move, state, 'begin')
@@ -94,6 +110,12 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
       return next(state, 'copy')
     case 'copy':
       return copyPage(move, state)
+    case 'compare': {
+      const moved = COMPARED[state.table]
+      if (!moved) return next(state, 'catch_up')
+      const after = await comparePage(move, moved, state.after)
+      return { ...state, after, table: after ? state.table : state.table + 1 }
+    }
     case 'catch_up':
       await withParents(move, MOVED.length, () => catchUp(move))
       return (await measureLog(from)).count <= FEW_WRITES ? next(state, 'switch') : state
@@ -102,6 +124,7 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
     case 'place': {
       const guard = await readGuard(from)
       await setPlacement({ companyId, db }, destination, guard?.slot ?? 0)
+      await endGuard(to)
       return next(state, 'remove')
     }
     case 'remove': {
@@ -140,7 +163,7 @@ const COPIED = [...MOVED, CHANGES, AUDIT]
 
 async function copyPage(move: Move, state: MoveState): Promise<MoveState> {
   const moved = COPIED[state.table]
-  if (!moved) return next(state, 'catch_up')
+  if (!moved) return next(state, 'compare')
   const { from, to } = move
   const { rows, after } = await withParents(move, state.table, () => copyRows(from, to, moved, state.after))
   return { ...state, rows: state.rows + rows, after, table: after ? state.table : state.table + 1 }
@@ -165,7 +188,7 @@ const ATTEMPTS = 5
  * Repeats work that fails because a row refers to one that was written since its table was copied. What was written up to
  * that table is copied before.
  */
-async function withParents<T>(move: Pick<Move, 'from' | 'to'>, table: number, work: () => Promise<T>): Promise<T> {
+async function withParents<T>(move: Ends, table: number, work: () => Promise<T>): Promise<T> {
   const isOfParent = (error: unknown) => databaseMessage(error).includes('FOREIGN KEY')
   for (let attempt = 1; ; attempt++) {
     try {
@@ -179,8 +202,8 @@ async function withParents<T>(move: Pick<Move, 'from' | 'to'>, table: number, wo
   }
 }
 
-/** Copies again what was written since it was copied. */
-async function catchUp({ from, to }: Pick<Move, 'from' | 'to'>, tables = MOVED): Promise<void> {
+/** Copies again what was written since it was copied, and compares it. */
+async function catchUp({ from, to }: Ends, tables = MOVED): Promise<void> {
   const { newest } = await measureLog(from)
   if (newest === 0) return
   for (const moved of tables) {
@@ -196,6 +219,9 @@ async function catchUp({ from, to }: Pick<Move, 'from' | 'to'>, tables = MOVED):
       )
     }
   }
+  for (const moved of tables) {
+    for await (const keys of logged(from, moved, newest)) await compareKeys({ from, to }, moved, keys, newest)
+  }
   await clearLog(from, tables, newest)
 }
 
@@ -209,16 +235,8 @@ async function* logged(from: CompanyContext, { table }: MovedTable, newest: numb
 
 async function copyKeys(from: CompanyContext, to: CompanyContext, moved: MovedTable, keys: readonly Value[][]) {
   const { table, key, order = key } = moved
-  const where = isAmong(from, moved, keys)
-  for (let after: Value[] | null = null, isFirst = true; isFirst || after; isFirst = false) {
-    const page: { rows: Row[]; next: Value[] | null } = await readPage(
-      from,
-      { plan: { table, key: order }, where },
-      after,
-    )
-    await putRows(to, moved, page.rows)
-    after = page.next
-  }
+  const source = { plan: { table, key: order }, where: isAmong(from, moved, keys) }
+  for await (const rows of readPages(from, source)) await putRows(to, moved, rows)
 }
 
 /** Copies what is behind the last row of a table that rows are only added to. */
@@ -228,34 +246,32 @@ async function copyTail(from: CompanyContext, to: CompanyContext, moved: MovedTa
   }
 }
 
-/** Refuses writes, copies the rest, compares both databases, and lets the new one take over. */
+/** Refuses writes, copies and compares the rest, and lets the new database take over. */
 async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
   const { source, destination, from, to } = move
   // Interrupted behind the moment of the move.
   if (await isAway(from)) return next(state, 'place')
+  await closeDestination(to)
   const start = Date.now()
   await setFrozen(from, start)
   try {
     await catchUp(move)
     await copyEnds(from, to)
-    const differences = await compare(from, to)
-    const isLate = Date.now() - start > FROZEN_MAX_MS
-    if (differences.length === 0 && !isLate) {
+    await compareEnds(move, start)
+    if (Date.now() - start < FROZEN_MAX_MS) {
       const company = await readCompanyRow(from)
       const guard = await readGuard(from)
       if (company && guard?.state === 'frozen') {
         await openDestination(to, company)
         if (await closeSource(from, { source, destination, slot: guard.slot })) {
-          return { ...next(state, 'place'), frozenMs: Date.now() - start }
+          return { ...next(state, 'place'), frozenMs: state.frozenMs + Date.now() - start }
         }
         // The freeze was ended from outside: the new database must not be taken for the company's.
-        await setGuard(to, { state: 'away', destination: source, slot: Number(company.slot) })
+        await closeDestination(to)
       }
     }
-    const failures = state.failures + 1
-    const reason = differences.length > 0 ? `different rows in ${differences.join(', ')}` : 'too many writes'
-    if (failures >= FAILURES_MAX) throw new MoveError(`The move does not come to its end: ${reason}.`)
-    return { ...next(state, differences.length > 0 ? 'clear' : 'catch_up'), failures }
+    const failed = fail(state, `writes would be refused for more than ${FROZEN_MAX_MS} ms`)
+    return { ...next(failed, 'catch_up'), frozenMs: state.frozenMs + Date.now() - start }
   } finally {
     // Without effect once the old database is closed.
     await setFrozen(from, null)
@@ -268,24 +284,6 @@ async function copyEnds(from: CompanyContext, to: CompanyContext): Promise<void>
   await removeOldChanges(to, feed?.oldestChange ?? Number(feed?.company.last_change ?? 0) + 1)
   await copyTail(from, to, CHANGES, Math.max(0, copied?.newestChange ?? 0))
   await copyTail(from, to, AUDIT, guard?.audit_id ?? 0)
-  let isFirst = true
-  for (let after: Value[] | null = null; isFirst || after; isFirst = false) {
-    const plan = { table: EVENTS.table, key: EVENTS.key }
-    const page: { rows: Row[]; next: Value[] | null } = await readPage(
-      from,
-      { plan, where: ofCompany(from, EVENTS) },
-      after,
-    )
-    await putEvents(to, page.rows, isFirst)
-    after = page.next
-  }
-}
-
-/** The tables that have not the same number of rows, or another checksum. */
-async function compare(from: CompanyContext, to: CompanyContext): Promise<string[]> {
-  const [before, after] = await Promise.all([readFingerprints(from), readFingerprints(to)])
-  return before.flatMap(({ name, count, checksum }, index) => {
-    const other = after[index]
-    return other?.count === count && other.checksum === checksum ? [] : [name]
-  })
+  await removeEvents(to)
+  for await (const rows of readPages(from, { plan: EVENTS, where: ofCompany(from, EVENTS) })) await putEvents(to, rows)
 }

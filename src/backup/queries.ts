@@ -75,6 +75,15 @@ export async function readPage(context: CompanyContext, { plan, where, extra = {
   return { rows: rows as Row[], next: hasMore ? lastKey : null }
 }
 
+/** All pages of rows; one at least, which may have no rows. */
+export async function* readPages(context: CompanyContext, source: Source): AsyncGenerator<Row[]> {
+  for (let after: Key | null = null, isFirst = true; isFirst || after; isFirst = false) {
+    const { rows, next } = await readPage(context, source, after)
+    yield rows
+    after = next
+  }
+}
+
 /** One page of a table's rows, and the key behind which the next begins; null at the end. */
 export async function readTable(context: CompanyContext, plan: TablePlan, after: Key | null) {
   const where = sql`company_id = ${context.companyId} AND (${sql.raw(plan.where ?? '1')})`
@@ -112,10 +121,8 @@ export async function* readRows(context: CompanyContext, plan: TablePlan, ids: r
   const isGiven = sql`id IN (SELECT CAST(value AS ${sql.raw(plan.table === 'email_threads' ? 'TEXT' : 'INTEGER')})
     FROM json_each(${JSON.stringify(ids)}))`
   const where = sql`company_id = ${context.companyId} AND ${isGiven}`
-  for (let after: Key | null = null, isFirst = true; isFirst || after; isFirst = false) {
-    const { rows, next } = await readPage(context, { plan, where }, after)
+  for await (const rows of readPages(context, { plan, where })) {
     yield rows.map((row): Line => ({ name: plan.name, row }))
-    after = next
   }
 }
 
@@ -139,12 +146,10 @@ export async function* readParts(context: CompanyContext, plan: TablePlan, part:
     where: sql`${isOfCompany} AND ${isGiven}`,
     extra: { of_id: ownerId, of_version: version },
   }
-  for (let after: Key | null = null, isFirst = true; isFirst || after; isFirst = false) {
-    const { rows, next } = await readPage(context, source, after)
+  for await (const rows of readPages(context, source)) {
     yield rows.map(({ of_id = null, of_version, ...row }): Line => {
       return { name: part.table, row, of: [of_id, Number(of_version)] }
     })
-    after = next
   }
 }
 

@@ -1,8 +1,8 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { type CompanyContext, orm } from '../db/client.ts'
-import { insertRow } from '../db/columns.ts'
+import { insertJsonRows, insertRow } from '../db/columns.ts'
 import { freeSlot, isHere } from '../db/placement.ts'
-import { apiTokens, changes, companies, webhookDeliveries, webhookEndpoints } from '../db/schema.ts'
+import { apiTokens, changes, companies, emailThreadObjects, webhookDeliveries, webhookEndpoints } from '../db/schema.ts'
 import { named, tableOf } from '../db/tables.ts'
 import { type Line, MARKS, type Marks, type Row } from './format.ts'
 import { databaseOf } from './queries.ts'
@@ -208,4 +208,16 @@ export async function raiseMarks({ companyId, db }: CompanyContext, marks: Marks
 function settings(company: Row) {
   const names = ['name', 'accounting_sync_enabled', 'suspended', 'mail_quota_bytes', 'created_at', 'updated_at']
   return Object.fromEntries(names.map((name) => [name, sql`${company[name] ?? null}`]))
+}
+
+/** Adds objects of R2 that the database does not know, for the sweep to remove at a time. See `mail/objects.ts`. */
+export async function addUnknownObjects(
+  { companyId, db }: CompanyContext,
+  objects: readonly { id: string; content_hash: string; bytes: number }[],
+  removeAt: number,
+): Promise<void> {
+  const rows = objects.map(({ id, content_hash, bytes }) => {
+    return [id, companyId, content_hash, bytes, '[]', 'replaced', null, removeAt]
+  })
+  await db.writeIdempotent([insertJsonRows(emailThreadObjects, JSON.stringify(rows)).onConflictDoNothing()])
 }

@@ -2,9 +2,10 @@ import type { CompanyContext } from '../db/client.ts'
 import type { AccountingCheck } from '../env.ts'
 import { companyPrefix } from '../files/keys.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
+import { parseObjectKey, REPLACED_MS } from '../mail/objects.ts'
 import { MARKS, type Marks, type Row } from './format.ts'
 import { readKnownMarks } from './marks.ts'
-import { endTokens, raiseMarks, removeChanges } from './restore-queries.ts'
+import { addUnknownObjects, endTokens, raiseMarks, removeChanges } from './restore-queries.ts'
 import { listBackups, readManifest } from './store.ts'
 
 /**
@@ -23,7 +24,7 @@ const REVOKED_AT_ONCE = 100
 
 /** What remains to be done after rows were restored, or after the whole database was set back. */
 export interface Settlement {
-  left: ('known' | 'files' | 'accounting' | 'tokens' | 'feed' | 'raise')[]
+  left: ('known' | 'files' | 'mail' | 'accounting' | 'tokens' | 'feed' | 'raise')[]
   marks: Marks
   cursor: string | null
   accounting: AccountingCheck
@@ -50,6 +51,7 @@ export function beginSettlement(company: Row | null): Settlement {
   const left: Settlement['left'] = [
     'known',
     'files',
+    'mail',
     'accounting',
     ...(company ? ['tokens' as const] : []),
     'feed',
@@ -68,6 +70,10 @@ export async function stepSettlement(context: SettleContext, state: Settlement, 
       const { last_order_id, cursor } = await findOrdersWithFiles(context, state.cursor)
       const marks = highest(state.marks, { last_order_id })
       return { ...state, marks, cursor, left: cursor === null ? left : state.left }
+    }
+    case 'mail': {
+      const cursor = await releaseUnknownMail(context, state.cursor, nowMs)
+      return { ...state, cursor, left: cursor === null ? left : state.left }
     }
     case 'accounting': {
       const { accounting, last_invoice_number } = await askAccounting(
@@ -114,6 +120,15 @@ async function findOrdersWithFiles({ companyId, files }: SettleContext, cursor: 
   const ids = page.delimitedPrefixes.map((folder) => Number(folder.slice(prefix.length, -1)))
   const last_order_id = ids.filter(Number.isSafeInteger).reduce((high, id) => Math.max(high, id), 0)
   return { last_order_id, cursor: page.truncated ? page.cursor : null }
+}
+
+/** Gives the objects of one page of mail contents that the database does not know to the sweep, as if replaced now. */
+async function releaseUnknownMail({ companyId, db, files }: SettleContext, cursor: string | null, nowMs: number) {
+  const options = { prefix: `mail/${companyId}/`, ...(cursor !== null && { cursor }) }
+  const page = await withDeadline(files.list(options), BUDGET_MS.storage)
+  const objects = page.objects.map(({ key, size }) => ({ ...parseObjectKey(key), bytes: size }))
+  if (objects.length > 0) await addUnknownObjects({ companyId, db }, objects, nowMs + REPLACED_MS)
+  return page.truncated ? page.cursor : null
 }
 
 async function askAccounting({ findLastNumber }: SettleContext, ceiling: number) {

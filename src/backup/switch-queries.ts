@@ -1,9 +1,11 @@
-import { getTableColumns } from 'drizzle-orm'
+import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { type CompanyContext, statement } from '../db/client.ts'
 import { DIRECTORY } from '../db/placement.ts'
-import { columnsOf, tableOf } from '../db/tables.ts'
-import type { Row } from './format.ts'
-import { CHANGES, EVENTS, FULL_TEXT, MOVED, type MovedTable, REMOVED } from './move-tables.ts'
+import { named, tableOf } from '../db/tables.ts'
+import type { Row, Value } from './format.ts'
+import { isAmong, ofCompany, whileAway } from './move-queries.ts'
+import { CHANGES, FULL_TEXT, MOVED, type MovedTable, REMOVED } from './move-tables.ts'
+import { readPage } from './queries.ts'
 
 /** Rows that one statement removes; few where a row may have 2 MB. */
 const REMOVED_ROWS = 500
@@ -14,30 +16,6 @@ const conditionOf = (table: string) =>
     ? 'thread_id IN (SELECT t.id FROM email_threads AS t WHERE t.company_id = ?1)'
     : 'company_id = ?1'
 
-/** Prime, so that every digit of a number counts. */
-const MODULUS = 1_000_003
-
-/** How many rows a table has of the company, and a checksum of them that does not depend on their order. */
-function fingerprint(companyId: number, { table, where = '1' }: MovedTable) {
-  const isNumbered = table === EVENTS.table
-  const values = columnsOf({ table })
-    .filter(({ name }) => !(isNumbered && name === 'id'))
-    .map(({ name, dataType }, index) => {
-      const column = `"${name}"`
-      const isText = dataType === 'string' || dataType === 'json'
-      // The ends of a large text are not worth reading all of it.
-      const ends =
-        name === 'data' ? '' : ` + coalesce(unicode(${column}), 0) * 7 + coalesce(unicode(substr(${column}, -1)), 0)`
-      const number = isText ? `octet_length(${column}) * 31${ends}` : `CAST(${column} * 10000 AS INTEGER)`
-      return `coalesce((${number}) % ${MODULUS}, ${MODULUS}) * ${2 * index + 1}`
-    })
-  return statement<{ name: string; count: number; checksum: number }>(
-    `SELECT '${table}' AS name, count(*) AS count, coalesce(sum(${values.join(' + ')}), 0) % 4503599627370449 AS checksum
-      FROM ${table} WHERE ${conditionOf(table)} AND ${where}`,
-    companyId,
-  )
-}
-
 /** Removes changes that the old database has removed meanwhile, for their age. */
 export async function removeOldChanges({ companyId, db }: CompanyContext, oldest: number): Promise<void> {
   await db.writeIdempotent([
@@ -45,59 +23,94 @@ export async function removeOldChanges({ companyId, db }: CompanyContext, oldest
   ])
 }
 
-/** What triggers keep, which must be the same in both databases. */
-const DERIVED = [
+/** Rows that are compared at once. */
+const COMPARED_ROWS = 1_000
+/** Older changes and entries of the audit log are soon removed by the sweep, and in the old database only. */
+const CHANGES_MS = 30 * 24 * 3_600_000
+const AUDIT_MS = 89 * 24 * 3_600_000
+
+/** Which rows of a table are compared: those with some keys, or all behind a key and up to another one. */
+export interface Compared {
+  keys?: readonly Value[][]
+  after: Value[] | null
+  until?: Value[] | null
+  /** Of changes: the last one. */
+  newest?: number | null
+}
+
+/** A page of rows to compare: compressed content by its length and its ends, of which the last depends on all of it. */
+export async function readCompared(context: CompanyContext, moved: MovedTable, which: Compared) {
+  const { table, key, order = key } = moved
+  const { keys, after, until, newest } = which
+  const isOf = keys ? isAmong(context, moved, keys) : ofCompany(context, moved)
+  const list = (values: SQL[]) => sql.join(values, sql`, `)
+  const upTo = until ? sql`AND (${list(order.map(named))}) <= (${list(until.map((value) => sql`${value}`))})` : sql``
+  const copied = newest == null ? sql`` : sql`AND sequence <= ${newest} AND at > ${Date.now() - CHANGES_MS}`
+  const data = sql`octet_length(data) || substr(data, 1, 40) || substr(data, -40)`
+  const isLarge = table === 'email_thread_segments'
+  const plan = { table, key: order, pageRows: COMPARED_ROWS, ...(isLarge && { without: ['data'] }) }
+  return readPage(context, { plan, where: sql`${isOf} ${upTo} ${copied}`, ...(isLarge && { extra: { data } }) }, after)
+}
+
+/** The newest change that is copied; 0 where there is none. */
+export async function readNewestChange({ companyId, db }: CompanyContext): Promise<number> {
+  const newest = 'SELECT coalesce(max(sequence), 0) AS sequence FROM changes WHERE company_id = ?'
+  const [[row]] = await db.read([statement<{ sequence: number }>(newest, companyId)])
+  return row?.sequence ?? 0
+}
+
+/** What is compared in the end beside the numbers of rows: rows that triggers write, and those with other ids. */
+const SUMS: [table: string, sum: string, where: string][] = [
   ['order_counts', 'sum(count * (client_id % 997 + 1))', 'count > 0'],
   ['client_blocks', 'sum(live * (block % 997 + 1))', 'live > 0'],
   ['thread_context_links', 'sum(entity_id % 1000003)', '1'],
-] as const
+  [
+    'accounting_outbox',
+    "sum(order_id % 1000003 * 31 + created_at % 1000003 + octet_length(operation || state || coalesce(request_body, '')))",
+    "state <> 'done'",
+  ],
+  ['audit_log', 'sum(at % 1000003 * 31 + token_id % 997 + octet_length(entity_id || action))', 'at > ?2'],
+]
 
-/** The number of rows of each table of the company, and their checksums. */
-export async function readFingerprints({ companyId, db }: CompanyContext) {
-  const derived = DERIVED.map(([table, sum, where]) =>
-    statement<{ name: string; count: number; checksum: number }>(
-      `SELECT '${table}' AS name, count(*) AS count, coalesce(${sum}, 0) AS checksum FROM ${table}
-        WHERE company_id = ?1 AND ${where}`,
-      companyId,
-    ),
+/** The numbers of rows of the company in a database, and sums. */
+export async function readEnds({ companyId, db }: CompanyContext, nowMs: number) {
+  const texts = [
+    ...[...MOVED, CHANGES].map(({ table }) => [table, '0', conditionOf(table)]),
+    ...SUMS.map(([table, sum, where]) => [table, sum, `company_id = ?1 AND ${where}`]),
+  ].map(
+    ([table, sum, where]) =>
+      `SELECT '${table}' AS name, count(*) AS count, ${sum} AS checksum FROM ${table} WHERE ${where}`,
   )
-  const counters = statement<{ name: string; count: number; checksum: number }>(
-    `SELECT 'companies' AS name, client_count * 1000003 + order_count AS count, 0 AS checksum
-      FROM companies WHERE id = ?1`,
-    companyId,
-  )
-  const [first, ...rest] = [...MOVED, CHANGES, EVENTS].map((moved) => fingerprint(companyId, moved))
-  const results = first ? await db.read([first, ...rest, ...derived, counters]) : []
+  const counters =
+    "SELECT 'companies' AS name, client_count AS count, order_count AS checksum FROM companies WHERE id = ?1"
+  const read = (text: string) =>
+    statement<{ name: string }>(text, companyId, ...(text.includes('?2') ? [nowMs - AUDIT_MS] : []))
+  const results = await db.read([read(counters), ...texts.map(read)])
   return results.flat()
 }
 
 /** Columns of `companies` that are of one database. */
-const OWN_COLUMNS = ['id', 'slot', 'database', 'database_slot']
+const OWN_COLUMNS = ['id', 'slot', 'database', 'database_slot', 'mail_quota_bytes']
 
-/** Completes the company's row in its new database and lets requests in. Nothing refers to that database yet. */
+/** Completes the company's row in its new database, which takes writes from now on. Nothing refers to it yet. */
 export async function openDestination({ companyId, db }: CompanyContext, company: Row): Promise<void> {
   const names = Object.keys(company).filter((name) => !OWN_COLUMNS.includes(name))
-  const set = names.filter((name) => name !== 'mail_quota_bytes').map((name) => `"${name}" = ?`)
-  const values = names.filter((name) => name !== 'mail_quota_bytes').map((name) => company[name] ?? null)
+  const set = names.map((name) => `"${name}" = ?`)
+  const values = names.map((name) => company[name] ?? null)
   await db.writeIdempotent([
     statement("UPDATE company_guards SET state = 'open' WHERE company_id = ?", companyId),
     // The quota does not refuse what is stored already.
     statement(`UPDATE companies SET mail_quota_bytes = ${2 ** 50} WHERE id = ?`, companyId),
     statement(`UPDATE companies SET ${set.join(', ')} WHERE id = ?`, ...values, companyId),
     statement('UPDATE companies SET mail_quota_bytes = ? WHERE id = ?', company.mail_quota_bytes ?? null, companyId),
-    statement('DELETE FROM company_guards WHERE company_id = ?', companyId),
   ])
 }
 
-/** The statements that set the directory's row, where the old database is `away`, or the new one has its data. */
-function place(companyId: number, database: string, slot: number) {
-  const isElsewhere = database !== DIRECTORY
-  return statement(
-    'UPDATE companies SET database = ?1, database_slot = ?2 WHERE id = ?3',
-    isElsewhere ? database : null,
-    isElsewhere ? slot : null,
-    companyId,
-  )
+/** Refuses writes in the new database again: what is copied stays. */
+export async function closeDestination({ companyId, db }: CompanyContext): Promise<void> {
+  await db.writeIdempotent([
+    statement("UPDATE company_guards SET state = 'away' WHERE company_id = ? AND state = 'open'", companyId),
+  ])
 }
 
 /**
@@ -132,7 +145,9 @@ export async function isAway({ companyId, db }: CompanyContext): Promise<boolean
 
 /** Writes where a company is into the directory. @param context of the directory */
 export async function setPlacement({ companyId, db }: CompanyContext, database: string, slot: number): Promise<void> {
-  await db.writeIdempotent([place(companyId, database, slot)])
+  const [binding, place] = database === DIRECTORY ? [null, null] : [database, slot]
+  const update = 'UPDATE companies SET database = ?, database_slot = ? WHERE id = ?'
+  await db.writeIdempotent([statement(update, binding, place, companyId)])
 }
 
 /**
@@ -141,25 +156,17 @@ export async function setPlacement({ companyId, db }: CompanyContext, database: 
  * @param step the place in the list of what is removed
  * @returns the next step; null when everything is removed
  */
-export async function removeRows(
-  { companyId, db }: CompanyContext,
-  database: string,
-  step: number,
-): Promise<number | null> {
+export async function removeRows(context: CompanyContext, database: string, step: number): Promise<number | null> {
+  const { companyId, db } = context
   const remove = removal(companyId, step)
   if (remove) {
-    const [[found]] = await db.writeIdempotent([remove.count, ...whileOpen(companyId, remove.statement)])
+    const [[found]] = await db.writeIdempotent([remove.count, ...whileAway(context, [remove.statement])])
     return (found?.count ?? 0) < remove.limit ? step + 1 : step
   }
   if (database !== DIRECTORY) {
-    await db.writeIdempotent(whileOpen(companyId, statement('DELETE FROM companies WHERE id = ?', companyId)))
+    await db.writeIdempotent(whileAway(context, [statement('DELETE FROM companies WHERE id = ?', companyId)]))
   }
   return null
-}
-
-function whileOpen(companyId: number, change: ReturnType<typeof statement>) {
-  const set = (state: string) => statement('UPDATE company_guards SET state = ? WHERE company_id = ?', state, companyId)
-  return [set('open'), change, set('away')] as const
 }
 
 /** The statements that remove up to `limit` rows, and count them before: full-text tables do not return what they remove. */

@@ -65,6 +65,19 @@ export function writeConfig(file: string, where: ConfigKey, value: string): bool
   return true
 }
 
+/** What follows `name =` in a line; undefined in any other line. */
+function valueIn(line: string, name: string): string | undefined {
+  const rest = line.startsWith(name) ? line.slice(name.length).trimStart() : ''
+  return rest.startsWith('=') ? rest.slice(1).trimStart() : undefined
+}
+
+/** The comment at the end of a line, with the space before it. */
+function commentIn(line: string): string {
+  const tail = line.slice(line.lastIndexOf('"') + 1)
+  const at = tail.search(/\s#/)
+  return at === -1 ? '' : tail.slice(tail.slice(0, at).trimEnd().length)
+}
+
 /**
  * Sets one key in the text of a wrangler.toml and leaves all else as it is, comments too.
  *
@@ -78,12 +91,14 @@ export function setKey(text: string, { table, binding, key }: ConfigKey, value: 
   for (let start = lines.indexOf(header); start !== -1; start = lines.indexOf(header, start + 1)) {
     const length = lines.slice(start + 1).findIndex((each) => each.startsWith('['))
     const end = length === -1 ? lines.length : start + 1 + length
-    const find = (pattern: RegExp) => lines.findIndex((each, at) => at > start && at < end && pattern.test(each))
-    const marker = binding === undefined ? start : find(new RegExp(`^binding\\s*=\\s*"${binding}"`))
+    const find = (name: string, first = '') =>
+      lines.findIndex((each, at) => at > start && at < end && valueIn(each, name)?.startsWith(first))
+    const marker = binding === undefined ? start : find('binding', `"${binding}"`)
     if (marker === -1) continue
-    const present = find(new RegExp(`^${key}\\s*=`))
-    if (/\[[^\]]*$/.test(lines[present] ?? '')) break // a list of several lines
-    const [comment = ''] = /\s+#[^"]*$/.exec(lines[present] ?? '') ?? []
+    const present = find(key)
+    const before = lines[present] ?? ''
+    if (before.lastIndexOf('[') > before.lastIndexOf(']')) break // a list of several lines
+    const comment = commentIn(before)
     return lines.toSpliced(present === -1 ? marker + 1 : present, present === -1 ? 0 : 1, line + comment).join('\n')
   }
   const place = binding === undefined ? header : `${header} with binding = "${binding}"`

@@ -1,6 +1,6 @@
 import { eq, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
-import { orm, type Placeholders, prepare } from '../db/client.ts'
+import { OWN_SLOT, orm, type Placeholders, prepare } from '../db/client.ts'
 import { clientColumns, jsonRow } from '../db/columns.ts'
 import {
   DELETED,
@@ -15,7 +15,7 @@ import {
   totalOf,
 } from '../db/keyset.ts'
 import { companies } from '../db/schema.ts'
-import { clientSearch, gramPrefix, idOf, inSlot } from '../db/search.ts'
+import { clientSearch, gramOf, gramPrefix, idOf, inSlot } from '../db/search.ts'
 import type { FoundPage, PageStart } from '../http/paging.ts'
 import type { ClientList } from './contract.ts'
 import type { ClientRow } from './queries.ts'
@@ -27,10 +27,10 @@ export async function listByKey(
   start: PageStart,
 ): Promise<FoundPage<ClientRow>> {
   const { sort, deleted, q = '', updated_since, external_id } = query
-  const { db, companyId, token } = context
+  const { db, companyId } = context
   const { folded, digits, match } = clientSearch(q.trim())
-  const text = match === null ? { prefix: gramPrefix(token.companySlot, folded) } : { match }
-  const search = folded === '' ? {} : { slot: token.companySlot, search: folded, digits, ...text }
+  const text = match === null ? { gram: gramOf(folded) } : { match }
+  const search = folded === '' ? {} : { slot: OWN_SLOT, search: folded, digits, ...text }
   const values = { companyId, updated_since, external_id, ...search }
   const { page, whole } = statements({ sort, deleted })
   const found = await readKeyset(
@@ -44,7 +44,7 @@ export async function listByKey(
 }
 
 type Values = KeysetValues &
-  Placeholders<never, 'updated_since' | 'external_id' | 'slot' | 'search' | 'digits' | 'match' | 'prefix'>
+  Placeholders<never, 'updated_since' | 'external_id' | 'slot' | 'search' | 'digits' | 'match' | 'gram'>
 
 const CLIENT = jsonRow(clientColumns)
 
@@ -105,7 +105,8 @@ function idsOfMatch({ slot, match, id }: Values, direction: 'ASC' | 'DESC', isPa
 }
 
 /** Those of one or two characters: the vocabulary of the grams has a token for each block of ids with hits. */
-function idsOfGram({ prefix }: Values) {
+function idsOfGram(p: Values) {
+  const prefix = gramPrefix(p)
   return (limit: SQL) => sql`SELECT ${idOf(sql`clients_grams.rowid`)} AS id
     FROM clients_grams_counts CROSS JOIN clients_grams
     WHERE term BETWEEN ${prefix} || '0' AND ${prefix} || ':' AND clients_grams MATCH term ${limit}`

@@ -1,10 +1,10 @@
 import { desc, eq, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
-import { orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
+import { OWN_SLOT, orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
 import { clientColumns, jsonRow } from '../db/columns.ts'
 import { OFFSET_MAX, pageOfSpan, spanOfPage, totalOfCounted } from '../db/paging.ts'
 import { clientBlocks, clientSearchCounts, clients, companies } from '../db/schema.ts'
-import { blockOfGram, clientSearch, gramBlock, gramPrefix, idOf, inSlot } from '../db/search.ts'
+import { blockOfGram, clientSearch, gramBlock, gramOf, gramPrefix, idOf, inSlot } from '../db/search.ts'
 import { LruCache } from '../http/cache.ts'
 import type { FoundPage, PageStart } from '../http/paging.ts'
 import type { ClientList } from './contract.ts'
@@ -63,10 +63,9 @@ const deepPage = prepare((p: Page) => {
 })
 
 async function searchClients(context: RequestContext, q: string, page: Record<keyof Page, number>) {
-  const slot = context.token.companySlot
   const { folded: search, match } = clientSearch(q)
-  const values = { ...page, slot, search }
-  if (match === null) return readPage(context, pageOfGram({ ...values, prefix: gramPrefix(slot, search) }), search)
+  const values = { ...page, slot: OWN_SLOT, search }
+  if (match === null) return readPage(context, pageOfGram({ ...values, gram: gramOf(search) }), search)
 
   const key = `${page.companyId}/${search}`
   if (!manyHits.get(key)) {
@@ -139,8 +138,8 @@ const pageOfMatch = prepare((p: Search & Placeholders<'match'>) => {
 })
 
 /** The same for one or two characters: the vocabulary of the grams has the number of clients by block. */
-const pageOfGram = prepare((p: Search & Placeholders<'prefix'>) => {
-  const token = (block: SQL) => sql`${p.prefix} || ${gramBlock(block)}`
+const pageOfGram = prepare((p: Search & Placeholders<'gram'>) => {
+  const token = (block: SQL) => sql`${gramPrefix(p)} || ${gramBlock(block)}`
   return searchPage(
     p,
     sql`SELECT ${blockOfGram(sql`term`)} AS block, doc AS number FROM clients_grams_counts

@@ -16,6 +16,12 @@ interface Prepared {
 
 type Value = string | number | boolean | null
 
+/**
+ * A value named `slot` is the company's place in the full-text tables of its database, which that binds: the place may be
+ * another one when the company was moved. This stands for it, and is no company's.
+ */
+export const OWN_SLOT = -1
+
 /** Placeholders for values that are bound later, by name. */
 export type Placeholders<Name extends string, Optional extends string = never> = Record<Name, Placeholder> &
   Partial<Record<Optional, Placeholder>>
@@ -169,6 +175,8 @@ export interface DatabaseOptions {
    * Without one the session starts at the primary.
    */
   bookmark?: string | null | undefined
+  /** See {@link OWN_SLOT}. */
+  slot?: number | undefined
   /** Of the caller's token; background work has none. */
   meter?: Meter | undefined
   /** Gets what the batches use. */
@@ -178,7 +186,7 @@ export interface DatabaseOptions {
 /** Opens a database, whatever company's data it has: see `placement.ts` for the one of a company. */
 export function openDatabase(
   binding: D1Database,
-  { bookmark, meter, use = startUse() }: DatabaseOptions = {},
+  { bookmark, slot, meter, use = startUse() }: DatabaseOptions = {},
 ): Database {
   const session = binding.withSession(bookmark === null ? 'first-unconstrained' : (bookmark ?? 'first-primary'))
   let waited = 0
@@ -187,7 +195,7 @@ export function openDatabase(
   async function run<T extends Statements>(queries: T, isIdempotent: boolean): Promise<Results<T>> {
     const start = Date.now()
     try {
-      const batch = () => runBatch(session, queries, use)
+      const batch = () => runBatch(session, queries, use, slot)
       const { values, place } = await runQuery(() => (meter ? meter.run(batch) : batch()), isIdempotent)
       if (place.isPrimary) region = place.region
       return values
@@ -211,11 +219,12 @@ export async function runBatch<T extends Statements>(
   session: Pick<D1Database, 'prepare' | 'batch'>,
   statements: T,
   use: DatabaseUse,
+  slot: number = OWN_SLOT,
 ) {
   const queries = statements.map((statement) => {
     const { prepared, values } = 'prepared' in statement ? statement : { prepared: statement.prepare(), values: {} }
     const { sql, params } = prepared.getQuery()
-    return { prepared, bound: session.prepare(sql).bind(...fillPlaceholders(params, values)) }
+    return { prepared, bound: session.prepare(sql).bind(...fillPlaceholders(params, { ...values, slot })) }
   })
   const results = await session.batch(queries.map(({ bound }) => bound))
   return {

@@ -83,33 +83,35 @@ export function directoryFor(env: Bindings, options: DatabaseOptions = {}): Data
 export function databaseFor(
   env: Bindings,
   placement: Placement,
-  { bookmark, onMoved, ...options }: DatabaseOptions & { onMoved?: () => void } = {},
+  { bookmark, onMoved, ...options }: Omit<DatabaseOptions, 'slot'> & { onMoved?: () => void } = {},
 ): Database {
   let name = placement.database
-  let inner = openDatabase(bindingOf(env, name), { ...options, bookmark })
+  let inner = openDatabase(bindingOf(env, name), { ...options, bookmark, slot: placement.slot })
   if (databaseNames(env).length === 1) return inner
   let waitedBefore = 0
-  let hasWritten = false
+  let used: string | null = null
 
   async function run<T extends Statements>(kind: 'read' | 'write' | 'writeIdempotent', queries: T) {
     for (let move = 0; ; move++) {
       const { values, guard } = await runHere(kind, queries)
       if (guard?.state !== 'away') {
-        hasWritten ||= kind !== 'read'
+        used ??= name
         return values
       }
       onMoved?.()
-      // Only a request that changes nothing searches, and a search names its slot.
-      const isSearch = kind === 'read' && !hasWritten && placement.slot !== undefined
-      const isOtherSlot = isSearch && placement.slot !== guard.slot
-      if (move === MAX_MOVES || isOtherSlot || (hasWritten && kind !== 'read')) throw moving('it has just moved')
+      // What was read or written in the old database may have other ids in the new one, or be left behind.
+      const mayWrite = used === null || used === guard.destination
+      if (move === MAX_MOVES || !(mayWrite || kind === 'read')) throw moving('it has just moved')
       waitedBefore += inner.waitedMs()
       name = guard.destination
-      inner = openDatabase(bindingOf(env, name), options)
+      inner = openDatabase(bindingOf(env, name), { ...options, slot: guard.slot })
     }
   }
 
-  async function runHere<T extends Statements>(kind: 'read' | 'write' | 'writeIdempotent', queries: T) {
+  async function runHere<T extends Statements>(
+    kind: 'read' | 'write' | 'writeIdempotent',
+    queries: T,
+  ): Promise<{ values: Results<T>; guard: Guard | undefined }> {
     try {
       const results: unknown[] = await inner[kind]([...queries, readGuard(placement.companyId)])
       const [guard] = results.pop() as Guard[]
@@ -119,6 +121,8 @@ export function databaseFor(
       if (message.includes('company is moving')) {
         const [[guard]] = await inner.read([readGuard(placement.companyId)])
         if (guard?.state === 'away') return { values: [] as unknown as Results<T>, guard }
+        const thawed = await inner.writeIdempotent([thaw(Date.now(), placement.companyId)])
+        if (thawed[0].length > 0) return runHere(kind, queries)
         throw moving('it is frozen')
       }
       // What SQLite itself reports is of the statement, and means something to the caller.
@@ -148,6 +152,18 @@ type Guard = { state: string; destination: string; slot: number }
 const readGuard = (companyId: number) =>
   statement<Guard>('SELECT state, destination, slot FROM company_guards WHERE company_id = ?', companyId)
 
+/** A move that refuses writes for longer was interrupted. */
+const FROZEN_MAX_MS = 10_000
+
+/** Ends freezes that nobody ended, of one company or of all. */
+export function thaw(nowMs: number, companyId: number | null = null) {
+  return statement<{ company_id: number }>(
+    `UPDATE company_guards SET state = 'copying', frozen_at = NULL
+      WHERE state = 'frozen' AND frozen_at < ?1 AND company_id = coalesce(?2, company_id) RETURNING company_id`,
+    ...[nowMs - FROZEN_MAX_MS, companyId],
+  )
+}
+
 const RETRY_AFTER_SECONDS = '2'
 
 function moving(cause: string): ApiError {
@@ -164,9 +180,15 @@ export const placementColumns = {
   slot: sql<number>`coalesce(${companies.database_slot}, ${companies.slot})`.as('placed_slot'),
 }
 
+/**
+ * Whether rows of a company may be changed where they are, for statements that change those of many: not while it is
+ * frozen, nor what is left or not yet complete of it in a database, whose triggers would undo the whole statement.
+ */
+export const isSettled = (companyId: SQL) =>
+  sql`${companyId} NOT IN (SELECT company_id FROM company_guards WHERE state <> 'copying')`
+
 /** Whether the data of a row of `companies` is in the database that has the row, and may be changed. */
-export const isHere = sql`${companies.database} IS NULL AND NOT EXISTS (SELECT 1 FROM company_guards AS g
-  WHERE g.company_id = ${companies.id} AND g.state IN ('frozen', 'away'))`
+export const isHere = sql`${companies.database} IS NULL AND ${isSettled(sql`${companies.id}`)}`
 
 export interface PlacedContext extends CompanyContext {
   directory: Database

@@ -497,6 +497,7 @@ export const emailThreadObjects = sqliteTable(
     remove_at: integer(),
   },
   (t) => [
+    index('email_thread_objects_company').on(t.company_id, t.id),
     uniqueIndex('email_thread_objects_thread').on(t.thread_id).where(sql`thread_id IS NOT NULL`),
     index('email_thread_objects_removal').on(t.remove_at).where(sql`remove_at IS NOT NULL`),
     index('email_thread_objects_writing').on(t.company_id).where(sql`state = 'writing'`),
@@ -791,7 +792,8 @@ export const moves = sqliteTable('moves', {
 
 /**
  * What triggers do with writes of a company: `copying` logs them, `frozen` refuses them, and `away` too, in a database
- * where the company's data is not, or not yet. `open` is a state within single transactions of a move.
+ * where the company's data is not, or not yet. `open` is a state within single transactions of a move, and of the new
+ * database from just before the old one is `away` until the directory names it.
  */
 export const companyGuards = sqliteTable(
   'company_guards',

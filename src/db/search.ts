@@ -1,4 +1,5 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
+import type { Placeholders } from './client.ts'
 
 /** FTS5's trigram tokenizer finds no shorter text. */
 const TRIGRAM_LENGTH = 3
@@ -71,10 +72,15 @@ export function clientSearch(q: string): ClientSearch {
   return { folded, digits, match: `(${inText}) OR (digits : ${phrase(digits)})` }
 }
 
-/** The prefix of a token of `clients_grams`, before its block of ids (see {@link gramBlock}). */
-export function gramPrefix(slot: number, folded: string): string {
+/** What a token of `clients_grams` has between the company's slot and a block of ids. */
+export function gramOf(folded: string): string {
   const hex = Array.from(new TextEncoder().encode(folded), (byte) => byte.toString(16).padStart(2, '0')).join('')
-  return `${slot}x${hex}x`
+  return `x${hex}x`
+}
+
+/** The prefix of a token of `clients_grams`, before its block of ids (see {@link gramBlock}). */
+export function gramPrefix({ slot, gram }: Placeholders<never, 'slot' | 'gram'>): SQL {
+  return sql`CAST(${slot} AS INTEGER) || ${gram}`
 }
 
 /** A block of ids as the suffix of a token of `clients_grams`: of fixed length, so that tokens sort by block. */
@@ -114,7 +120,7 @@ function firstTrigram(word: string): string {
 }
 
 /** The rowids of a company in a full-text table, `slot << 53 | id`, as bounds. */
-export function inSlot(slot: number | Placeholder): SQL {
+export function inSlot(slot: Placeholder): SQL {
   return sql`BETWEEN (CAST(${slot} AS INTEGER) << 53) AND (CAST(${slot} AS INTEGER) << 53 | 9007199254740991)`
 }
 

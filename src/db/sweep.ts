@@ -1,7 +1,9 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
+
 import { type Database, openDatabase, orm, startUse } from './client.ts'
-import { isHere } from './placement.ts'
+import { isHere, isSettled } from './placement.ts'
+
 import {
   accountingOutbox,
   adminLog,
@@ -46,8 +48,7 @@ export async function listDueCompanies(db: Database, nowMs: number): Promise<num
         AND EXISTS (SELECT 1 FROM companies AS c
           WHERE c.id = ${integrations.company_id} AND c.suspended = 0 AND c.deliveries_paused = 0
             AND c.database IS NULL)
-        AND NOT EXISTS (SELECT 1 FROM company_guards AS g
-          WHERE g.company_id = ${integrations.company_id} AND g.state IN ('frozen', 'away'))
+        AND ${isSettled(sql`${integrations.company_id}`)}
         AND NOT EXISTS (SELECT 1 FROM accounting_connections AS c WHERE c.company_id = ${integrations.company_id}
           AND (c.stopped_for = ${integrations.updated_at} OR c.paused_until > ${nowMs}))`,
     )
@@ -121,15 +122,17 @@ export async function readGauges(binding: D1Database, nowMs: number) {
  */
 export async function removeExpiredRows(binding: D1Database, nowMs: number): Promise<void> {
   const orm = drizzle(binding)
-  const audit = sql`id IN (SELECT id FROM audit_log WHERE at < ${nowMs - 90 * DAY_MS} ORDER BY at LIMIT ${CHUNK_ROWS})`
+  const ofSettled = isSettled(sql`company_id`)
+  const audit = sql`id IN (SELECT id FROM audit_log
+    WHERE at < ${nowMs - 90 * DAY_MS} AND ${ofSettled} ORDER BY at LIMIT ${CHUNK_ROWS})`
   const delivered = sql`id IN (SELECT id FROM accounting_outbox
-    WHERE state = 'done' AND updated_at < ${nowMs - 7 * DAY_MS} ORDER BY updated_at LIMIT ${CHUNK_ROWS})`
+    WHERE state = 'done' AND updated_at < ${nowMs - 7 * DAY_MS} AND ${ofSettled} ORDER BY updated_at LIMIT ${CHUNK_ROWS})`
   const uploads = sql`rowid IN (SELECT rowid FROM email_thread_uploads
-    WHERE created_at < ${nowMs - UPLOAD_TTL_MS} ORDER BY created_at LIMIT ${CHUNK_UPLOADS})`
+    WHERE created_at < ${nowMs - UPLOAD_TTL_MS} AND ${ofSettled} ORDER BY created_at LIMIT ${CHUNK_UPLOADS})`
   const old = sql`(company_id, sequence) IN (SELECT company_id, sequence FROM changes
-    WHERE at < ${nowMs - CHANGES_TTL_MS} ORDER BY at LIMIT ${CHUNK_ROWS})`
+    WHERE at < ${nowMs - CHANGES_TTL_MS} AND ${ofSettled} ORDER BY at LIMIT ${CHUNK_ROWS})`
   const keys = sql`rowid IN (SELECT rowid FROM idempotency_keys
-    WHERE created_at < ${nowMs - IDEMPOTENCY_TTL_MS} ORDER BY created_at LIMIT ${CHUNK_ROWS})`
+    WHERE created_at < ${nowMs - IDEMPOTENCY_TTL_MS} AND ${ofSettled} ORDER BY created_at LIMIT ${CHUNK_ROWS})`
   const entries = sql`id IN (SELECT id FROM admin_log WHERE at < ${nowMs - 400 * DAY_MS} ORDER BY at LIMIT ${CHUNK_ROWS})`
   await removeInChunks(() => orm.delete(adminLog).where(entries), CHUNK_ROWS)
   await removeInChunks(() => orm.delete(auditLog).where(audit), CHUNK_ROWS)

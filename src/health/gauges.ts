@@ -6,15 +6,20 @@ import { readSlow } from './slow-statements.ts'
 
 type Gauges = Awaited<ReturnType<typeof readGauges>>
 
-/** Logs one line of the state of the whole deployment: what alerts compare with a limit. Never rejects. */
+/** Logs one line of the state of the databases that respond: what alerts compare with a limit. Never rejects. */
 export async function logGauges(env: Env, now: number): Promise<void> {
+  const readEach = databaseNames(env).map(async (database): Promise<Gauges[]> => {
+    try {
+      return [await readGauges(bindingOf(env, database), now)]
+    } catch (error) {
+      log('gauge_failed', { database, error: nameOf(error) }, 'error')
+      return []
+    }
+  })
   try {
-    const names = databaseNames(env)
-    const [slow, ...each] = await Promise.all([
-      readSlow(env.CACHE, now),
-      ...names.map((name) => readGauges(bindingOf(env, name), now)),
-    ])
-    log('gauge', { ...each.reduce(combine), slow_statements: slow, databases: names.length })
+    const [slow, ...each] = await Promise.all([readSlow(env.CACHE, now), ...readEach])
+    const [first, ...others] = each.flat()
+    if (first) log('gauge', { ...others.reduce(combine, first), slow_statements: slow, databases: others.length + 1 })
   } catch (error) {
     log('gauge_failed', { error: nameOf(error) }, 'error')
   }

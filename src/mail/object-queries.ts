@@ -4,19 +4,16 @@ import { type CompanyContext, orm, type Placeholders, prepare } from '../db/clie
 import { insertRow, objectOfThread } from '../db/columns.ts'
 import { emailThreadObjects, emailThreadSegments, emailThreads, emailThreadUploads } from '../db/schema.ts'
 import { ApiError } from '../http/errors.ts'
-import { parseObject, type StoredObject } from './objects.ts'
+import { parseObject, REPLACED_MS, type StoredObject, sumOf } from './objects.ts'
 import type { Key, Segment } from './queries.ts'
 import { MAX_DATABASE_BYTES } from './segments.ts'
 
 // What the database knows of the objects in R2: see `objects.ts`.
 
-const HOUR_MS = 3_600_000
-const DAY_MS = 24 * HOUR_MS
+const DAY_MS = 24 * 3_600_000
 
 /** An object that was announced is removed after so long, unless a thread names it. No request takes that long. */
-export const WRITING_MS = HOUR_MS
-/** Backups name what was replaced for 42 days, Time Travel for 30. */
-export const REPLACED_MS = 43 * DAY_MS
+export const WRITING_MS = 3_600_000
 
 /** Objects that one company may be writing at once: those of aborted requests are removed after an hour. */
 const MAX_WRITING = 128
@@ -42,9 +39,8 @@ const announcement = prepare(
 /** Announces an object before it is written. @throws ApiError 503 when too many are being written */
 export async function announceObject({ companyId, db, now }: RequestContext, object: StoredObject): Promise<void> {
   const { id, content_hash: contentHash, lengths } = object
-  const bytes = lengths.reduce((sum, length) => sum + length, 0)
-  const values = { companyId, id, contentHash, bytes, lengths: JSON.stringify(lengths), removeAt: now + WRITING_MS }
-  const [rows] = await db.writeIdempotent([announcement(values)])
+  const values = { companyId, id, contentHash, bytes: sumOf(lengths), lengths: JSON.stringify(lengths) }
+  const [rows] = await db.writeIdempotent([announcement({ ...values, removeAt: now + WRITING_MS })])
   if (rows.length === 0) throw new ApiError('unavailable', { headers: { 'Retry-After': '60' } })
 }
 

@@ -13,7 +13,9 @@ import { log, nameOf } from '../http/log.ts'
  * name, however late that write comes.
  */
 
-/** An object that a thread names. */
+/** So long an object stays that no thread names any more: backups name it for 42 days, Time Travel for 30. */
+export const REPLACED_MS = 43 * 24 * 3_600_000
+
 export interface StoredObject {
   id: string
   company_id: number
@@ -36,6 +38,12 @@ export function parseObject(row: {
 
 export function objectKey({ id, company_id, content_hash }: Omit<StoredObject, 'lengths'>): string {
   return `mail/${company_id}/${content_hash}/${id}`
+}
+
+/** Reads a key of {@link objectKey}. */
+export function parseObjectKey(key: string) {
+  const [, , content_hash = '', id = ''] = key.split('/')
+  return { id, content_hash }
 }
 
 /** R2 failed: nothing is changed, and a retry may succeed. */
@@ -126,6 +134,6 @@ export async function readObject(bucket: R2Bucket, object: StoredObject): Promis
   return segments
 }
 
-function sumOf(lengths: readonly number[]): number {
+export function sumOf(lengths: readonly number[]): number {
   return lengths.reduce((sum, length) => sum + length, 0)
 }

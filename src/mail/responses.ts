@@ -102,8 +102,8 @@ async function streamParts(
   parts: readonly Part[],
   lease: Lease,
 ) {
-  // A request that holds its body has room for the parts of it.
-  const sendingBytes = Math.max(lease.bytes, SENDING_BYTES)
+  // A request that holds its body, or its segments, has room for the parts of it.
+  let heldBytes = Math.max(lease.bytes, SENDING_BYTES)
   await lease.resize(Math.max(lease.bytes, parts.some(isUnread) ? READING_BYTES : SENDING_BYTES))
   let reader = object ? await openObject(context.mailContents, object) : null
   /** Reads this part, and with it those behind it that are small enough. */
@@ -129,14 +129,16 @@ async function streamParts(
       for (const [index, part] of parts.entries()) {
         if (isUnread(part)) {
           // The response's deadline ends this wait.
-          await lease.resize(Math.max(sendingBytes, READING_BYTES), Number.POSITIVE_INFINITY)
+          await lease.resize(Math.max(heldBytes, READING_BYTES), Number.POSITIVE_INFINITY)
           await read(part, index)
         }
         const text = textOf(part)
-        if (isSegment(part)) part.data = null
-        await lease.resize(sendingBytes)
+        await lease.resize(heldBytes)
         await writer.write(text)
-        if (isSegment(part)) releaseBytes(text)
+        if (!isSegment(part)) continue
+        releaseBytes(text)
+        part.data = null
+        heldBytes = Math.max(heldBytes - part.bytes, SENDING_BYTES)
       }
       await writer.close()
     } catch (error) {

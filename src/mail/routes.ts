@@ -15,7 +15,6 @@ import { contextText, jsonResponse, listResponse, summaryText, threadResponse } 
 import { listThreads, threadDeletionOf } from './summary-queries.ts'
 import { contentCache, parseThread } from './thread-input.ts'
 import {
-  BATCH_BYTES,
   compressThread,
   prefetchHashes,
   rememberHash,
@@ -118,17 +117,15 @@ async function putThread(
     return threadResponse(context, { row: touched, segments: [], input }, lease)
   }
 
-  if (isLarge) await lease.resize(Math.min(lease.bytes, body.length + 2 * BATCH_BYTES))
   const thread = await compressThread(context, key, input)
-  const respondsFromBody = !isLarge || !thread.isWhole
-  if (!respondsFromBody) {
-    // The compressed segments replace the body from here on; the batch repeats them as JSON.
+  if (isLarge) {
+    // The compressed segments replace the body from here on, so that another request has the memory while this one waits.
     releaseBytes(body)
-    await lease.resize(Math.min(lease.bytes, 2 * thread.pendingBytes))
+    for (const segment of thread.content) lease.own(segment)
+    await lease.resize(Math.min(lease.bytes, thread.heldBytes))
   }
   await storeContent(context, thread)
   const { row, otherSegments } = await writeThread(context, thread)
-  if (respondsFromBody) return threadResponse(context, { row, segments: otherSegments, input }, lease)
-  await lease.resize(Math.min(lease.bytes, thread.pendingBytes))
+  if (!isLarge) return threadResponse(context, { row, segments: otherSegments, input }, lease)
   return threadResponse(context, { row, segments: [...thread.segments, ...otherSegments] }, lease)
 }

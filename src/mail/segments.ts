@@ -22,28 +22,14 @@ export function* toSegments(pieces: readonly Uint8Array[]): Generator<string> {
   }
 }
 
-/** The segments before they are base64: the same each time. */
+/** The segments before they are base64, each in a buffer of its own length. */
 export function* compressSegments(pieces: readonly Uint8Array[]): Generator<Uint8Array> {
   for (const part of cut(pieces, SEGMENT_BYTES)) {
-    yield brotliCompressSync(part, { params: PARAMS, chunkSize: part.length + SPARE_BYTES })
+    const compressed = brotliCompressSync(part, { params: PARAMS, chunkSize: part.length + SPARE_BYTES })
+    const segment = new Uint8Array(compressed)
+    releaseBytes(compressed)
+    yield segment
   }
-}
-
-/**
- * The lengths of all segments of {@link compressSegments}, and the data of the first ones, up to `maxBytes` together.
- */
-export function compressFirst(pieces: readonly Uint8Array[], maxBytes: number) {
-  const lengths: number[] = []
-  const data: (Uint8Array | null)[] = []
-  let bytes = 0
-  for (const segment of compressSegments(pieces)) {
-    bytes += segment.length
-    lengths.push(segment.length)
-    // The buffer of a segment is as long as its text.
-    data.push(bytes <= maxBytes ? new Uint8Array(segment) : null)
-    releaseBytes(segment)
-  }
-  return { lengths, data, bytes }
 }
 
 /** The part of the text that a segment holds: one of {@link toSegments}, or of {@link compressSegments}, which is released. */

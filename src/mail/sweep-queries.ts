@@ -1,11 +1,14 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { type CompanyContext, orm } from '../db/client.ts'
 import { insertJsonRows } from '../db/columns.ts'
+import { isSettled } from '../db/placement.ts'
 import { emailThreadObjects, emailThreadSegments, emailThreads, IN_OBJECT } from '../db/schema.ts'
-import { REPLACED_MS, WRITING_MS } from './object-queries.ts'
-import type { StoredObject } from './objects.ts'
+import { WRITING_MS } from './object-queries.ts'
+import { REPLACED_MS, type StoredObject, sumOf } from './objects.ts'
 
-// What the sweep does with mail contents, across companies.
+// What the sweep does with mail contents, across companies: those that are being moved to another database wait.
+
+const OF_SETTLED = isSettled(sql`company_id`)
 
 /** Content that nobody read or wrote for 30 days moves to R2: its use may be noted a day too early. */
 const UNUSED_MS = 31 * 24 * 3_600_000
@@ -15,7 +18,7 @@ const BACKFILLED = 1_000
 
 /** Notes the last write as the last use where none is noted. */
 export async function backfillUse({ db }: CompanyContext): Promise<void> {
-  const unknown = sql`SELECT id FROM email_threads WHERE content_used_at = 0 LIMIT ${sql.raw(String(BACKFILLED))}`
+  const unknown = sql`SELECT id FROM email_threads WHERE content_used_at = 0 AND ${OF_SETTLED} LIMIT ${sql.raw(String(BACKFILLED))}`
   await db.writeIdempotent([
     orm
       .update(emailThreads)
@@ -30,7 +33,6 @@ export interface UnusedThread {
   company_id: number
   content_hash: string
   content_revision: number
-  positions: number[]
   lengths: number[]
 }
 
@@ -45,13 +47,13 @@ export async function listUnused({ db }: CompanyContext, nowMs: number, limit: n
       .select({ id, company_id, content_hash, content_revision, segments: segments.as('segments') })
       .from(emailThreads)
       // One that is being imported has the revision 0.
-      .where(sql`content_used_at BETWEEN 1 AND ${nowMs - UNUSED_MS} AND revision > 0`)
+      .where(sql`content_used_at BETWEEN 1 AND ${nowMs - UNUSED_MS} AND revision > 0 AND ${OF_SETTLED}`)
       .orderBy(emailThreads.content_used_at)
       .limit(limit),
   ])
   return rows.map(({ segments, ...row }) => {
     const sorted = (JSON.parse(segments) as [number, number][]).sort(([a], [b]) => a - b)
-    return { ...row, positions: sorted.map(([at]) => at), lengths: sorted.map(([, length]) => length) }
+    return { ...row, lengths: sorted.map(([, length]) => length) }
   })
 }
 
@@ -71,15 +73,14 @@ export async function readContent({ db }: CompanyContext, thread: UnusedThread, 
   return Uint8Array.fromBase64(segment.data)
 }
 
-/** Announces the objects of threads: see `objects.ts`. */
+/** Announces the objects of threads: see `objects.ts`. Fails where one of the companies was frozen a moment ago. */
 export async function announceMoves(
   { db }: CompanyContext,
   objects: readonly StoredObject[],
   nowMs: number,
 ): Promise<void> {
   const rows = objects.map(({ id, company_id, content_hash, lengths }) => {
-    const bytes = lengths.reduce((sum, length) => sum + length, 0)
-    return [id, company_id, content_hash, bytes, JSON.stringify(lengths), 'writing', null, nowMs + WRITING_MS]
+    return [id, company_id, content_hash, sumOf(lengths), JSON.stringify(lengths), 'writing', null, nowMs + WRITING_MS]
   })
   await db.writeIdempotent([insertJsonRows(emailThreadObjects, JSON.stringify(rows)).onConflictDoNothing()])
 }
@@ -99,7 +100,7 @@ export async function nameMoves(
   const rows = moved.map(([object, { id, content_revision }]) => [object, id, content_revision])
   const unused = sql`SELECT m.value ->> 0 AS object, t.id AS thread FROM json_each(${JSON.stringify(rows)}) AS m
     CROSS JOIN email_threads AS t ON t.id = m.value ->> 1 AND t.content_revision = m.value ->> 2
-    WHERE t.content_used_at BETWEEN 1 AND ${nowMs - UNUSED_MS}
+    WHERE t.content_used_at BETWEEN 1 AND ${nowMs - UNUSED_MS} AND ${isSettled(sql`t.company_id`)}
       AND EXISTS (SELECT 1 FROM email_thread_objects AS o WHERE o.id = m.value ->> 0 AND o.state = 'writing')`
   const objects = JSON.stringify(moved.map(([object]) => object))
   const named = sql`(SELECT thread_id FROM email_thread_objects
@@ -137,7 +138,7 @@ export async function skipThreads(
     orm
       .update(emailThreads)
       .set({ content_used_at: sql`iif(${hasObject}, ${sql.raw(String(IN_OBJECT))}, ${nowMs})` })
-      .where(sql`id IN (SELECT value FROM json_each(${ids}))`),
+      .where(sql`id IN (SELECT value FROM json_each(${ids})) AND ${OF_SETTLED}`),
   ])
 }
 
@@ -145,7 +146,7 @@ export async function skipThreads(
 export async function markRemovals({ db }: CompanyContext, nowMs: number, limit: number) {
   const { id, company_id, content_hash } = emailThreadObjects
   const due: SQL = sql`SELECT id FROM email_thread_objects
-    WHERE remove_at IS NOT NULL AND remove_at <= ${nowMs} ORDER BY remove_at LIMIT ${limit}`
+    WHERE remove_at IS NOT NULL AND remove_at <= ${nowMs} AND ${OF_SETTLED} ORDER BY remove_at LIMIT ${limit}`
   const [rows] = await db.writeIdempotent([
     orm
       .update(emailThreadObjects)
@@ -160,6 +161,8 @@ export async function markRemovals({ db }: CompanyContext, nowMs: number, limit:
 export async function forgetObjects({ db }: CompanyContext, objects: readonly { id: string }[]): Promise<void> {
   const ids = JSON.stringify(objects.map(({ id }) => id))
   await db.writeIdempotent([
-    orm.delete(emailThreadObjects).where(sql`id IN (SELECT value FROM json_each(${ids})) AND state = 'removing'`),
+    orm
+      .delete(emailThreadObjects)
+      .where(sql`id IN (SELECT value FROM json_each(${ids})) AND state = 'removing' AND ${OF_SETTLED}`),
   ])
 }

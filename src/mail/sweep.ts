@@ -1,7 +1,7 @@
 import { type CompanyContext, openDatabase } from '../db/client.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { log, nameOf } from '../http/log.ts'
-import { objectKey, putObject, type StoredObject } from './objects.ts'
+import { objectKey, putObject, sumOf } from './objects.ts'
 import {
   announceMoves,
   backfillUse,
@@ -63,11 +63,11 @@ async function moveUnused(context: CompanyContext, bucket: R2Bucket, nowMs: numb
   let bytes = 0
   for (let page = 0; page < MAX_PAGES && bytes < MAX_BYTES && Date.now() < endMs; page++) {
     const unused = await listUnused(context, nowMs, PAGE_THREADS)
-    const empty = unused.filter(({ positions }) => positions.length === 0)
+    const empty = unused.filter(({ lengths }) => lengths.length === 0)
     if (empty.length > 0) await skipThreads(context, empty, nowMs)
-    const threads = unused.filter(({ positions }) => positions.length > 0)
+    const threads = unused.filter(({ lengths }) => lengths.length > 0)
     if (threads.length > 0) moved += await moveThreads(context, bucket, threads, nowMs)
-    bytes += threads.flatMap(({ lengths }) => lengths).reduce((sum, length) => sum + length, 0)
+    bytes += sumOf(threads.flatMap(({ lengths }) => lengths))
     if (unused.length < PAGE_THREADS) break
   }
   return moved
@@ -75,16 +75,9 @@ async function moveUnused(context: CompanyContext, bucket: R2Bucket, nowMs: numb
 
 /** @throws Error when not one could be written */
 async function moveThreads(context: CompanyContext, bucket: R2Bucket, threads: readonly UnusedThread[], nowMs: number) {
-  const moves = threads.map((thread) => {
-    const { company_id, content_hash, lengths } = thread
-    const object: StoredObject = { id: crypto.randomUUID(), company_id, content_hash, lengths }
-    return { thread, object }
-  })
-  await announceMoves(
-    context,
-    moves.map(({ object }) => object),
-    nowMs,
-  )
+  const moves = threads.map((thread) => ({ thread, object: { ...thread, id: crypto.randomUUID() } }))
+  const objects = moves.map(({ object }) => object)
+  await announceMoves(context, objects, nowMs)
   const written: [string, UnusedThread][] = []
   const failed: UnusedThread[] = []
   for (let at = 0; at < moves.length; at += SIDE_BY_SIDE) {
@@ -105,5 +98,5 @@ async function moveThreads(context: CompanyContext, bucket: R2Bucket, threads: r
 }
 
 async function* segmentsOf(context: CompanyContext, thread: UnusedThread): AsyncGenerator<Uint8Array> {
-  for (const position of thread.positions) yield await readContent(context, thread, position)
+  for (const position of thread.lengths.keys()) yield await readContent(context, thread, position)
 }

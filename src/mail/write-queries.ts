@@ -21,14 +21,14 @@ import {
 } from './object-queries.ts'
 import { putObject, type StoredObject } from './objects.ts'
 import { IN_SEGMENTS, isThread, type Key, type Segment, selectSegments, type ThreadKey } from './queries.ts'
-import { compressFirst, compressSegments, MAX_DATABASE_BYTES, toSegments } from './segments.ts'
+import { compressSegments, MAX_DATABASE_BYTES, toSegments } from './segments.ts'
 import { contentText, TEXT_FIELDS, type TextField, type ThreadInput } from './thread-input.ts'
 
 /** A text of more bytes than this is stored in segments. */
 const INLINE_BYTES = 100_000
 
-/** Of the segments in one batch, which needs as much again as JSON: more are uploaded before. */
-export const BATCH_BYTES = 4_000_000
+/** Of the segments in one batch: more are uploaded before. */
+const BATCH_BYTES = 4_000_000
 
 /** The content hashes last seen stored, by company and legacy id, then by mailbox: a hint that each statement checks. */
 const knownHashes = new LruCache<string, ReadonlyMap<string, string>>({ maxWeight: 10_000 })
@@ -145,45 +145,45 @@ const checkQuota = prepare((p: Placeholders<'companyId'>) =>
 
 /**
  * Compresses what was sent: content of more than {@link MAX_DATABASE_BYTES} is for R2, and of texts what is more than one
- * batch should hold is uploaded. `pendingBytes` are the stored bytes of the segments that still have their data.
+ * batch should hold is uploaded.
  *
- * @returns nothing of it references the body, unless `isWhole` is false: then not all of the content is in memory
+ * @returns nothing of it references the body; `heldBytes` are in memory until the thread is written
  */
 export async function compressThread(context: RequestContext, key: ThreadKey, input: ThreadInput) {
   const { companyId: company_id } = context
   const values = valuesOf(context, key, input)
-  const pieces = contentText(input.content)
-  const { lengths, data, bytes } = compressFirst(pieces, BATCH_BYTES)
-  const inMemory = data.filter((each) => each !== null)
-  const isWhole = inMemory.length === data.length
+  const content = Array.from(compressSegments(contentText(input.content)))
+  const bytes = lengthOf(content)
   const object: StoredObject | null =
-    bytes > MAX_DATABASE_BYTES ? { id: values.newId, company_id, content_hash: input.content.hash, lengths } : null
-  const segments = data.map((each, position): Segment => {
-    return { field: 'content', position, bytes: lengths[position] ?? 0, data: object ? each : (each?.toBase64() ?? '') }
+    bytes > MAX_DATABASE_BYTES
+      ? { id: values.newId, company_id, content_hash: input.content.hash, lengths: content.map(({ length }) => length) }
+      : null
+  const segments = content.map((compressed, position): Segment => {
+    const data = object ? compressed : compressed.toBase64()
+    return { field: 'content', position, bytes: data.length, data }
   })
-  const contentBytes = segments.reduce((sum, segment) => sum + (segment.data?.length ?? 0), 0)
   const texts: Segment[] = []
-  let pendingBytes = contentBytes
+  const contentBytes = object ? 0 : segments.reduce((sum, segment) => sum + segment.bytes, 0)
+  let batchBytes = contentBytes
   for (const [field, text] of Object.entries(input.texts)) {
     if (!isLarge(text)) continue
     let position = 0
     for (const data of toSegments([text])) {
-      if (pendingBytes + data.length > BATCH_BYTES) {
+      if (batchBytes + data.length > BATCH_BYTES) {
         await uploadSegments(context, values.newId, texts)
-        pendingBytes = contentBytes
+        batchBytes = contentBytes
       }
       texts.push({ field, position: position++, bytes: data.length, data })
-      pendingBytes += data.length
+      batchBytes += data.length
     }
   }
   return {
     values: { ...values, contentUsedAt: object ? IN_OBJECT : context.now },
     segments: [...segments, ...texts],
-    pendingBytes,
     object,
-    /** The content's segments in turn. */
-    content: isWhole ? inMemory : compressSegments(pieces),
-    isWhole,
+    content,
+    // The batch repeats its segments as JSON.
+    heldBytes: (object ? bytes : 0) + 2 * batchBytes,
   }
 }
 

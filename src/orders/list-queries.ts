@@ -1,6 +1,6 @@
 import { eq, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
-import { orm, type Placeholders, prepare } from '../db/client.ts'
+import { OWN_SLOT, orm, type Placeholders, prepare } from '../db/client.ts'
 import { jsonRow, projectColumns } from '../db/columns.ts'
 import {
   DELETED,
@@ -28,7 +28,7 @@ export async function listOrders(
   { sort, deleted, status, updated_since, external_id, q = '', client_id, from, to, expand = [] }: OrderList,
   { limit, offset, after }: PageStart,
 ): Promise<FoundPage<ListedRow>> {
-  const { db, companyId, token } = context
+  const { db, companyId } = context
   const [one, ...others] = status ?? []
   const search = fold(q.trim())
   const isFiltered = deleted !== 'exclude' || updated_since !== undefined || external_id !== undefined || search !== ''
@@ -37,7 +37,7 @@ export async function listOrders(
     const last = rows.at(-1)
     return { rows, total, next: last && offset + rows.length < total ? [last.created_date, last.id] : null }
   }
-  const text = search === '' ? {} : { search, match: substringMatch(search), slot: token.companySlot }
+  const text = search === '' ? {} : { search, match: substringMatch(search), slot: OWN_SLOT }
   const statuses = others.length > 0 ? { statuses: JSON.stringify(status) } : { status: one }
   const values = { companyId, client_id, from, to, ...statuses, updated_since, external_id, ...text }
   const { page, whole } = statements({ sort, deleted, expand })

@@ -1,6 +1,6 @@
-import { and, desc, eq, getTableColumns, inArray, type SQL, sql } from 'drizzle-orm'
+import { and, desc, eq, getTableColumns, inArray, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
-import { type CompanyContext, orm } from '../db/client.ts'
+import { type CompanyContext, OWN_SLOT, orm, type Placeholders, prepare } from '../db/client.ts'
 import { itemColumns } from '../db/columns.ts'
 import { catalogItems, integrations, invoiceItems, invoices } from '../db/schema.ts'
 import { idOf, inSlot, wordsMatch } from '../db/search.ts'
@@ -15,48 +15,54 @@ const NOTHING = sql`0`
 export type Integration = typeof integrations.$inferSelect
 
 /** A line is hidden when it is deleted or its invoice is. */
-const isVisibleLineOf = (companyId: number) => sql`${invoiceItems.company_id} = ${companyId}
+const isVisibleLineOf = (companyId: number | Placeholder) => sql`${invoiceItems.company_id} = ${companyId}
   AND ${invoiceItems.deleted} = 0 AND EXISTS (SELECT 1 FROM ${invoices}
   WHERE ${invoices.company_id} = ${invoiceItems.company_id} AND ${invoices.id} = ${invoiceItems.invoice_id} AND ${invoices.deleted} = 0)`
 
 /** The requested sources of the database, and the integrations of the company's suppliers, in one round trip. */
 export async function searchOwn(context: RequestContext, q: string, isWanted: (source: 'local' | 'lines') => boolean) {
   const match = wordsMatch(q)
-  const linesMatch = isWanted('lines') ? match : null
-  const [items, lines, integrations] = await context.db.read([
-    isWanted('local') ? findItems(context, match) : orm.select().from(catalogItems).where(NOTHING),
-    linesMatch ? findLines(context, linesMatch) : orm.select(itemColumns).from(invoiceItems).where(NOTHING),
+  const { companyId } = context
+  const search = match === null ? null : { companyId, slot: OWN_SLOT, match }
+  const items = search ? matchingItems(search) : newestItems({ companyId })
+  const [local, lines, integrations] = await context.db.read([
+    isWanted('local') ? items : orm.select().from(catalogItems).where(NOTHING),
+    isWanted('lines') && search ? matchingLines(search) : orm.select(itemColumns).from(invoiceItems).where(NOTHING),
     selectIntegrations(context, supplierNames),
   ])
-  return { items, lines, integrations }
+  return { items: local, lines, integrations }
 }
 
-/** The newest items where there is nothing to match. */
-function findItems({ companyId, token }: RequestContext, match: string | null) {
-  const isVisible = sql`${catalogItems.company_id} = ${companyId} AND ${catalogItems.deleted} = 0`
-  if (match === null) {
-    return orm.select().from(catalogItems).where(isVisible).orderBy(desc(catalogItems.id)).limit(NEWEST)
-  }
-  return orm
+const isVisibleItemOf = (companyId: Placeholder) =>
+  sql`${catalogItems.company_id} = ${companyId} AND ${catalogItems.deleted} = 0`
+
+const newestItems = prepare((p: Placeholders<'companyId'>) =>
+  orm.select().from(catalogItems).where(isVisibleItemOf(p.companyId)).orderBy(desc(catalogItems.id)).limit(NEWEST),
+)
+
+type Search = Placeholders<'companyId' | 'slot' | 'match'>
+
+const matchingItems = prepare((p: Search) =>
+  orm
     .select(getTableColumns(catalogItems))
     .from(sql`catalog_items_fts`)
     .innerJoin(catalogItems, sql`${catalogItems.id} = ${idOf(sql`catalog_items_fts.rowid`)}`)
-    .where(and(isHit(sql`catalog_items_fts`, match, token.companySlot), isVisible))
+    .where(and(isHit(sql`catalog_items_fts`, p), isVisibleItemOf(p.companyId)))
     .orderBy(sql`catalog_items_fts.rowid DESC`)
-    .limit(MAX_FOUND)
-}
+    .limit(MAX_FOUND),
+)
 
-function findLines({ companyId, token }: RequestContext, match: string) {
-  return orm
+const matchingLines = prepare((p: Search) =>
+  orm
     .select(itemColumns)
     .from(sql`invoice_items_fts`)
     .innerJoin(invoiceItems, sql`${invoiceItems.id} = ${idOf(sql`invoice_items_fts.rowid`)}`)
-    .where(and(isHit(sql`invoice_items_fts`, match, token.companySlot), isVisibleLineOf(companyId)))
+    .where(and(isHit(sql`invoice_items_fts`, p), isVisibleLineOf(p.companyId)))
     .orderBy(sql`invoice_items_fts.rowid DESC`)
-    .limit(MAX_FOUND)
-}
+    .limit(MAX_FOUND),
+)
 
-function isHit(index: SQL, match: string, slot: number): SQL {
+function isHit(index: SQL, { match, slot }: Search): SQL {
   return sql`${index} MATCH ${match} AND ${index}.rowid ${inSlot(slot)}`
 }
 

@@ -4,12 +4,15 @@ import { hashToken } from '../../src/auth/tokens.ts'
 import { sweepBackups } from '../../src/backup/company-backup.ts'
 import { openDatabase } from '../../src/db/client.ts'
 import { listDueCompanies, listWebhookCompanies } from '../../src/db/sweep.ts'
+import { sweepMailContents } from '../../src/mail/sweep.ts'
 import { listEnabledEndpoints } from '../../src/webhooks/queries.ts'
 import { Shop } from '../accounting/shop.ts'
 import { backUp, rowsOf, wipe } from '../backup/support.ts'
+import { noise, storedObjects } from '../mail/support.ts'
 import { addMember, adminCall, startAccess } from '../support/admin.ts'
-import { call, migrate, mintCompany, mintToken, sql } from '../support/app.ts'
+import { call, migrate, mintCompany, mintToken, sql, type TestCompany } from '../support/app.ts'
 import { logLines } from '../support/log.ts'
+import { insertion } from '../support/rows.ts'
 
 beforeAll(migrate)
 
@@ -186,5 +189,38 @@ describe('the recovery of a database that was set back', () => {
     const of = (shop: Shop) => steps.map((step) => step.company).find((each) => each?.id === shop.company.id)
     expect(of(known)).toMatchObject({ accounting: 'read', last_invoice_number: 1003 })
     expect(of(lost)).toMatchObject({ accounting: 'failed', last_invoice_number: 1001 })
+  })
+})
+
+describe('mail contents in R2 of a database that was set back', () => {
+  const DAY_MS = 86_400_000
+  const path = '/mail/email-threads/t?account_email=a@x.example'
+  const put = (company: TestCompany, text: string) =>
+    company.call('PUT', '/mail/email-threads/t', { account_email: 'a@x.example', messages: [{ text }] })
+
+  it('are there for every thread of then, and those that it does not know are removed after 43 days', async () => {
+    const company = await mintCompany()
+    const [before, after] = [noise(1_500_000), noise(1_500_000)]
+    expect((await put(company, before)).status).toBe(200)
+    const tables = ['email_threads', 'email_thread_objects'] as const
+    const then = await Promise.all(
+      tables.map((table) => sql<object>(`SELECT * FROM ${table} WHERE company_id = ?`, company.id)),
+    )
+    expect((await put(company, after)).status).toBe(200)
+    expect(await storedObjects(company.id)).toHaveLength(2)
+    await sweepMailContents(env.DB, env.FILES, Date.now() + 29 * DAY_MS)
+
+    // What Time Travel does: the database is as it was, R2 is not.
+    for (const table of tables.toReversed()) await sql(`DELETE FROM ${table} WHERE company_id = ?`, company.id)
+    const written = (row: object) => Object.fromEntries(Object.entries(row).filter(([name]) => name !== 'text_bytes'))
+    await env.DB.batch(tables.flatMap((table, at) => (then[at] ?? []).map((row) => insertion(table, written(row)))))
+    await recover()
+    expect((await company.call('GET', path)).body.email_thread.messages).toEqual([{ text: before }])
+    await sweepMailContents(env.DB, env.FILES, Date.now() + 42 * DAY_MS)
+    expect(await storedObjects(company.id)).toHaveLength(2)
+    await sweepMailContents(env.DB, env.FILES, Date.now() + 44 * DAY_MS)
+    const [named] = await sql<{ id: string }>('SELECT id FROM email_thread_objects WHERE company_id = ?', company.id)
+    expect(await storedObjects(company.id)).toEqual([expect.stringContaining(named?.id ?? 'none')])
+    expect((await company.call('GET', path)).body.email_thread.messages).toEqual([{ text: before }])
   })
 })

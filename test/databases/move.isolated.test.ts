@@ -98,11 +98,19 @@ async function answers() {
       `/orders/${ids.order}`,
       '/changes',
     ],
-    ...['/products?q=mover', `/mail/email-threads/${ids.thread}?account_email=${ids.mailbox}`, '/me'],
+    ...[
+      '/products/search?q=mover&include=local,lines',
+      `/mail/email-threads/${ids.thread}?account_email=${ids.mailbox}`,
+      '/me',
+    ],
   ]
   const token = await mintToken(company.id)
   const bodies: unknown[] = []
-  for (const path of paths) bodies.push((await send(request(token, 'GET', path))).body)
+  for (const path of paths) {
+    const { status, body } = await send(request(token, 'GET', path))
+    expect([path, status]).toEqual([path, 200])
+    bodies.push(body)
+  }
   return JSON.stringify(bodies).replaceAll(/"(id|name|next_cursor|cursor|latest|created_at)":"?[^,"}]*"?/g, '')
 }
 
@@ -224,7 +232,7 @@ describe('a move', () => {
 
   it('can be taken back until the old database is closed', async () => {
     const before = await contents('DB')
-    for (const steps of [1, 30, 45, 60]) {
+    for (const steps of [1, 30, 45, 60, 500]) {
       let count = 0
       while (count++ < steps) {
         const result = await moveFor(env, company.id, 'DB_TWO', 0)

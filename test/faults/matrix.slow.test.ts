@@ -1,6 +1,7 @@
 import { reset } from 'cloudflare:test'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { BUDGET_MS } from '../../src/http/deadline.ts'
+import { noise } from '../mail/support.ts'
 import { migrate, request } from '../support/app.ts'
 import { endpoints, exampleOf } from '../support/endpoints.ts'
 import { linesOf } from '../support/log.ts'
@@ -51,17 +52,27 @@ interface Sent {
   refused?: number[]
   /** The caller's token is unknown. */
   isStranger?: true
+  /** What is returned when R2 fails; else 500. */
+  withoutFiles?: 503
+  /** A refused write gives up, behind its response, what it has written to R2. */
+  withdraws?: true
 }
 
-const putThread = (size: number): Sent => ({
+const putText = (text: string): Sent => ({
   method: 'PUT',
   path: `/mail/email-threads/${THREAD}`,
   body: {
     account_email: 'orders@ridgeline.example',
     subject: 'A',
-    messages: [{ id: '1', body_plain: 'x'.repeat(size) }],
+    messages: [{ id: '1', body_plain: text }],
   },
 })
+const putThread = (size: number) => putText('x'.repeat(size))
+
+/** More than a megabyte compressed. */
+const [FOR_R2, OTHER_FOR_R2] = [noise(1_500_000), noise(1_600_000)]
+const READ = { method: 'GET', path: `/mail/email-threads/${THREAD}?account_email=orders@ridgeline.example` }
+const ofR2 = { withoutFiles: 503 } as const
 
 const failedSources = (body: { sources?: unknown }) =>
   expect(body.sources).toMatchObject({ local: 'failed', lines: 'failed' })
@@ -76,6 +87,12 @@ const MORE: [string, Sent][] = [
   ['read a line', { method: 'GET', path: `/products/invoice_item?id=${ITEMS[0]}` }],
   ['PUT a large thread', { ...putThread(300_000), hint: 1 }],
   ['PUT a thread that is stored already', { ...putThread(9), before: putThread(9) }],
+  ['PUT a thread for R2', { ...putText(FOR_R2), ...ofR2, withdraws: true, hint: 1 }],
+  // The isolate knows the stored hash.
+  ['PUT other content for R2', { ...putText(OTHER_FOR_R2), ...ofR2, withdraws: true, before: putText(FOR_R2) }],
+  ['PUT small content instead of that in R2', { ...putThread(9), before: putText(FOR_R2) }],
+  ['PUT a thread that R2 holds already', { ...putText(FOR_R2), before: putText(FOR_R2) }],
+  ['read a thread that R2 holds', { ...READ, ...ofR2, before: putText(FOR_R2) }],
   ['be a stranger', { method: 'GET', path: '/clients', isStranger: true }],
 ]
 
@@ -107,8 +124,9 @@ function isRead({ method, isReadOnly }: Sent): boolean {
 }
 
 function modesOf({ name }: Call): Mode[] {
-  const isDatabase = name.startsWith('DB.')
-  return MODES.filter((mode) => isDatabase || !['is overloaded', 'loses its response', 'never responds'].includes(mode))
+  const left = name.startsWith('DB.') ? [] : ['is overloaded']
+  if (!name.startsWith('DB.') && name !== 'FILES.put') left.push('loses its response', 'never responds')
+  return MODES.filter((mode) => !left.includes(mode))
 }
 
 function goesWell(sent: Sent, fault: Fault): boolean {
@@ -117,9 +135,14 @@ function goesWell(sent: Sent, fault: Fault): boolean {
   if (name === 'DB.batch' && fault.ordinal === sent.hint) return !lasts(mode)
   const isLost = mode === 'loses its response' || mode === 'never responds'
   if (isLost && name === 'DB.batch' && sent.refused?.includes(fault.ordinal)) return true
+  // A stream is written once.
+  if (name === 'FILES.put') return false
   const isPassing = mode === 'fails once' || mode === 'loses its response'
   return isPassing && (isRead(sent) || !sent.isOnce)
 }
+
+/** Waits for other requests' work end at a poll. */
+const POLLING_MS = 20
 
 /** How long the request may wait for a call that hangs. */
 function limitMs({ name }: Fault, sent: Sent): number {
@@ -200,9 +223,13 @@ function check(sent: Sent, fault: Fault, result: Result, well: Result, before: s
   expect(logged.filter(({ event }) => event === 'request')).toMatchObject([{ status: response.status }])
 
   const isDatabaseBatch = name === 'DB.batch'
+  const writes = sent.writes ?? well.calls.filter((call) => call.name === 'DB.batch').length
   const goesOn = goesWell(sent, fault) || (isDatabaseBatch && sent.withoutDatabase)
   const countOf = (all: Call[]) => all.filter((call) => call.name === name).length
-  if (mode === 'is overloaded') expect(countOf(calls)).toBe(goesOn ? countOf(well.calls) : fault.ordinal)
+  if (mode === 'is overloaded') {
+    const behind = sent.withdraws && fault.ordinal === writes ? 1 : 0
+    expect(countOf(calls)).toBe(goesOn ? countOf(well.calls) : fault.ordinal + behind)
+  }
   if (goesWell(sent, fault)) {
     expect(response.status, bodyText(result)).toBe(well.response.status)
     const isTwice = mode === 'loses its response' && !isRead(sent)
@@ -218,12 +245,13 @@ function check(sent: Sent, fault: Fault, result: Result, well: Result, before: s
     sent.withoutDatabase?.(response.body)
     return
   }
-  expect(response.status).toBe(500)
+  const status = (name.startsWith('FILES.') && sent.withoutFiles) || 500
+  expect(response.status).toBe(status)
+  expect(response.headers.get('retry-after')).toBe(status === 503 ? '10' : null)
   expect(response.body.error.code).toBe('internal_error')
-  expect(logged.some(({ event }) => event === 'failure')).toBe(true)
+  expect(logged.some(({ event }) => event === (status === 503 ? 'unavailable' : 'failure'))).toBe(true)
   if (isRead(sent)) return
   // Carried out, and only its response lost: or carried out by an earlier batch.
-  const writes = sent.writes ?? well.calls.filter((call) => call.name === 'DB.batch').length
   const isLost = fault.ordinal === writes && (mode === 'loses its response' || mode === 'never responds')
   const isDone = isDatabaseBatch && (isLost || fault.ordinal > writes)
   expect(result.rows).toEqual(isDone ? well.rows : before)
@@ -233,5 +261,5 @@ function expectInTime(sent: Sent, fault: Fault, waitedMs: number, endedMs: numbe
   const { mode } = fault
   if (mode !== 'hangs' && mode !== 'never responds') return
   expect(waitedMs).toBeLessThanOrEqual(limitMs(fault, sent))
-  expect(endedMs).toBeLessThanOrEqual(limitMs(fault, sent) + BUDGET_MS.afterwards)
+  expect(endedMs).toBeLessThanOrEqual(limitMs(fault, sent) + BUDGET_MS.afterwards + POLLING_MS)
 }

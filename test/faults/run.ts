@@ -27,6 +27,8 @@ export interface Outcome {
 }
 
 const SLOW_MS = 700
+/** Of a bucket: a call of the limiter that takes so long is given up. */
+const SLOW_STORAGE_MS = 2_000
 
 const PASSING = [
   'D1_ERROR: Network connection lost.',
@@ -43,7 +45,7 @@ const afterMs = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms)
 interface Behaviour {
   /** The calls after it do the same. */
   lasts?: true
-  act: (work: () => Promise<unknown>) => Promise<unknown>
+  act: (work: () => Promise<unknown>, name: string) => Promise<unknown>
 }
 
 const BEHAVIOURS = {
@@ -58,8 +60,8 @@ const BEHAVIOURS = {
   'is overloaded': { act: () => Promise.reject(new Error('D1_ERROR: D1 DB is overloaded. Too many requests queued.')) },
   'is slow': {
     lasts: true,
-    act: async (work) => {
-      await afterMs(SLOW_MS)
+    act: async (work, name) => {
+      await afterMs(name.startsWith('FILES.') ? SLOW_STORAGE_MS : SLOW_MS)
       return work()
     },
   },
@@ -156,7 +158,7 @@ class Run {
     const { fault } = this
     const isSpoilt =
       fault?.name === name && (ordinal === fault.ordinal || (ordinal > fault.ordinal && lasts(fault.mode)))
-    return isSpoilt ? BEHAVIOURS[fault.mode].act(real) : real()
+    return isSpoilt ? BEHAVIOURS[fault.mode].act(real, name) : real()
   }
 
   private drive<T>(work: Promise<T>): Promise<T> {

@@ -164,7 +164,7 @@ const LEFT_OUT: Record<string, string[]> = {
 
 let tables: Promise<{ name: string }[]> | undefined
 
-/** Everything that the database has of a shop, in a form that is equal for equal shops. */
+/** Everything that the database has of a shop, and the sizes of its objects in R2, in a form that is equal for equal shops. */
 export async function rowsOf(shop: Shop): Promise<string[]> {
   tables ??= sql(
     `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND sql NOT LIKE 'CREATE VIRTUAL%'`,
@@ -174,19 +174,31 @@ export async function rowsOf(shop: Shop): Promise<string[]> {
     ['companies', 'id = ?'],
     ['email_thread_segments', 'thread_id IN (SELECT id FROM email_threads WHERE company_id = ?)'],
   ]
+  const objects = await env.FILES.list({ prefix: `mail/${shop.id}/` })
+  const sizes = new Map(objects.objects.map(({ key, size }) => [key, size]))
   const found = await env.DB.batch<Record<string, unknown>>(
     reads.map(([table, where]) => env.DB.prepare(`SELECT * FROM ${table} WHERE ${where}`).bind(shop.id)),
   )
   return reads
     .flatMap(([table], i) =>
-      (found[i]?.results ?? []).map((row) => {
+      (found[i]?.results ?? []).filter(isKept).map((row) => {
         const { company_id, ...rest } = row
+        if (table === 'email_thread_objects') {
+          // A row without its object is equal to no other.
+          rest.size_in_bucket =
+            sizes.get(`mail/${company_id}/${row.content_hash}/${row.id}`) ?? crypto.randomUUID().slice(1)
+        }
         const kept = Object.entries(rest).filter(([column]) => !LEFT_OUT[table]?.includes(column))
         if (table === 'companies') kept.splice(0, 1)
         return `${table} ${normalise(JSON.stringify(Object.fromEntries(kept)), shop)}`
       }),
     )
     .sort()
+}
+
+/** Objects that nothing names yet, or any more, are the sweep's. */
+function isKept({ state }: Record<string, unknown>): boolean {
+  return state !== 'writing' && state !== 'removing'
 }
 
 /** What counts writes: it differs after one that was carried out twice. */

@@ -4,7 +4,7 @@ import { SLOW_MS } from '../../src/db/client.ts'
 import type { Env } from '../../src/env.ts'
 import { logGauges } from '../../src/health/gauges.ts'
 import { countSlow, readSlow } from '../../src/health/slow-statements.ts'
-import { migrate, mintCompany, request, send, sql, type TestCompany } from '../support/app.ts'
+import { migrate, mintCompany, request, send, sql, sqlIn, type TestCompany } from '../support/app.ts'
 import { linesOf, logLines } from '../support/log.ts'
 import { meterBindings } from '../support/meter.ts'
 import { wrapBindings } from '../support/wrap-bindings.ts'
@@ -87,10 +87,21 @@ describe('the gauge line', () => {
     expect(meter.take().rowsRead).toBeLessThan(45_000)
   })
 
-  it('is replaced by a line that says so when the database fails', async () => {
+  it('adds up the databases, and says which of them failed', async () => {
+    const other = await mintCompany({ home: 'DB_TWO' })
+    const { id: client_id } = (await other.call('POST', '/clients', { company_name: 'Acme' })).body.client
+    const { id } = (await other.call('POST', '/orders', { title: 'T', client_id })).body.project
+    await sqlIn(
+      'DB_TWO',
+      `INSERT INTO accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
+       VALUES (?, ?, 'update', 'dead', 0, 0, 0)`,
+      ...[other.id, id],
+    )
+    const both = await readGauge()
     const broken = wrapBindings(env, (name, work) => (name.startsWith('DB.') ? Promise.reject(new Error('x')) : work()))
-    await logGauges(broken, NOW)
-    expect(logLines.at(-1)).toEqual({ event: 'gauge_failed', error: 'Error' })
+    expect(await readGauge(broken)).toMatchObject({ events_dead: 1, databases: 1 })
+    expect(both).toMatchObject({ events_dead: 4, databases: 2 })
+    expect(logLines).toContainEqual({ event: 'gauge_failed', database: 'DB', error: 'Error' })
   })
 })
 

@@ -60,6 +60,28 @@ describe('content over a megabyte compressed', () => {
     expect(isolateMemory.usedBytes).toBe(0)
   })
 
+  it('does not hold the memory of its body while R2 writes it: another large PUT goes on', {
+    timeout: 60_000,
+  }, async () => {
+    const [slow, other] = [freshThreadId(), freshThreadId()]
+    const messages = [{ text: noise(20_000_000) }]
+    const otherDone = Promise.withResolvers<void>()
+    let isWriting = false
+    const waits: Around = async (name, work) => {
+      if (name === 'FILES.put') {
+        isWriting = true
+        await otherDone.promise
+      }
+      return work()
+    }
+    const first = putThrough(waits, slow, { messages })
+    await expect.poll(() => isWriting, { timeout: 20_000 }).toBe(true)
+    const second = await put(other, { messages })
+    otherDone.resolve()
+    expect([second.status, (await first).status]).toEqual([200, 200])
+    expect(isolateMemory.usedBytes).toBe(0)
+  })
+
   it('is not written again when it is unchanged; where a text changed, the object that nothing names goes', async () => {
     const id = freshThreadId()
     const thread = { ...large('a'), subject: 'Shirts' }

@@ -18,7 +18,8 @@ describe('npm run companies', () => {
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
       return stdout
     }
-    const row = (at: string) => new RegExp(`^ID  NAME    STATE +CLIENTS  ORDERS\n7   Shop 7  ${at} +1 +2\n$`)
+    const row = (at: string) =>
+      new RegExp(`^ID  NAME    DATABASE  STATE +CLIENTS  ORDERS\n7   Shop 7  DB        ${at} +1 +2\n\nDATABASE `)
     expect(await run('list')).toMatch(row('active'))
     expect(await run('suspend', '7')).toBe(
       'Company 7 (Shop 7) is suspended: its tokens are refused within 30 seconds.\n',

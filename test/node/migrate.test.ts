@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { makeStateFolder, runSql } from './cli-support.ts'
-import { freshAccount, runAt, setUpHere } from './setup-fixture.ts'
+import { addDatabase, freshAccount, runAt, setUpHere } from './setup-fixture.ts'
 
 const files = readdirSync('drizzle').filter((name) => name.endsWith('.sql'))
 
@@ -27,6 +27,28 @@ describe('migrate', () => {
 
     const second = await runAt(api, 'migrate', ['--env', 'production', '--config', config])
     expect(second.stdout).toContain('No migrations to apply')
+  })
+
+  it('goes over every database of the environment, the directory last', async () => {
+    const { api, config } = await freshAccount()
+    const further = addDatabase(config)
+    await setUpHere(api, { config })
+    const { code, stderr } = await runAt(api, 'migrate', ['--env', 'production', '--config', config])
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    const applied = (name: string) => {
+      const found = api.databases.find((database) => database.name === name)
+      return found?.sqlite
+        .prepare('SELECT name FROM d1_migrations ORDER BY id')
+        .all()
+        .map((row) => row.name)
+    }
+    expect(applied(further.name)).toEqual(files)
+    expect(applied('crm-integration-api-production')).toEqual(files)
+    const ids = [further.name, 'crm-integration-api-production'].map(
+      (name) => api.databases.find((database) => database.name === name)?.uuid ?? name,
+    )
+    const queried = api.calls.flatMap((each) => ids.filter((id) => JSON.stringify(each).includes(`${id}/query`)))
+    expect([queried[0], queried.at(-1)]).toEqual(ids)
   })
 
   it('reports what the account responds in one line', async () => {

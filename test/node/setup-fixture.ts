@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished, vi } from 'vitest'
@@ -21,6 +21,15 @@ export async function freshAccount(): Promise<{ api: AccountApi; config: string;
   cpSync('wrangler.toml', config)
   for (const name of ['drizzle', 'src', 'node_modules']) symlinkSync(join(process.cwd(), name), join(folder, name))
   return { api, config, readConfig: () => readFileSync(config, 'utf8') }
+}
+
+/** Adds a further database to production, in a copy of wrangler.toml. */
+export function addDatabase(config: string): { binding: string; name: string } {
+  const [binding, name] = ['DB_APAC', 'crm-integration-api-production-apac']
+  const id = '00000000-0000-0000-0000-000000000000'
+  const keys = [`binding = "${binding}"`, `database_name = "${name}"`, `database_id = "${id}"`]
+  appendFileSync(config, ['', '[[env.production.d1_databases]]', ...keys, 'migrations_dir = "drizzle"', ''].join('\n'))
+  return { binding, name }
 }
 
 /** Runs setup in this process, and returns what it printed; an error has that too. */

@@ -1,11 +1,13 @@
+import { randomUUID } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
 import { setKey } from '../../src/cli/setup-config.ts'
 import { readOptions } from '../../src/cli/setup-options.ts'
 import { readSecrets } from '../../src/cli/setup-secrets.ts'
 import type { AccountApi } from './account-api.ts'
-import { freshAccount, runAt, setUpHere } from './setup-fixture.ts'
+import { addDatabase, freshAccount, runAt, setUpHere } from './setup-fixture.ts'
 
 const NAME = 'crm-integration-api-production'
 const KEYS = { STORAGE_ACCESS_KEY_ID: 'key-id', STORAGE_SECRET_ACCESS_KEY: 'key-secret' }
@@ -53,6 +55,41 @@ describe('setup of an empty account', () => {
       `id = "${api.namespaces[0]?.id}"`,
     ])
     expect(stdout).toContain('npm run migrate -- --env production')
+  })
+
+  it('makes a further database where it is told, and later leaves it where it is', async () => {
+    const { api, config, readConfig } = await freshAccount()
+    await setUpHere(api, { config })
+    const { binding, name } = addDatabase(config)
+    await setUpHere(api, { config, location: 'apac' })
+    expect(api.databases.map((each) => [each.name, each.hint])).toEqual([
+      [NAME, 'weur'],
+      [name, 'apac'],
+    ])
+    expect(readConfig()).toContain(`binding = "${binding}"`)
+    expect(readConfig()).toContain(`database_id = "${api.databases[1]?.uuid}"`)
+    const made = summarize(api)
+    await setUpHere(api, { config, location: 'enam' })
+    expect(summarize(api)).toEqual(made)
+  })
+
+  it('accepts a further database under a jurisdiction of its own', async () => {
+    const { api, config } = await freshAccount()
+    await setUpHere(api, { config })
+    const { name } = addDatabase(config)
+    const sqlite = new DatabaseSync(':memory:')
+    api.databases.push({
+      uuid: randomUUID(),
+      name,
+      jurisdiction: 'eu',
+      replication: 'disabled',
+      sqlite,
+    })
+    await setUpHere(api, { config })
+    expect(api.databases.map((each) => [each.name, each.jurisdiction])).toEqual([
+      [NAME, null],
+      [name, 'eu'],
+    ])
   })
 
   it('puts all secrets in one call, and prints those that it generates', async () => {

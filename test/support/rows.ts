@@ -11,8 +11,8 @@ export function insertion(table: string, row: Row, home: Home = 'DB'): D1Prepare
 }
 
 /** Adds one row and gives its `id`. */
-export async function insert(table: string, row: Row): Promise<number> {
-  await insertion(table, row).run()
+export async function insert(table: string, row: Row, home: Home = 'DB'): Promise<number> {
+  await insertion(table, row, home).run()
   return Number(row.id)
 }
 

@@ -4,17 +4,14 @@ import { BUDGET_MS, withDeadline } from '../../http/deadline.ts'
 import { notFound } from '../../http/errors.ts'
 import { startWebhooks } from '../../webhooks/delivery.ts'
 import { adminRoute } from '../endpoint.ts'
-import { forgetTokens } from '../gates.ts'
+import { forgetCompany } from '../gates.ts'
 import { openAdminPage } from '../paging.ts'
 import * as contract from './contract.ts'
 import { type CompanyChange, listCompanies, listUsedTokens, readCompany, updateCompany } from './queries.ts'
 
-const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 /** Counters that one request reads: D1 and objects together may be called 1,000 times. */
 const COUNTERS_MAX = 100
-/** As many valid tokens as a company may have. */
-const FORGOTTEN_MAX = 500
 
 export const routes = [
   adminRoute(contract.listCompanies, async ({ query }, context) => {
@@ -32,10 +29,7 @@ export const routes = [
   adminRoute(contract.updateCompany, async ({ body }, context) => {
     const row = await updateCompany(context, body as CompanyChange)
     if (!row) throw notFound('Company')
-    if (body.suspended !== undefined) {
-      // An object knows a token for 30 seconds; its last use is written once a minute.
-      await forgetTokens(context, await listUsedTokens(context, context.now - 2 * MINUTE_MS, FORGOTTEN_MAX))
-    }
+    if (body.suspended !== undefined) await forgetCompany(context)
     const mayDeliver = !row.suspended && !row.deliveries_paused
     if (mayDeliver && (body.suspended === false || body.deliveries_paused === false)) {
       context.waitUntil(startDelivery(context.env, row.id, context.db.primaryRegion()))

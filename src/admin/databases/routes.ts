@@ -6,14 +6,18 @@ import { ApiError, invalid } from '../../http/errors.ts'
 import { joinOr } from '../../http/messages.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
+import { forgetCompany } from '../gates.ts'
 import * as contract from './contract.ts'
 import { createCompany, listDatabases, listMoves, recordMove } from './queries.ts'
 
 /** What D1 takes of one database. */
 const SIZE_MAX_BYTES = 10_000_000_000
 
+const FULL = 'The database is full: it takes 1,024 companies'
+
 const PROBLEMS: Record<Exclude<MoveProblem, 'unknown_database'>, string> = {
   outdated: 'The database has an older schema: run npm run migrate first',
+  full: `${FULL}. Take the move back`,
   restoring: 'The company is being restored: repeat that until it is done',
   moving_elsewhere: 'The company is being moved to another database: complete that move, or take it back',
   has_moved: 'The company has moved: complete the move, then move it back',
@@ -37,7 +41,7 @@ export const routes = [
     checkDatabase(context, database)
     const created = await createCompany(context, id, name, database).catch((error: unknown) => {
       if (!databaseMessage(error).includes('companies_slot')) throw error
-      throw new ApiError('conflict', { message: 'The database is full: it takes 1,024 companies' })
+      throw new ApiError('conflict', { message: FULL })
     })
     if (!created) {
       throw new ApiError('conflict', { message: `There is a company ${id} already` })
@@ -55,7 +59,8 @@ export const routes = [
       if (result.problem === 'unknown_database') throw unknown(context)
       throw new ApiError('conflict', { message: result.message ?? PROBLEMS[result.problem] })
     }
-    if (result.done && before !== database) await recordMove(context, 'companies.move', database)
+    const isPlaced = before !== database && result.step === 'remove'
+    if (isPlaced) await Promise.all([forgetCompany(context), recordMove(context, 'companies.move', database)])
     return result
   }),
 ]

@@ -52,9 +52,13 @@ export function makeThread(bytes: number): MailThread {
 
 /** 20 MiB in one message, of characters in no order: the worst that the Worker may meet. */
 export function makeIncompressibleThread(): object {
+  return { labels: [], account_email: 'sales@shop.example', messages: [{ text: makeNoise(20 * 1_048_576) }] }
+}
+
+/** Characters in no order, the same for the same length. They compress to three quarters. */
+export function makeNoise(length: number): string {
   const random = randomNumbers(7)
-  const characters = Array.from({ length: 20 * 1_048_576 }, () => String.fromCharCode(35 + Math.floor(random() * 57)))
-  return { labels: [], account_email: 'sales@shop.example', messages: [{ text: characters.join('') }] }
+  return Array.from({ length }, () => String.fromCharCode(35 + Math.floor(random() * 57))).join('')
 }
 
 function makeMessage(random: () => number, index: number, quoted: string): Message {

@@ -3,11 +3,13 @@ import { isDeepStrictEqual } from 'node:util'
 import { brotliDecompressSync } from 'node:zlib'
 import type { CompanyState } from './company-state.ts'
 import { nameOf } from './journal.ts'
+import type { MailObjects } from './mail-objects.ts'
 import { select } from './read-state.ts'
 import { makeThreadBody } from './thread-body.ts'
 
 interface StoredThread {
   id: string
+  content_hash: string
   account_email: string
   legacy_thread_id: string
   subject: string
@@ -19,7 +21,7 @@ interface StoredThread {
 }
 
 /** Each thread must be the last body that was written, and none but it. */
-export function checkThreads(db: DatabaseSync, expected: CompanyState): string[] {
+export function checkThreads(db: DatabaseSync, expected: CompanyState, objects: MailObjects): string[] {
   const stored = new Map(
     select<StoredThread>(db, 'SELECT * FROM email_threads').map((row) => [
       nameOf({ accountEmail: row.account_email, legacyThreadId: row.legacy_thread_id }),
@@ -28,7 +30,7 @@ export function checkThreads(db: DatabaseSync, expected: CompanyState): string[]
   )
   const names = new Set([...stored.keys(), ...expected.threads.keys()])
   return [
-    ...[...names].flatMap((name) => checkThread(db, expected, name, stored.get(name))),
+    ...[...names].flatMap((name) => checkThread(db, expected, objects, name, stored.get(name))),
     ...select<{ thread_id: string }>(
       db,
       'SELECT thread_id FROM email_thread_segments EXCEPT SELECT id FROM email_threads',
@@ -36,7 +38,13 @@ export function checkThreads(db: DatabaseSync, expected: CompanyState): string[]
   ]
 }
 
-function checkThread(db: DatabaseSync, expected: CompanyState, name: string, row: StoredThread | undefined): string[] {
+function checkThread(
+  db: DatabaseSync,
+  expected: CompanyState,
+  objects: MailObjects,
+  name: string,
+  row: StoredThread | undefined,
+): string[] {
   const wanted = expected.threads.get(name)
   if (!wanted || !row) return [`thread ${name} is ${row ? 'there, and was never written' : 'missing'}`]
   const body = makeThreadBody(row.account_email, wanted.bytes, wanted.mark)
@@ -61,23 +69,44 @@ function checkThread(db: DatabaseSync, expected: CompanyState, name: string, row
   ]
   return [
     ...(isDeepStrictEqual(actual, wantedColumns) ? [] : [`thread ${name} is ${actual} instead of ${wantedColumns}`]),
-    ...(isContent(readContent(db, row.id), body)
+    ...(isContent(readContent(db, row, objects), body)
       ? []
       : [`the content of thread ${name} is not what ${wanted.mark} sent`]),
   ]
 }
 
-/** The stored JSON, as `test/mail/threads/segments.test.ts` has its form; null where it cannot be read. */
-function readContent(db: DatabaseSync, threadId: string): unknown {
-  const segments = db
-    .prepare("SELECT data FROM email_thread_segments WHERE thread_id = ? AND field = 'content' ORDER BY position")
-    .all(threadId)
+/** The stored JSON, as `src/mail/segments.ts` and `src/mail/objects.ts` have its form; null where it cannot be read. */
+function readContent(db: DatabaseSync, row: StoredThread, objects: MailObjects): unknown {
   try {
-    const parts = segments.map(({ data }) => brotliDecompressSync(Buffer.from(String(data), 'base64')))
+    const parts = (readObject(db, row, objects) ?? readSegments(db, row)).map((segment) =>
+      brotliDecompressSync(segment),
+    )
     return JSON.parse(`{${Buffer.concat(parts)}}`)
   } catch {
     return null
   }
+}
+
+function readSegments(db: DatabaseSync, { id }: StoredThread): Buffer[] {
+  const segments = db
+    .prepare("SELECT data FROM email_thread_segments WHERE thread_id = ? AND field = 'content' ORDER BY position")
+    .all(id)
+  return segments.map(({ data }) => Buffer.from(String(data), 'base64'))
+}
+
+/** The segments of the object that the thread names; null where it names none. */
+function readObject(db: DatabaseSync, { id, content_hash }: StoredThread, objects: MailObjects): Buffer[] | null {
+  const object = db
+    .prepare('SELECT id, company_id, segments FROM email_thread_objects WHERE thread_id = ? AND content_hash = ?')
+    .get(id, content_hash)
+  if (!object) return null
+  const bytes = objects.get(`mail/${object.company_id}/${content_hash}/${object.id}`)?.() ?? Buffer.alloc(0)
+  let start = 0
+  return (JSON.parse(String(object.segments)) as number[]).map((length) => {
+    const segment = bytes.subarray(start, start + length)
+    start += length
+    return segment
+  })
 }
 
 /** Whether the arrays of a thread are those of a body. */

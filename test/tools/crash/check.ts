@@ -4,19 +4,27 @@ import { digitsOf, fold } from '../../../src/db/search.ts'
 import { checkThreads } from './check-threads.ts'
 import { apply, type CompanyState, entityOf } from './company-state.ts'
 import { nameOf, type Write } from './journal.ts'
+import { checkMailObjects, type MailObjects } from './mail-objects.ts'
 import { readAudit, readState, select } from './read-state.ts'
 import { type AuditRow, type ClientRow, type EventRow, toClient, toInvoice, toProject } from './rows.ts'
 import { compareIndexes } from './search-index.ts'
 
+export interface Checked {
+  /** A copy of the database, which may be written to. */
+  path: string
+  objects: MailObjects
+  /** The sweep has removed what nothing names. */
+  isCollected?: boolean
+}
+
 /**
- * Lists everything wrong with a database, given its first state and the writes sent since, and returns the state that it
+ * Lists everything wrong with a database and its objects in R2, given its first state and the writes sent since, and returns the state that it
  * should hold. Every change writes an audit entry in its own transaction, so the audit shows which writes without a
  * response were carried out, and the order of all: replayed on the first state, they must give exactly what the tables
  * hold. A lost or partial write shows as a difference.
- *
- * @param path a copy of the database, which may be written to
  */
-export function checkDatabase(path: string, first: CompanyState, journal: readonly Write[]) {
+export function checkDatabase(checked: Checked, first: CompanyState, journal: readonly Write[]) {
+  const { path, objects, isCollected = false } = checked
   const db = new DatabaseSync(path)
   try {
     const expected = structuredClone(first)
@@ -24,7 +32,8 @@ export function checkDatabase(path: string, first: CompanyState, journal: readon
       ...checkFile(db),
       ...replay(expected, journal, readAudit(db)),
       ...compareStates(expected, readState(db)),
-      ...checkThreads(db, expected),
+      ...checkThreads(db, expected, objects),
+      ...checkMailObjects(db, objects, isCollected),
       ...checkKeys(db),
       ...checkCounts(db),
       ...compareIndexes(db),

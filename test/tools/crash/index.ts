@@ -53,9 +53,9 @@ async function runCrashes(): Promise<void> {
   const { figures, findings, close } = await crash({ seed, times, report: console.log })
   await close()
   for (const finding of findings.slice(0, SHOWN)) console.log(`\n${finding}`)
-  const { crashes, acknowledged, inFlight, carriedOut, refused } = figures
+  const { crashes, acknowledged, inFlight, carriedOut, refused, unnamedObjects } = figures
   console.log(
-    `\n${crashes.workerd + crashes.group} crashes (${crashes.workerd} of the runtime, ${crashes.group} of everything) in ${Math.round((Date.now() - started) / 1_000)} s: ${acknowledged} writes acknowledged, ${inFlight} in flight at a kill (${carriedOut} of them carried out), ${refused} refused; ${findings.length} findings`,
+    `\n${crashes.workerd + crashes.group} crashes (${crashes.workerd} of the runtime, ${crashes.group} of everything) in ${Math.round((Date.now() - started) / 1_000)} s: ${acknowledged} writes acknowledged, ${inFlight} in flight at a kill (${carriedOut} of them carried out), ${refused} refused, ${unnamedObjects} objects of mail left without a name; ${findings.length} findings`,
   )
   process.exitCode = findings.length > 0 ? 1 : 0
 }

@@ -6,14 +6,20 @@ import { at, checkDatabase } from './check.ts'
 import { checkThroughApi } from './check-through-api.ts'
 import type { CompanyState } from './company-state.ts'
 import type { Action, Write } from './journal.ts'
+import { countUnnamed, nextMailObject, readMailObjects } from './mail-objects.ts'
 import { readState, select } from './read-state.ts'
 import { type Service, startService, type Victim } from './service.ts'
 import { openShop, type Shop } from './shop.ts'
-import { makeAction, send, type World } from './writes.ts'
+import { FIRST_WRITE, makeAction, send, type World } from './writes.ts'
 
 const WRITERS = 8
 /** When the service is killed, after the writes began. */
 const KILL_AFTER_MS = [150, 1_300] as const
+/** In every second pair of turns it is killed while R2 stores mail content, or when it has, before a row names it if possible. */
+const OBJECT_WITHIN_MS = 5_000
+
+/** What was announced before is given up by a sweep at this time, in milliseconds from now. */
+const COLLECT_AFTER_MS = 7_200_000
 
 export interface Settings {
   seed: number
@@ -30,6 +36,8 @@ export interface Figures {
   /** Of the writes that were left without a response, those that were carried out. */
   carriedOut: number
   refused: number
+  /** Objects of mail that were announced, and not named before a kill. */
+  unnamedObjects: number
 }
 
 export interface Survivor {
@@ -54,6 +62,7 @@ export async function crash({ seed, times, report = () => {} }: Settings): Promi
     inFlight: 0,
     carriedOut: 0,
     refused: 0,
+    unnamedObjects: 0,
   }
   const findings: string[] = []
   let service: Service | undefined
@@ -61,12 +70,16 @@ export async function crash({ seed, times, report = () => {} }: Settings): Promi
     const { first, world } = await readWorld(shop)
     service = await startService(shop.state)
     await service.waitUntilServing(tokenOf(shop, 0))
+    const sent = await send(service.url, tokenFor(shop, FIRST_WRITE, 0), 'crash-first', FIRST_WRITE, world)
+    journal.push(sent.write)
+    if (sent.violation) findings.push(sent.violation)
     for (let turn = 0; turn < times && findings.length === 0; turn++) {
       const victim = turn % 2 === 0 ? 'workerd' : 'group'
       const round = await writeUntilKilled(service, shop, world, {
         turn,
         victim,
-        killAfterMs: moments.between(...KILL_AFTER_MS),
+        killAfterMs: turn % 4 < 2 ? moments.between(...KILL_AFTER_MS) : null,
+        moment: turn % 8 < 4 ? 'begun' : 'stored',
         // Each caller draws from numbers of its own: what one writes does not depend on how fast the others are.
         randoms: Array.from({ length: WRITERS }, (_, writer) => createRandom(seed + turn * WRITERS + writer)),
       })
@@ -77,14 +90,19 @@ export async function crash({ seed, times, report = () => {} }: Settings): Promi
 
       if (victim === 'group') service = await startService(shop.state)
       await service.waitUntilServing(tokenOf(shop, turn))
-      const { findings: found, expected } = checkDatabase(await shop.copyDatabase(), first, journal)
+      const stored = { path: await shop.copyDatabase(), objects: readMailObjects(shop.state) }
+      const { findings: found, expected } = checkDatabase(stored, first, journal)
       findings.push(...found, ...(await checkThroughApi(service.url, shop.tokens, expected, round.writes)))
       report(
-        `crash ${turn + 1} (${victim}) after ${round.killAfterMs} ms: ${round.writes.length} writes, ${round.inFlight} in flight; ${findings.length} findings`,
+        `crash ${turn + 1} (${victim}) after ${round.killedAfterMs} ms: ${round.writes.length} writes, ${round.inFlight} in flight; ${findings.length} findings`,
       )
     }
-    await service.stop()
     countOutcomes(figures, journal, await shop.copyDatabase())
+    const atMs = Date.now() + COLLECT_AFTER_MS
+    await (await fetch(`${service.url}/cdn-cgi/local/scheduled?time=${atMs}`)).body?.cancel()
+    await service.stop()
+    const collected = { path: await shop.copyDatabase(), objects: readMailObjects(shop.state), isCollected: true }
+    findings.push(...checkDatabase(collected, first, journal).findings)
     return { figures, findings, recheck: (spoil) => recheck(shop, spoil, first, journal), close: shop.close }
   } catch (error) {
     await service?.stop()
@@ -115,14 +133,16 @@ async function readWorld(shop: Shop): Promise<{ first: CompanyState; world: Worl
 interface Round {
   turn: number
   victim: Victim
-  killAfterMs: number
+  /** Null for the moment of the next object of mail. */
+  killAfterMs: number | null
+  moment: 'begun' | 'stored'
   /** One for each caller. */
   randoms: Random[]
 }
 
 /** Writes from several callers at once, under several tokens each, until the service is killed and all have ended. */
 async function writeUntilKilled(service: Service, shop: Shop, world: World, round: Round) {
-  const { turn, victim, killAfterMs, randoms } = round
+  const { turn, victim, killAfterMs, moment, randoms } = round
   const writes: Write[] = []
   const violations: string[] = []
   const open = new Set<string>()
@@ -143,13 +163,15 @@ async function writeUntilKilled(service: Service, shop: Shop, world: World, roun
     }
   }
 
+  const started = Date.now()
   const writers = randoms.map(write)
-  await sleep(killAfterMs)
+  await (killAfterMs === null ? nextMailObject(shop.state, moment, OBJECT_WITHIN_MS) : sleep(killAfterMs))
+  const killedAfterMs = Date.now() - started
   isKilled = true
   const inFlight = open.size
   service.kill(victim)
   await Promise.all(writers)
-  return { writes, violations, inFlight, killAfterMs }
+  return { writes, violations, inFlight, killedAfterMs }
 }
 
 /** What was made can be written to from now on. */
@@ -163,6 +185,7 @@ function remember(world: World, { action, response }: Write): void {
 function countOutcomes(figures: Figures, journal: readonly Write[], copy: string): void {
   const db = new DatabaseSync(copy, { readOnly: true })
   const done = new Set(select<{ id: string }>(db, 'SELECT request_id AS id FROM audit_log').map(({ id }) => id))
+  figures.unnamedObjects = countUnnamed(db)
   db.close()
   for (const { outcome, requestId } of journal) {
     if (outcome !== 'unknown') figures[outcome]++
@@ -177,7 +200,7 @@ function recheck(shop: Shop, spoil: string, first: CompanyState, journal: readon
     const db = new DatabaseSync(copy, { enableForeignKeyConstraints: false })
     db.exec(spoil)
     db.close()
-    return checkDatabase(copy, first, journal).findings
+    return checkDatabase({ path: copy, objects: readMailObjects(shop.state) }, first, journal).findings
   } finally {
     rmSync(copy, { force: true })
   }

@@ -1,11 +1,21 @@
 import type { Random } from '../../support/random.ts'
 import type { Action, ClientFields, OrderFields, ThreadName, Write } from './journal.ts'
-import { makeThreadBody, THREAD_BYTES } from './thread-body.ts'
+import { BYTES_FOR_R2, makeThreadBody, THREAD_BYTES } from './thread-body.ts'
 
 /** A request that hangs longer than this after a kill counts as left without a response. */
 const PATIENCE_MS = 20_000
 
 const SMALL_THREADS = 0.75
+/** Of the writes of threads, beside those of a thread that is always as large. */
+const THREADS_FOR_R2 = 0.1
+const THREAD_FOR_R2 = 'thread-4'
+
+/** A write of content that R2 holds, of a thread that never has other content. */
+export const FIRST_WRITE: Action = {
+  kind: 'email_thread.write',
+  thread: { accountEmail: 'sales@shop.example', legacyThreadId: THREAD_FOR_R2 },
+  bytes: BYTES_FOR_R2,
+}
 const MAILBOXES = ['sales@shop.example', 'art@shop.example']
 const THREADS: ThreadName[] = MAILBOXES.flatMap((accountEmail) =>
   [1, 2, 3, 4].map((number) => ({ accountEmail, legacyThreadId: `thread-${number}` })),
@@ -119,8 +129,10 @@ function deleteOrder(random: Random, world: World): Action {
 
 function writeThread(random: Random): Action {
   const [small, usual, ...large] = THREAD_BYTES
-  const bytes = random.pick(random.chance(SMALL_THREADS) ? [small, usual] : large)
-  return { kind: 'email_thread.write', thread: random.pick(THREADS), bytes }
+  const thread = random.pick(THREADS)
+  const isForR2 = random.chance(THREADS_FOR_R2) || thread.legacyThreadId === THREAD_FOR_R2
+  const bytes = isForR2 ? BYTES_FOR_R2 : random.pick(random.chance(SMALL_THREADS) ? [small, usual] : large)
+  return { kind: 'email_thread.write', thread, bytes }
 }
 
 function nameFor(random: Random): string {

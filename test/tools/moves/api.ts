@@ -1,0 +1,69 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { ADMIN_TOKEN, type Service } from './two-databases.ts'
+
+const RESPONSE_MS = 15_000
+
+export interface Answer {
+  status: number
+  retryAfter: string | null
+  // biome-ignore lint/suspicious/noExplicitAny: the checks read bodies freely
+  body: any
+}
+
+/** One request; null without a response, as when the service is killed. */
+export async function ask(
+  { url }: Service,
+  token: string,
+  method: string,
+  path: string,
+  body?: object,
+  headers: Record<string, string> = {},
+): Promise<Answer | null> {
+  try {
+    const response = await fetch(url + path, {
+      method,
+      headers: { authorization: `Bearer ${token}`, ...(body && { 'content-type': 'application/json' }), ...headers },
+      signal: AbortSignal.timeout(RESPONSE_MS),
+      ...(body && { body: JSON.stringify(body) }),
+    })
+    const text = await response.text()
+    return { status: response.status, retryAfter: response.headers.get('retry-after'), body: JSON.parse(text) }
+  } catch {
+    return null
+  }
+}
+
+/** A request of the operator that succeeds. */
+export async function administer(service: Service, method: string, path: string, body?: object) {
+  const answer = await ask(service, ADMIN_TOKEN, method, `/admin/v1${path}`, body)
+  if (answer?.status !== 200) throw new Error(`${method} ${path}: ${answer?.status} ${JSON.stringify(answer?.body)}`)
+  return answer.body
+}
+
+export async function makeTokens(service: Service, companyId: number, count: number): Promise<string[]> {
+  const tokens: string[] = []
+  for (let number = 0; number < count; number++) {
+    tokens.push((await administer(service, 'POST', `/companies/${companyId}/tokens`, { name: `t${number}` })).token)
+  }
+  return tokens
+}
+
+/** `npm run companies -- move`, as a process of its own. */
+export function startMove({ url }: Service, companyId: number, to: string) {
+  const args = [join(import.meta.dirname, '../../../src/cli/companies.ts'), 'move', String(companyId), '--to', to]
+  const child: ChildProcess = spawn(process.execPath, [...args, '--remote', url], {
+    env: { ...process.env, CRM_ADMIN_TOKEN: ADMIN_TOKEN },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  child.stdout?.on('data', (chunk) => {
+    output += chunk
+  })
+  child.stderr?.on('data', (chunk) => {
+    output += chunk
+  })
+  const ended = once(child, 'exit').then(([code]): { code: number | null; output: string } => ({ code, output }))
+  return { ended, kill: () => child.kill('SIGKILL') }
+}

@@ -1,0 +1,83 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { administer, ask, makeTokens, startMove } from './api.ts'
+import { fillCompany } from './fill.ts'
+import { openService } from './two-databases.ts'
+
+const COMPANY = 1
+const PAUSE_MS = 25
+
+export interface MoveFigures {
+  orders: number
+  /** Copied rows, and how long the move took. */
+  rows: number
+  seconds: number
+  /** How long writes were refused, as the service says. */
+  frozenMs: number
+  /** From the first refused write to the first one that succeeds again, the longest time, and all of them together. */
+  longestRefusalMs: number
+  refusedMs: number
+  refused: number
+  acknowledged: number
+  /** Reads that were not answered with 200, and refusals without Retry-After. */
+  failedReads: number
+  withoutRetryAfter: number
+}
+
+/** Moves a company of so many orders while it is read and written, and measures for how long writes are refused. */
+export async function measureMove(orders: number): Promise<MoveFigures> {
+  const service = await openService()
+  try {
+    await administer(service, 'POST', '/companies', { id: COMPANY, name: 'Large', database: 'DB' })
+    await service.write('DB', (db) => fillCompany(db, COMPANY, orders))
+    const tokens = await makeTokens(service, COMPANY, 60)
+    const figures = {
+      longestRefusalMs: 0,
+      refusedMs: 0,
+      refused: 0,
+      acknowledged: 0,
+      failedReads: 0,
+      withoutRetryAfter: 0,
+    }
+    let isMoving = true
+    const write = async () => {
+      let refusedAt: number | null = null
+      for (let count = 0; isMoving || refusedAt !== null; count++) {
+        const sentAt = Date.now()
+        const token = tokens[count % tokens.length] ?? ''
+        const sent = await ask(service, token, 'POST', '/api/v1/clients', { company_name: `Written ${count}` })
+        if (sent?.status === 503) {
+          refusedAt ??= sentAt
+          figures.refused++
+          if (!/^\d+$/.test(sent.retryAfter ?? '')) figures.withoutRetryAfter++
+        } else if (sent?.status === 200) {
+          figures.acknowledged++
+          const refusedMs = refusedAt === null ? 0 : Date.now() - refusedAt
+          figures.refusedMs += refusedMs
+          figures.longestRefusalMs = Math.max(figures.longestRefusalMs, refusedMs)
+          refusedAt = null
+        } else throw new Error(`${sent?.status} ${JSON.stringify(sent?.body)}`)
+        await sleep(PAUSE_MS)
+      }
+    }
+    const read = async () => {
+      for (let count = 0; isMoving; count++) {
+        const token = tokens[count % tokens.length] ?? ''
+        const shown = await ask(service, token, 'GET', `/api/v1/orders/${(count % orders) + 1}`)
+        if (shown?.status !== 200) figures.failedReads++
+        await sleep(4 * PAUSE_MS)
+      }
+    }
+    const startedAt = Date.now()
+    const move = startMove(service, COMPANY, 'DB_TWO').ended.finally(() => {
+      isMoving = false
+    })
+    const [{ code, output }] = await Promise.all([move, write(), read()])
+    if (code !== 0) throw new Error(output)
+    const [, rows = '0'] = /(\d+) rows copied\. Writes/.exec(output) ?? []
+    const [, frozenMs = 'NaN'] = /refused for (\d+) ms/.exec(output) ?? []
+    const seconds = Math.round((Date.now() - startedAt) / 1_000)
+    return { orders, rows: Number(rows), seconds, frozenMs: Number(frozenMs), ...figures }
+  } finally {
+    await service.close()
+  }
+}
