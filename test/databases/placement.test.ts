@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Env } from '../../src/env.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend } from '../support/admin.ts'
-import { call, migrate, mintCompany, mintToken, request, send, sql, sqlIn, type TestCompany } from '../support/app.ts'
+import { call, migrate, mintCompany, mintToken, request, send, sqlIn, type TestCompany } from '../support/app.ts'
 import { measureHops } from '../support/hops.ts'
 import { logLines } from '../support/log.ts'
 import { wrapBindings } from '../support/wrap-bindings.ts'
@@ -25,7 +25,7 @@ describe('a company in another database', () => {
     expect(await sqlIn('DB_TWO', 'SELECT id FROM clients WHERE company_id = ?', there.id)).toEqual([
       { id: body.client.id },
     ])
-    expect(await sql('SELECT id FROM clients WHERE company_id = ?', there.id)).toEqual([])
+    expect(await sqlIn('DB', 'SELECT id FROM clients WHERE company_id = ?', there.id)).toEqual([])
   })
 
   it.each(['Harbor', 'ha', '5550100'])('is searched there for %s', async (q) => {

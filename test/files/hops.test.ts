@@ -11,7 +11,8 @@ let bucket: string
 beforeAll(async () => {
   await migrate()
   company = await mintCompanyWithOrder()
-  own = await mintCompanyWithOrder()
+  // Waits are named by the binding.
+  own = await mintCompanyWithOrder({ home: 'DB' })
   bucket = await giveStorage(own)
 })
 

@@ -2,14 +2,14 @@ import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
 import { encryptCredentials } from '../../src/auth/credentials.ts'
 import { S3_KEYS, S3_REGION } from '../../src/simulators/s3-keys.ts'
-import { mintCompany, sql, type TestCompany } from '../support/app.ts'
+import { type Home, mintCompany, sql, type TestCompany } from '../support/app.ts'
 
 export interface CompanyWithOrder extends TestCompany {
   orderId: number
 }
 
-export async function mintCompanyWithOrder(): Promise<CompanyWithOrder> {
-  const company = await mintCompany()
+export async function mintCompanyWithOrder(options: { home?: Home } = {}): Promise<CompanyWithOrder> {
+  const company = await mintCompany(options)
   return { ...company, orderId: await mintOrder(company) }
 }
 

@@ -8,7 +8,7 @@ let company: TestCompany
 
 beforeAll(async () => {
   await migrate()
-  company = await mintCompany()
+  company = await mintCompany({ home: 'DB' })
 })
 
 /** Sends a request whose database fails as `thrown` says; `counted` has the calls of the counter. */
@@ -45,7 +45,7 @@ describe('a failure', () => {
     expect(await fail(null)).toMatchObject({ response: { status: 200 }, counted: [] })
     company = { ...company, token: 'unknown' }
     expect(await fail(null)).toMatchObject({ response: { status: 401 }, counted: [] })
-    company = await mintCompany()
+    company = await mintCompany({ home: 'DB' })
   })
 
   it('changes neither the response nor the work after it when it cannot be counted', async () => {

@@ -37,8 +37,7 @@ function findPatterns(file: string, text: string): { patterns: Pattern[]; built:
  * this project sends or wrote.
  */
 const files = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' }).filter(
-  (name) =>
-    /\.[jt]s$/.test(name) && !/^(?:simulators|openapi\/reference)\/|^openapi\/build|^cli\/setup-config/.test(name),
+  (name) => /\.[jt]s$/.test(name) && !/^(?:simulators|openapi\/reference)\/|^openapi\/build/.test(name),
 )
 const found = files.map((name) => findPatterns(name, readFileSync(`${SOURCES}${name}`, 'utf8')))
 

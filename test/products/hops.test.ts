@@ -23,7 +23,7 @@ const WARM = ['CACHE.getWithMetadata', 'CACHE.getWithMetadata', 'DB.batch', 'RAT
 
 describe('network waits', () => {
   it('search has two with both suppliers cached, fresh or stale', async () => {
-    const shop = await mintShop()
+    const shop = await mintShop({ home: 'DB' })
     await search(shop, 'PC61')
     // Past the minute of the isolate's own cache.
     travel(2 * MINUTE_MS)
@@ -35,7 +35,7 @@ describe('network waits', () => {
   })
 
   it('search has three when both suppliers must be called, concurrently', async () => {
-    const shop = await mintShop()
+    const shop = await mintShop({ home: 'DB' })
     // Slow enough that neither ends before the other begins, so that depth counts what waits for what.
     for (const supplier of [shop.a, shop.b]) await supplier.setFaults({ delayMs: 700 })
     const hops = await hopsOf(shop, '/products/search?q=PC61')
@@ -45,7 +45,7 @@ describe('network waits', () => {
   })
 
   it('product info has two when cached, and an invoice item has two', async () => {
-    const shop = await mintShop()
+    const shop = await mintShop({ home: 'DB' })
     await get(shop, '/products/supplier_b?styleId=1')
     travel(2 * MINUTE_MS)
     expect(summaryOf(await hopsOf(shop, '/products/supplier_b?styleId=1'))).toEqual({

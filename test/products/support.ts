@@ -6,7 +6,7 @@ import type { Env } from '../../src/env.ts'
 import type { SupplierName } from '../../src/products/suppliers/registry.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../../src/simulators/supplier-a-catalogue.ts'
 import { CREDENTIALS as CREDENTIALS_B } from '../../src/simulators/supplier-b-catalogue.ts'
-import { type ApiResponse, mintCompany, request, send, sql, type TestCompany } from '../support/app.ts'
+import { type ApiResponse, type Home, mintCompany, request, send, sql, type TestCompany } from '../support/app.ts'
 import { addItem as addInvoiceItem, insert } from '../support/rows.ts'
 import { SupplierScope } from './suppliers/support.ts'
 
@@ -23,12 +23,13 @@ export interface Shop extends TestCompany {
 }
 
 export interface ShopOptions {
+  home?: Home
   /** Accounts at the suppliers: by default the simulators' first. */
   credentials?: { supplier_a?: object; supplier_b?: object }
 }
 
-export async function mintShop({ credentials }: ShopOptions = {}): Promise<Shop> {
-  const company = await mintCompany()
+export async function mintShop({ credentials, ...options }: ShopOptions = {}): Promise<Shop> {
+  const company = await mintCompany(options)
   const a = new SupplierScope(inject('supplierAUrl'))
   const b = new SupplierScope(inject('supplierBUrl'))
   await integrate(company, 'supplier_a', `${a.url}${ENDPOINT_PATH}`, credentials?.supplier_a ?? CREDENTIALS_A)

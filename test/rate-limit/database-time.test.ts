@@ -20,7 +20,7 @@ const FIRST_IN_FLIGHT = 8
 
 /** A company with so much database time for each statement, and the calls of its limiter. */
 async function company(durationMs: number, hold?: () => Promise<unknown>) {
-  const { token } = await mintCompany()
+  const { token } = await mintCompany({ home: 'DB' })
   // Its last use was just written, so no request writes it with the real database's duration.
   await sql('UPDATE api_tokens SET last_used_at = ? WHERE token_hash = ?', Date.now(), hashToken(token))
   const { DB, seen } = timedDatabase(durationMs, hold)

@@ -9,7 +9,8 @@ import { cloneForPrism, passThroughPrism } from './prism.ts'
 
 const ORIGIN = 'https://api.test'
 
-let nextId = 1
+/** No other number in the tests is that of a company: see {@link sql}. */
+let nextId = 700_001
 
 /** An id that no other company of this file has. */
 export function freshId(): number {
@@ -41,9 +42,32 @@ export async function migrate(): Promise<void> {
 /** The databases of companies. */
 export type Home = 'DB' | 'DB_TWO'
 
-/** Runs SQL with its parameters in the directory, which has the data of most companies. */
+/** Where each company is. */
+const homes = new Map<unknown, Home>()
+
+let minted = 0
+let spreads = false
+
+/** @param isSpread whether the second company of the file lives in the second database */
+export function beginFile(isSpread: boolean): void {
+  minted = 0
+  spreads = isSpread
+}
+
+/** The database of a company. */
+export function homeOf(companyId: unknown): Home {
+  return homes.get(companyId) ?? 'DB'
+}
+
+/** What only the directory has. */
+const OF_DIRECTORY = /\b(api_tokens|members|admin_log|moves)\b|^UPDATE companies\b/
+
+/** Runs SQL with its parameters in the database of the company that these name, or else in the directory. */
 export async function sql<T = Record<string, unknown>>(text: string, ...params: unknown[]): Promise<T[]> {
-  return sqlIn('DB', text, ...params)
+  const home = homeOf(params.find((each) => homes.has(each)))
+  // The directory repeats a company's name, and whether it is suspended.
+  if (home !== 'DB' && /^UPDATE companies\b/.test(text)) await sqlIn(home, text, ...params)
+  return sqlIn(OF_DIRECTORY.test(text) ? 'DB' : home, text, ...params)
 }
 
 /** Runs SQL in one of the databases. */
@@ -63,7 +87,8 @@ export async function mintCompany(
   options: { permissions?: string[]; suspended?: boolean; home?: Home } = {},
 ): Promise<TestCompany> {
   const id = freshId()
-  const { home = 'DB' } = options
+  const { home = ++minted === 2 && spreads ? 'DB_TWO' : 'DB' } = options
+  homes.set(id, home)
   const db = env[home]
   await db.batch([
     db
@@ -82,7 +107,8 @@ export async function mintCompany(
   ])
   if (home !== 'DB') {
     const [row] = await sqlIn<{ slot: number }>(home, 'SELECT slot FROM companies WHERE id = ?', id)
-    await sql(
+    await sqlIn(
+      'DB',
       `INSERT INTO companies (id, slot, name, suspended, database, database_slot, created_at, updated_at)
        VALUES (?1, ?4, 'Company ' || CAST(?1 AS INTEGER), ?2, ?3, ?4, 0, 0)`,
       ...[id, options.suspended ? 1 : 0, home, row?.slot],

@@ -1,17 +1,17 @@
 import { env } from 'cloudflare:workers'
-import type { Home, TestCompany } from './app.ts'
+import { type Home, homeOf, type TestCompany } from './app.ts'
 
 type Row = Record<string, unknown>
 
 /** A statement that adds one row, by the names of its columns; what is undefined is null. */
-export function insertion(table: string, row: Row, home: Home = 'DB'): D1PreparedStatement {
+export function insertion(table: string, row: Row, home: Home = homeOf(row.company_id)): D1PreparedStatement {
   const names = Object.keys(row)
   const values = Object.values(row).map((value) => value ?? null)
   return env[home].prepare(`INSERT INTO ${table} (${names}) VALUES (${names.map(() => '?')})`).bind(...values)
 }
 
 /** Adds one row and gives its `id`. */
-export async function insert(table: string, row: Row, home: Home = 'DB'): Promise<number> {
+export async function insert(table: string, row: Row, home?: Home): Promise<number> {
   await insertion(table, row, home).run()
   return Number(row.id)
 }

@@ -1,5 +1,7 @@
 import { reset } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
+import { expect } from 'vitest'
+import { beginFile } from './app.ts'
 import { captureLog } from './log.ts'
 
 /** A database has places for 1,024 companies, and one file makes a few hundred at most. */
@@ -7,6 +9,8 @@ const MAX_COMPANIES = 400
 
 // Run before each test file: files may share a worker, but each has a console of its own.
 captureLog()
+// Files that look at a whole database have one for all of their companies.
+beginFile(!expect.getState().testPath?.includes('.isolated.'))
 const companies = await env.DB.prepare('SELECT count(*) AS count FROM companies')
   .first<number>('count')
   .catch(() => 0)

@@ -15,7 +15,7 @@ function inRegion(region: string) {
   const hints: [company: string, hint: string | undefined][] = []
   const named = wrapBindings(env, async (name, work) => {
     const results = await work()
-    if (name !== 'DB.batch' || !Array.isArray(results)) return results
+    if (!/^DB(_\w+)?\.batch$/.test(name) || !Array.isArray(results)) return results
     const place = { served_by_region: region, served_by_primary: true }
     return results.map((each) => ({ ...each, meta: { ...each.meta, ...place } }))
   })

@@ -7,7 +7,16 @@ import type { Fault } from '../../src/simulators/kit.ts'
 import { look, spoil } from '../../src/simulators/steer.ts'
 import type { WebhookDelivery } from '../../src/webhooks/delivery.ts'
 import { credentialsKind, EVENT_TYPES, rotateSecret, type Secrets } from '../../src/webhooks/message.ts'
-import { type ApiResponse, mintCompany, mintToken, request, send, sql, type TestCompany } from '../support/app.ts'
+import {
+  type ApiResponse,
+  type Home,
+  mintCompany,
+  mintToken,
+  request,
+  send,
+  sql,
+  type TestCompany,
+} from '../support/app.ts'
 
 export interface Message {
   id: string
@@ -83,8 +92,8 @@ export class Subscriber {
     this.company = company
   }
 
-  static async open(): Promise<Subscriber> {
-    return new Subscriber(await mintCompany())
+  static async open(options: { home?: Home } = {}): Promise<Subscriber> {
+    return new Subscriber(await mintCompany(options))
   }
 
   /** Adds an endpoint that begins with the next change. */
