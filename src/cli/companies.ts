@@ -33,8 +33,9 @@ const USAGE = {
 }
 const HELP = `${Object.values(USAGE).join('\n')}
 
-'list' shows the companies, and what each database holds. 'create' makes a company without data. 'move' takes a company to
-another database while it is used, and goes on where it was interrupted; with the present database it takes a move back.
+'list' shows the companies, and what each database holds. 'create' makes a company without data. 'move' takes a company
+to another database while it is used, and goes on where it was interrupted; with the present database it takes a move
+back.
 'suspend' refuses every request of a company's tokens with 403 until 'resume'. 'usage' shows requests, refused ones and
 database time by hour. 'members' are the people who may open the company's settings: a developer manages tokens,
 webhooks and events, an owner integrations and members too.

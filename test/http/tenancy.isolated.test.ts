@@ -10,7 +10,8 @@ import { contracts, nameOf } from '../support/endpoints.ts'
  */
 const THREAD = 'thread-1'
 /** Bravo is the second company of this file. */
-const BRAVOS_FILE = `orders/2/1/email/${THREAD}/BRAVO.txt`
+/** `BRAVO` stands for the company's id. */
+const BRAVOS_FILE = `orders/BRAVO/1/email/${THREAD}/BRAVO.txt`
 const MAILBOX = 'box@x.example'
 
 let alpha: TestCompany
@@ -227,7 +228,7 @@ describe('two companies with the same ids', () => {
     const method = name.split(' ')[0] ?? ''
     const before = await rowsOf(alpha.id)
     for (const { path, body } of sent) {
-      const response = await bravo.call(method, path, body)
+      const response = await bravo.call(method, path.replace('/BRAVO/', `/${bravo.id}/`), body)
       expect(response.status, `${path}: ${JSON.stringify(response.body)}`).toBeOneOf(
         name.includes('presign') ? [200, 409] : [200],
       )

@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { call, migrate, mintToken, sql } from '../support/app.ts'
+import { call, migrate, mintCompany, mintToken, sql } from '../support/app.ts'
 import { type Context, clients, makeCompanies, me, orders, other, read, seen, store } from './context-support.ts'
 import { freshThreadId, sendText } from './support.ts'
 
@@ -122,7 +122,7 @@ describe('a thread context', () => {
   })
 
   it('is not tied to company 1 by `true`, which SQLite compares as 1', async () => {
-    expect(await sql('SELECT id FROM companies WHERE id = 1')).toEqual([{ id: 1 }])
+    await mintCompany({ id: 1 })
     const legacyId = freshThreadId()
     const first = { ...me, id: 1, token: await mintToken(1) }
     await store(first, legacyId, { client_data: { company_id: true } })

@@ -74,7 +74,7 @@ describe('the object of a company', () => {
   })
 
   it('costs a write no wait', async () => {
-    const subscriber = await Subscriber.open()
+    const subscriber = await Subscriber.open({ home: 'DB' })
     await subscriber.subscribe()
     const token = await subscriber.freshToken()
     const start = () => scheduler.wait(300)

@@ -15,6 +15,7 @@ import {
   request,
   send,
   sql,
+  sqlIn,
   type TestCompany,
 } from '../support/app.ts'
 
@@ -33,11 +34,13 @@ export interface Message {
 /** An endpoint at the simulator that no other test shares. */
 export class Receiver {
   readonly endpointId: string
+  private readonly home: Home
   readonly secrets: Secrets
   readonly url = `${inject('receiverUrl')}/t/${crypto.randomUUID()}`
 
-  constructor(endpointId: string) {
+  constructor(endpointId: string, home: Home = 'DB') {
     this.endpointId = endpointId
+    this.home = home
     this.secrets = rotateSecret(null, Date.now())
   }
 
@@ -66,19 +69,19 @@ export class Receiver {
   }
 
   async row(): Promise<Record<string, unknown>> {
-    const [row] = await sql('SELECT * FROM webhook_endpoints WHERE id = ?', this.endpointId)
+    const [row] = await sqlIn(this.home, 'SELECT * FROM webhook_endpoints WHERE id = ?', this.endpointId)
     return row ?? {}
   }
 
   /** What is stored for later, by change. */
   deliveries() {
-    return sql<{
+    return sqlIn<{
       entity_id: string
       sequence: number
       attempts: number
       next_attempt_at: number | null
       last_error: string
-    }>('SELECT * FROM webhook_deliveries WHERE endpoint_id = ? ORDER BY sequence', this.endpointId)
+    }>(this.home, 'SELECT * FROM webhook_deliveries WHERE endpoint_id = ? ORDER BY sequence', this.endpointId)
   }
 }
 
@@ -99,7 +102,7 @@ export class Subscriber {
   /** Adds an endpoint that begins with the next change. */
   async subscribe(fields: { url?: string; event_types?: readonly string[] } = {}): Promise<Receiver> {
     const { id } = this.company
-    const receiver = new Receiver(`we_${String(nextEndpoint++).padStart(18, '0')}`)
+    const receiver = new Receiver(`we_${String(nextEndpoint++).padStart(18, '0')}`, this.company.home)
     const { url = `${receiver.url}/hook`, event_types = EVENT_TYPES } = fields
     const kind = credentialsKind(receiver.endpointId)
     await sql(

@@ -24,7 +24,7 @@ const PAGE_BYTES = 500_000
 
 /** Records that somebody begins an export. */
 export async function recordExport(context: AdminContext): Promise<void> {
-  await context.db.write([adminEntry(context, 'companies.export', context.companyId)])
+  await context.directory.write([adminEntry(context, 'companies.export', context.companyId)])
 }
 
 export async function readCompany({ companyId, db }: CompanyContext) {
