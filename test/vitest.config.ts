@@ -42,6 +42,8 @@ const worker: Project = {
     // For what hangs: a busy machine is slower by far than a quiet one.
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    // Vitest would carry each line out of the worker, and fail a run in which an object logs after its file's end.
+    disableConsoleIntercept: true,
     // Bundled: workerd fetches each module of a package by a request of its own, in every test file again.
     deps: { optimizer: { ssr: { enabled: true, include: BUNDLED } } },
   },

@@ -1,18 +1,20 @@
-import { vi } from 'vitest'
-
 /** Every line that the Worker logged in this test file, in order: the tests' output stays quiet, and tests can check them. */
 export const logLines: Record<string, unknown>[] = []
+
+const ORIGINAL = Symbol.for('original')
 
 /** Takes the lines from now on; the list begins anew. */
 export function captureLog(): void {
   logLines.length = 0
   for (const method of ['log', 'error'] as const) {
-    const original = console[method]
-    vi.spyOn(console, method).mockImplementation((...args: unknown[]) => {
+    // Files that share a worker share its console, which may write to the list of the file before.
+    const original: (...args: unknown[]) => void = Reflect.get(console[method], ORIGINAL) ?? console[method]
+    const capture = (...args: unknown[]): void => {
       const line = args.length === 1 && typeof args[0] === 'string' ? parseLine(args[0]) : undefined
       if (line) logLines.push(line)
       else original(...args)
-    })
+    }
+    console[method] = Object.assign(capture, { [ORIGINAL]: original })
   }
 }
 

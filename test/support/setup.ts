@@ -7,7 +7,7 @@ import { captureLog } from './log.ts'
 /** A database has places for 1,024 companies, and one file makes a few hundred at most. */
 const MAX_COMPANIES = 400
 
-// Run before each test file: files may share a worker, but each has a console of its own.
+// Run before each test file, since files may share a worker.
 captureLog()
 // Files that look at a whole database have one for all of their companies.
 beginFile(!expect.getState().testPath?.includes('.isolated.'))
