@@ -1,5 +1,4 @@
-import type { CompanyContext } from '../db/client.ts'
-import { openDatabase } from '../db/client.ts'
+import { type CompanyContext, openDatabase } from '../db/client.ts'
 import { CompanyObject, startObject } from '../db/company-object.ts'
 import { forEachDatabase, openCompany } from '../db/placement.ts'
 import { listDueCompanies, optimizeDaily, removeExpiredRows } from '../db/sweep.ts'

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { parse as parseToml } from 'smol-toml'
 import * as z from 'zod/mini'
+import { DATABASE_BINDING } from '../http/contract.ts'
 import { CommandError, warn } from './command.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
 
@@ -110,7 +111,7 @@ export async function startRuntime(state: string, serves = true): Promise<{ url:
   // Both take a third of a second.
   const [{ Miniflare }, script] = await Promise.all([import('miniflare'), serves ? buildWorker() : 'export default {}'])
   const modules = { 'worker.mjs': { type: 'esm' as const, contents: script } }
-  const databases = Object.fromEntries(Object.entries(env).filter(([name]) => /^DB(_|$)/.test(name)))
+  const databases = Object.fromEntries(Object.entries(env).filter(([name]) => DATABASE_BINDING.test(name)))
   const runtime = new Miniflare({
     resourcePersistencePath: join(state, 'v3'),
     handleStructuredLogs: ({ level, message }) => level === 'error' && warn(describeLog(message)),

@@ -7,9 +7,8 @@ import { PROJECT_ROOT, runWrangler } from './wrangler.ts'
 const USAGE = 'npm run migrate [-- --env NAME | --state DIR]'
 const HELP = `${USAGE}
 
-Applies the migrations of drizzle/ that a database lacks, in their order, to every database
-of the environment. The only command that changes the schema of a
-deployed database: run it before the Worker that needs it is deployed.
+Applies the migrations of drizzle/ that a database lacks, in their order, to every database of the environment. The
+only command that changes the schema of a deployed database: run it before the Worker that needs it is deployed.
 
   --env NAME     the deployed database of this environment of wrangler.toml
   --state DIR    the local database in this directory, by default .wrangler/state

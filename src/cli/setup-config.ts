@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import * as z from 'zod/mini'
+import { DATABASE_BINDING } from '../http/contract.ts'
 import { CommandError } from './command.ts'
 
 /** An id is nothing but zeros until its resource is made; then it is read as null. */
@@ -33,7 +34,7 @@ export function listDatabases(file: string, env?: string): string[] {
   const names = sections
     .filter((section) => section.startsWith(header))
     .flatMap((section) => /^binding\s*=\s*"(\w+)"/m.exec(section)?.[1] ?? [])
-  return names.filter((name) => /^DB(_|$)/.test(name)).sort()
+  return names.filter((name) => DATABASE_BINDING.test(name)).sort()
 }
 
 /** @throws CommandError when a binding lacks its name or id */

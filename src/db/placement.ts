@@ -1,4 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
+import { DATABASE_BINDING } from '../http/contract.ts'
 import { ApiError } from '../http/errors.ts'
 import { log, nameOf } from '../http/log.ts'
 import {
@@ -19,8 +20,6 @@ import { companies } from './schema.ts'
  * has the data of companies too. Further databases are bindings `DB_…` with the same schema.
  */
 export const DIRECTORY = 'DB'
-
-const BINDING = /^DB(_[A-Z0-9_]{1,40})?$/
 
 /** The form of D1's bookmarks, of which it accepts anything locally, and the database where that is not the directory. */
 const BOOKMARK = /^([0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32})(?:@(DB_[A-Z0-9_]{1,40}))?$/
@@ -53,13 +52,13 @@ export interface Placement {
 /** The bindings of databases, the directory's first. */
 export function databaseNames(env: Bindings): string[] {
   return Object.keys(env)
-    .filter((name) => BINDING.test(name))
+    .filter((name) => DATABASE_BINDING.test(name))
     .sort()
 }
 
 /** @throws ApiError 503 where the deployment has no such binding: never another database in its place */
 export function bindingOf(env: Bindings, name: string): D1Database {
-  const binding: unknown = BINDING.test(name) ? Reflect.get(env, name) : undefined
+  const binding: unknown = DATABASE_BINDING.test(name) ? Reflect.get(env, name) : undefined
   if (typeof binding === 'object' && binding !== null) return binding as D1Database
   log('database_missing', { database: name }, 'error')
   throw unavailable('The database of this company is not available', `there is no binding ${name}`)
@@ -186,6 +185,10 @@ export const placementColumns = {
  */
 export const isSettled = (companyId: SQL) =>
   sql`${companyId} NOT IN (SELECT company_id FROM company_guards WHERE state <> 'copying')`
+
+/** Whether the rows of a company are in the database that is read: in one that it has left, or is yet to enter, are copies. */
+export const isPresent = (companyId: SQL) =>
+  sql`${companyId} NOT IN (SELECT g.company_id FROM company_guards AS g WHERE g.state = 'away')`
 
 /** Whether the data of a row of `companies` is in the database that has the row, and may be changed. */
 export const isHere = sql`${companies.database} IS NULL AND ${isSettled(sql`${companies.id}`)}`

@@ -1,9 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
-
 import { type Database, openDatabase, orm, startUse } from './client.ts'
 import { isHere, isSettled } from './placement.ts'
-
 import {
   accountingOutbox,
   adminLog,

@@ -2,6 +2,7 @@ import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import type { CompanyBackup } from '../../src/backup/company-backup.ts'
 import type { Manifest } from '../../src/backup/format.ts'
+import { FULL_TEXT } from '../../src/backup/move-tables.ts'
 import type { Env, RestoreResult } from '../../src/env.ts'
 import { sql } from '../support/app.ts'
 
@@ -90,15 +91,7 @@ const DELETED = [
 
 /** Removes a company and all that it has, as in a database of its own. */
 export async function wipe(companyId: number): Promise<void> {
-  const search = [
-    'clients_fts',
-    'clients_grams',
-    'client_names_fts',
-    'orders_fts',
-    'catalog_items_fts',
-    'invoice_items_fts',
-  ]
-  for (const table of search) {
+  for (const table of FULL_TEXT) {
     await sql(`DELETE FROM ${table} WHERE rowid >> 53 = (SELECT slot FROM companies WHERE id = ?)`, companyId)
   }
   for (const table of DELETED) await sql(`DELETE FROM ${table} WHERE ${conditionOf(table)}`, companyId)

@@ -1,21 +1,11 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { moveFor } from '../../src/backup/move-company.ts'
-import type { Env } from '../../src/env.ts'
 import { adminCall } from '../support/admin.ts'
-import {
-  freshId,
-  type Home,
-  migrate,
-  mintCompany,
-  request,
-  send,
-  sql,
-  sqlIn,
-  type TestCompany,
-} from '../support/app.ts'
+import { freshId, type Home, migrate, mintCompany, request, sql, sqlIn, type TestCompany } from '../support/app.ts'
 import { measureHops } from '../support/hops.ts'
 import { insert } from '../support/rows.ts'
+import { sessionsOf } from './support.ts'
 
 beforeAll(migrate)
 
@@ -41,23 +31,6 @@ async function moveSilently(id: number, database: Home): Promise<void> {
     if ('problem' in result) throw new Error(result.problem)
     if (result.done) return
   }
-}
-
-/** The bookmarks, or `first-primary`, with which sessions of a database begin while a request is sent. */
-async function sessionsOf(name: Home, sent: Request) {
-  const sessions: unknown[] = []
-  const watched = new Proxy(env[name], {
-    get: (target, key) => {
-      const value: unknown = Reflect.get(target, key)
-      if (key !== 'withSession') return typeof value === 'function' ? value.bind(target) : value
-      return (start: string) => {
-        sessions.push(start)
-        return target.withSession(start)
-      }
-    },
-  })
-  const { status, headers, body } = await send(sent, { env: { ...env, [name]: watched } as Env })
-  return { status, sessions, body, bookmark: headers.get('x-bookmark') ?? '' }
 }
 
 const client = (text: string) => ({ company_name: text })

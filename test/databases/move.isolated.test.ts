@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { moveFor } from '../../src/backup/move-company.ts'
-import { NOT_MOVED } from '../../src/backup/move-tables.ts'
+import { FULL_TEXT, NOT_MOVED } from '../../src/backup/move-tables.ts'
 import type { Env } from '../../src/env.ts'
 import { adminCall } from '../support/admin.ts'
 import { freshId, type Home, migrate, mintToken, request, send, sql, sqlIn } from '../support/app.ts'
@@ -131,14 +131,7 @@ describe('a move', () => {
       if (name !== 'companies') expect([name, rows]).toEqual([name, []])
     }
     const [row] = await sql<{ slot: number }>('SELECT slot FROM companies WHERE id = ?', company.id)
-    for (const table of [
-      'clients_fts',
-      'clients_grams',
-      'client_names_fts',
-      'orders_fts',
-      'catalog_items_fts',
-      'invoice_items_fts',
-    ]) {
+    for (const table of FULL_TEXT) {
       const left = await sql(`SELECT rowid FROM ${table} WHERE rowid >> 53 = ?`, row?.slot)
       expect([table, left]).toEqual([table, []])
     }

@@ -6,6 +6,7 @@ import { call, migrate, mintCompany, mintToken, request, send, sqlIn, type TestC
 import { measureHops } from '../support/hops.ts'
 import { logLines } from '../support/log.ts'
 import { wrapBindings } from '../support/wrap-bindings.ts'
+import { sessionsOf } from './support.ts'
 
 let here: TestCompany
 let there: TestCompany
@@ -56,23 +57,12 @@ describe('a company in another database', () => {
   it('gets a bookmark that is of its database, and another database’s is ignored', async () => {
     const { headers } = await there.call('GET', '/clients')
     expect(headers.get('x-bookmark')).toMatch(/@DB_TWO$/)
-    const sessions: unknown[] = []
-    const DB_TWO = new Proxy(env.DB_TWO, {
-      get: (target, key) => {
-        const value: unknown = Reflect.get(target, key)
-        if (key !== 'withSession') return typeof value === 'function' ? value.bind(target) : value
-        return (start: string) => {
-          sessions.push(start)
-          return target.withSession(start)
-        }
-      },
-    })
     const mark = String(headers.get('x-bookmark'))
     const foreign = mark.replace('@DB_TWO', '')
+    const sessions: unknown[] = []
     for (const sent of [mark, foreign]) {
-      await send(request(there.token, 'GET', '/clients', undefined, { 'x-bookmark': sent }), {
-        env: { ...env, DB_TWO } as Env,
-      })
+      const get = request(there.token, 'GET', '/clients', undefined, { 'x-bookmark': sent })
+      sessions.push(...(await sessionsOf('DB_TWO', get)).sessions)
     }
     expect(sessions).toEqual([foreign, 'first-primary'])
   })

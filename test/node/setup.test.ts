@@ -348,7 +348,7 @@ describe('setup that cannot work', () => {
   it.each([
     ['r2/buckets', 403, '{"success":false,"errors":[{"code":10042,"message":"Please enable R2"}]}', 'Please enable R2'],
     ['d1/database', 502, '<html>Bad gateway</html>', 'a response of status 502 that is not of this API'],
-    ['d1/database', 200, '{"success":true,"errors":[],"result":{}}', 'expected array'],
+    ['d1/database', 200, '{"success":true,"errors":[],"result":{}}', 'must be an array'],
   ])('reports what %s responds with status %i', async (path, status, body, message) => {
     const { api, config } = await freshAccount()
     api.replies.set(path, { status, body })

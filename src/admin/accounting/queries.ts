@@ -1,6 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { adminEntry } from '../../db/audit.ts'
 import { orm } from '../../db/client.ts'
+import { isPresent } from '../../db/placement.ts'
 import { accountingConnections, accountingOutbox, clients } from '../../db/schema.ts'
 import type { AdminContext } from '../context.ts'
 
@@ -19,8 +20,7 @@ interface EventFilters {
 export async function listEvents({ db }: AdminContext, { company_id, state, id, after, limit }: EventFilters) {
   const conditions = [
     sql`state <> 'done' AND id > ${after}`,
-    // In a database that a company has left, or is yet to enter, are copies.
-    sql`company_id NOT IN (SELECT g.company_id FROM company_guards AS g WHERE g.state = 'away')`,
+    isPresent(sql`company_id`),
     ...(company_id === 0 ? [] : [sql`company_id = ${company_id}`]),
     ...(state === undefined ? [] : [state === 'pending' ? sql`state IN ('pending', 'sent')` : sql`state = ${state}`]),
     ...(id === undefined ? [] : [sql`id = ${id}`]),

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, dateTime, defineContract, id, idText, trimmed } from '../../http/contract.ts'
+import { component, DATABASE_BINDING, dateTime, defineContract, id, idText, trimmed } from '../../http/contract.ts'
 
 /** The ids that a seed may use. */
 const MAX_ID = 2 ** 48
@@ -8,7 +8,7 @@ const count = z.int().check(z.nonnegative())
 const database = z
   .string()
   .check(
-    z.regex(/^DB(_[A-Z0-9_]{1,40})?$/, 'must be the binding of a database: DB, or DB_ and capital letters'),
+    z.regex(DATABASE_BINDING, 'must be the binding of a database: DB, or DB_ and capital letters'),
     z.describe('The binding of a database.'),
   )
 

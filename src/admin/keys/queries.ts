@@ -1,6 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { adminEntry } from '../../db/audit.ts'
 import { orm } from '../../db/client.ts'
+import { isSettled } from '../../db/placement.ts'
 import { accountingConnections, integrations, webhookEndpoints } from '../../db/schema.ts'
 import type { AdminContext } from '../context.ts'
 
@@ -37,7 +38,7 @@ export async function listOldValues({ db }: AdminContext, prefix: string, after:
     const { table, column, id } = COLUMNS[name]
     return sql`SELECT ${name} AS name, ${table.company_id} AS company_id, ${id} AS id, ${column} AS stored
       FROM ${table} WHERE ${column} IS NOT NULL AND substr(${column}, 1, ${prefix.length}) <> ${prefix}
-        AND ${table.company_id} NOT IN (SELECT company_id FROM company_guards WHERE state <> 'copying')`
+        AND ${isSettled(sql`${table.company_id}`)}`
   })
   const all = sql`(${sql.join(selects, sql` UNION ALL `)}) AS v`
   const place = sql<string>`v.name || '/' || printf('%015d', v.company_id) || '/' || v.id`

@@ -2,6 +2,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import { adminEntry } from '../../db/audit.ts'
 import { orm } from '../../db/client.ts'
 import { insertRow } from '../../db/columns.ts'
+import { isPresent } from '../../db/placement.ts'
 import { changes, webhookDeliveries, webhookEndpoints } from '../../db/schema.ts'
 import type { AdminContext } from '../context.ts'
 
@@ -45,8 +46,8 @@ export async function listEndpoints(
   const [afterCompany, afterTime, afterId] = after
   const [rows] = await db.read([
     selectEndpoint(
-      sql`${isOf} AND ${isMeant} AND company_id NOT IN (
-        SELECT g.company_id FROM company_guards AS g WHERE g.state = 'away') AND (company_id, created_at, id) > (${afterCompany}, ${afterTime}, ${afterId})`,
+      sql`${isOf} AND ${isMeant} AND ${isPresent(sql`company_id`)}
+        AND (company_id, created_at, id) > (${afterCompany}, ${afterTime}, ${afterId})`,
     )
       .orderBy(sql`company_id, created_at, id`)
       .limit(limit),
