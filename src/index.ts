@@ -1,6 +1,7 @@
 import { sweep } from './accounting/delivery.ts'
 import { app } from './app.ts'
 import { sweepBackups } from './backup/company-backup.ts'
+import { collectAdminEntries } from './db/audit.ts'
 import { requireSchema } from './db/migrations.ts'
 import { forEachDatabase } from './db/placement.ts'
 import type { Env } from './env.ts'
@@ -26,6 +27,7 @@ export default {
       await settle(sweepWebhooks(env, scheduledTime)),
       await settle(sweep(env, scheduledTime)),
       await settle(sweepBackups(env, scheduledTime)),
+      await settle(forEachDatabase(env, (_, name) => collectAdminEntries(env, name))),
       await settle(forEachDatabase(env, (binding) => sweepMailContents(binding, env.FILES, scheduledTime))),
     ]
     const failed = results.find(({ status }) => status === 'rejected')

@@ -7,6 +7,7 @@ import { type Contract, type Input, parseId, type ResponseBody } from '../http/c
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { honoPath, NO_QUERY, type Route, readBody, refuseCoding, validate, validated } from '../http/endpoint.ts'
 import { notFound } from '../http/errors.ts'
+import { log, nameOf } from '../http/log.ts'
 import { isolateMemory } from '../http/memory.ts'
 import { authorise, identify } from './access.ts'
 import type { AdminContext } from './context.ts'
@@ -65,7 +66,11 @@ function openAdmin(contract: Contract): MiddlewareHandler<AppEnv> {
       waitUntil: (work) => c.executionCtx.waitUntil(work),
     })
     await next()
-    if (database !== DIRECTORY && contract.method !== 'GET') await collectAdminEntries(db, directory)
+    if (contract.method === 'GET') return
+    // The change is made: where this fails, the sweep does it.
+    await collectAdminEntries(env, database).catch((error: unknown) => {
+      log('admin_log_late', { database, error: nameOf(error) }, 'error')
+    })
   }
 }
 

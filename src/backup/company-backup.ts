@@ -8,9 +8,9 @@ import { BackupError } from './format.ts'
 import { saveMarks } from './marks.ts'
 import { moveFor } from './move-company.ts'
 import { recordBackup } from './queries.ts'
-import { beginRestore, type RestoreState, stepRestore } from './restore.ts'
+import { beginRestore, type RestoreContext, type RestoreState, stepRestore } from './restore.ts'
 import { listOverdue } from './restore-queries.ts'
-import { beginSettlement, type SettleContext, type Settlement, stepSettlement } from './settle.ts'
+import { beginSettlement, type Settlement, stepSettlement } from './settle.ts'
 
 /** One run starts no step after so long; a run of its own continues. */
 const RUN_MS = 20_000
@@ -56,7 +56,7 @@ export class CompanyBackup extends CompanyObject {
    */
   async restore(companyId: number, untilMs: number): Promise<RestoreResult> {
     const { kv } = this.ctx.storage
-    const context = { ...(await this.open(companyId)), manifests: new Map() }
+    const context = await this.open(companyId)
     const endMs = Date.now() + CALL_MS
     try {
       const stored = kv.get<RestoreState>('restore')
@@ -128,11 +128,11 @@ export class CompanyBackup extends CompanyObject {
     return result
   }
 
-  private async open(companyId: number): Promise<SettleContext & PlacedContext> {
+  private async open(companyId: number): Promise<RestoreContext & PlacedContext> {
     const { BACKUPS: bucket, CACHE: cache, FILES: files, ACCOUNTING_DELIVERY: objects } = this.env
     const object = objects.get(objects.idFromName(String(companyId)))
     const findLastNumber = (ceiling: number) => object.findLastNumber(companyId, ceiling)
-    return { ...(await openCompany(this.env, companyId)), bucket, cache, files, findLastNumber }
+    return { ...(await openCompany(this.env, companyId)), bucket, cache, files, findLastNumber, manifests: new Map() }
   }
 }
 

@@ -151,11 +151,12 @@ export async function endTokens(
 
 /**
  * Creates the company of a backup, or takes an empty one: suspended, its deliveries paused. Its place in the full-text
- * tables is the one that it had, or the first that is free.
+ * tables is the one that the directory has given it, or else the one that it had, or the first that is free.
  */
-export async function openForRestore({ companyId, db }: CompanyContext, company: Row): Promise<void> {
-  const { slot, name, mail_quota_bytes, created_at, updated_at } = company
-  const free = freeSlot(Number(slot))
+export async function openForRestore(context: CompanyContext & { slot: number | null }, company: Row): Promise<void> {
+  const { companyId, db } = context
+  const { name, mail_quota_bytes, created_at, updated_at } = company
+  const free = freeSlot(context.slot ?? Number(company.slot))
   const state = { suspended: sql`1`, deliveries_paused: sql`1` }
   await db.writeIdempotent([
     insertRow(

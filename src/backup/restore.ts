@@ -8,6 +8,8 @@ import { TABLES, UNITS, type Unit } from './tables.ts'
 
 export interface RestoreContext extends SettleContext {
   manifests: Map<string, Manifest>
+  /** Its place in the full-text tables, as the directory knows it; null where that has no such company. */
+  slot: number | null
 }
 
 /** A restore under way: all of it that must survive the end of a step. */

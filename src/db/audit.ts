@@ -1,7 +1,9 @@
 import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
-import { type Database, type Placeholders, statement } from './client.ts'
+import type { Env } from '../env.ts'
+import { openDatabase, type Placeholders, statement } from './client.ts'
 import { insertRow } from './columns.ts'
+import { bindingOf, DIRECTORY, directoryFor } from './placement.ts'
 import { adminLog, auditLog } from './schema.ts'
 
 /** A change that a token repeats on the same entity within this time is recorded once. */
@@ -71,7 +73,9 @@ const COLLECTED_AT_ONCE = 500
  * Moves the entries of administrators from another database to the directory, which alone lists them. They are written in
  * the transaction of the change, where that is; a repetition adds none twice.
  */
-export async function collectAdminEntries(db: Database, directory: Database): Promise<void> {
+export async function collectAdminEntries(env: Env, database: string): Promise<void> {
+  if (database === DIRECTORY) return
+  const db = openDatabase(bindingOf(env, database))
   const columns = 'company_id, actor, action, entity_id, address, request_id, at'
   const [rows] = await db.read([
     statement(`SELECT id, ${columns} FROM admin_log ORDER BY id LIMIT ${COLLECTED_AT_ONCE}`),
@@ -85,7 +89,7 @@ export async function collectAdminEntries(db: Database, directory: Database): Pr
   const isSame = ['company_id', 'actor', 'action', 'entity_id', 'request_id']
     .map((name) => `o.${name} IS e.value ->> '$.${name}'`)
     .join(' AND ')
-  await directory.writeIdempotent([
+  await directoryFor(env).writeIdempotent([
     statement(
       `INSERT INTO admin_log (${columns}) SELECT ${values} FROM json_each(?) AS e WHERE NOT EXISTS (
         SELECT 1 FROM admin_log AS o WHERE o.at = CAST(e.value ->> '$.at' AS INTEGER) AND ${isSame})`,

@@ -199,13 +199,13 @@ export interface PlacedContext extends CompanyContext {
 }
 
 /** The context of a company, by what the directory says now; in the directory itself for one that is in none. */
-export async function openCompany(env: Bindings, companyId: number): Promise<PlacedContext> {
+export async function openCompany(env: Bindings, companyId: number): Promise<PlacedContext & { slot: number | null }> {
   const directory = directoryFor(env)
   const [[row]] = await directory.read([
     orm.select(placementColumns).from(companies).where(sql`${companies.id} = ${companyId}`),
   ])
   const database = row?.database ?? DIRECTORY
-  return { companyId, directory, database, db: databaseFor(env, { companyId, database }) }
+  return { companyId, directory, database, slot: row?.slot ?? null, db: databaseFor(env, { companyId, database }) }
 }
 
 /** Every database, for work that is not of one company. */
@@ -227,12 +227,12 @@ export async function forEachDatabase(env: Bindings, work: (binding: D1Database,
   if (failure) throw failure.error
 }
 
-/** Copies what the directory's row repeats of a company in another database: its name, and whether it is suspended. */
+/** Copies what the directory's row repeats of a company in another database. */
 export async function syncDirectory({ companyId, db, directory, database }: PlacedContext): Promise<void> {
   if (database === DIRECTORY) return
-  const { name, suspended } = companies
+  const { name, suspended, slot: database_slot } = companies
   const [[row]] = await db.read([
-    orm.select({ name, suspended }).from(companies).where(sql`${companies.id} = ${companyId}`),
+    orm.select({ name, suspended, database_slot }).from(companies).where(sql`${companies.id} = ${companyId}`),
   ])
   if (row) await directory.writeIdempotent([orm.update(companies).set(row).where(sql`${companies.id} = ${companyId}`)])
 }

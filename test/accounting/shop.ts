@@ -3,7 +3,16 @@ import { env } from 'cloudflare:workers'
 import type { AccountingDelivery } from '../../src/accounting/delivery.ts'
 import { encryptCredentials } from '../../src/auth/credentials.ts'
 import { CREDENTIALS } from '../../src/simulators/accounting-data.ts'
-import { type ApiResponse, freshId, mintCompany, request, send, sql, type TestCompany } from '../support/app.ts'
+import {
+  type ApiResponse,
+  freshId,
+  type Home,
+  mintCompany,
+  request,
+  send,
+  sql,
+  type TestCompany,
+} from '../support/app.ts'
 import { addItem } from '../support/rows.ts'
 import { World } from './support.ts'
 
@@ -32,8 +41,8 @@ export class Shop {
     this.company = company
   }
 
-  static async open(credentials: Record<string, string> = {}): Promise<Shop> {
-    const shop = new Shop(await mintCompany())
+  static async open(credentials: Record<string, string> = {}, home?: Home): Promise<Shop> {
+    const shop = new Shop(await mintCompany(home && { home }))
     await sql('UPDATE companies SET accounting_sync_enabled = 1 WHERE id = ?', shop.company.id)
     await shop.connect(credentials)
     shop.clientId = (

@@ -10,7 +10,7 @@ import { Shop } from '../accounting/shop.ts'
 import { backUp, rowsOf, wipe } from '../backup/support.ts'
 import { noise, storedObjects } from '../mail/support.ts'
 import { addMember, adminCall, startAccess } from '../support/admin.ts'
-import { call, migrate, mintCompany, mintToken, sql, type TestCompany } from '../support/app.ts'
+import { call, type Home, migrate, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../support/app.ts'
 import { logLines } from '../support/log.ts'
 import { insertion } from '../support/rows.ts'
 
@@ -41,48 +41,56 @@ async function recover() {
   }
 }
 
-describe('a restore by the operator', () => {
-  it('gives a company back, whose revoked tokens stay revoked and whose readers begin anew', async () => {
-    const company = await mintCompany()
-    const revoked = await mintToken(company.id)
-    const replaced = await mintToken(company.id)
-    const { body } = await company.call('POST', '/clients', { company_name: 'Acme' })
-    const { next_cursor } = (await company.call('GET', '/changes')).body.pagination
-    await backUp(company.id)
-    const backups = (await adminCall('GET', `/companies/${company.id}/backups`)).body.data
-    expect(backups).toEqual([{ at: expect.any(String), kind: 'full' }])
+const HOMES: Home[] = ['DB', 'DB_TWO']
 
-    const end = Date.now() + 3_600_000
-    await env.CACHE.put(`revoked/${hashToken(revoked)}`, String(Date.now() - 1))
-    await env.CACHE.put(`revoked/${hashToken(replaced)}`, String(end))
-    await wipe(company.id)
-    const done = await restore(company.id, today())
-    expect(done.body).toEqual({
-      done: true,
-      backup: backups[0].at,
-      step: 'done',
-      rows: expect.any(Number),
-      differences: [],
-      accounting: 'none',
-    })
-    const tokens = await sql(
-      'SELECT token_hash, revoked_at, expires_at FROM api_tokens WHERE company_id = ?',
-      company.id,
-    )
-    expect(tokens).toEqual([
-      { token_hash: hashToken(company.token), revoked_at: null, expires_at: null },
-      { token_hash: hashToken(revoked), revoked_at: expect.any(Number), expires_at: null },
-      { token_hash: hashToken(replaced), revoked_at: null, expires_at: end },
-    ])
-    const token = await mintToken(company.id)
-    expect((await call(token, 'GET', `/clients/${body.client.id}`)).body.client.company_name).toBe('Acme')
-    expect((await call(token, 'GET', `/changes?cursor=${next_cursor}`)).status).toBe(410)
-    expect(await sql('SELECT suspended, deliveries_paused FROM companies WHERE id = ?', company.id)).toEqual([
-      { suspended: 0, deliveries_paused: 1 },
-    ])
-    const entries = await sql('SELECT action, entity_id FROM admin_log WHERE company_id = ? ORDER BY id', company.id)
-    expect(entries.at(-1)).toEqual({ action: expect.stringMatching(/^company\.restore/), entity_id: backups[0].at })
-  })
+describe('a restore by the operator', () => {
+  it.each(HOMES)(
+    'gives a company back, whose revoked tokens stay revoked and whose readers begin anew: in %s',
+    async (home) => {
+      const company = await mintCompany({ home })
+      const revoked = await mintToken(company.id)
+      const replaced = await mintToken(company.id)
+      const { body } = await company.call('POST', '/clients', { company_name: 'Acme' })
+      const { next_cursor } = (await company.call('GET', '/changes')).body.pagination
+      await backUp(company.id)
+      const backups = (await adminCall('GET', `/companies/${company.id}/backups`)).body.data
+      expect(backups).toEqual([{ at: expect.any(String), kind: 'full' }])
+
+      const end = Date.now() + 3_600_000
+      await env.CACHE.put(`revoked/${hashToken(revoked)}`, String(Date.now() - 1))
+      await env.CACHE.put(`revoked/${hashToken(replaced)}`, String(end))
+      await wipe(company.id)
+      // As if it had moved there since, to another place in the full-text tables.
+      await sqlIn('DB', 'UPDATE companies SET database_slot = 900 WHERE id = ? AND database IS NOT NULL', company.id)
+      const done = await restore(company.id, today())
+      expect(done.body).toEqual({
+        done: true,
+        backup: backups[0].at,
+        step: 'done',
+        rows: expect.any(Number),
+        differences: [],
+        accounting: 'none',
+      })
+      const tokens = await sql(
+        'SELECT token_hash, revoked_at, expires_at FROM api_tokens WHERE company_id = ?',
+        company.id,
+      )
+      expect(tokens).toEqual([
+        { token_hash: hashToken(company.token), revoked_at: null, expires_at: null },
+        { token_hash: hashToken(revoked), revoked_at: expect.any(Number), expires_at: null },
+        { token_hash: hashToken(replaced), revoked_at: null, expires_at: end },
+      ])
+      const token = await mintToken(company.id)
+      expect((await call(token, 'GET', `/clients/${body.client.id}`)).body.client.company_name).toBe('Acme')
+      expect((await call(token, 'GET', `/changes?cursor=${next_cursor}`)).status).toBe(410)
+      expect(await sql('SELECT suspended, deliveries_paused FROM companies WHERE id = ?', company.id)).toEqual([
+        { suspended: 0, deliveries_paused: 1 },
+      ])
+      expect((await call(token, 'GET', '/clients?q=acme')).body.data).toHaveLength(1)
+      const entries = await sql('SELECT action, entity_id FROM admin_log WHERE company_id = ? ORDER BY id', company.id)
+      expect(entries.at(-1)).toEqual({ action: expect.stringMatching(/^company\.restore/), entity_id: backups[0].at })
+    },
+  )
 
   it('is refused for a company with data, without a backup, and by others than an operator', async () => {
     const company = await mintCompany()
@@ -103,9 +111,9 @@ describe('a restore by the operator', () => {
   })
 })
 
-describe('the recovery of a database that was set back', () => {
+describe.each(HOMES)('the recovery of %s that was set back', (home) => {
   it('gives nothing out twice, revokes again, and pauses deliveries until they are resumed', async () => {
-    const shop = await Shop.open()
+    const shop = await Shop.open({}, home)
     const { company } = shop
     const token = await mintToken(company.id)
     for (const _ of [1, 2]) await shop.makeOrder()
@@ -134,11 +142,11 @@ describe('the recovery of a database that was set back', () => {
     )
     logLines.length = 0
     // Marks are written again when those of any company have risen.
-    await mintCompany()
+    await mintCompany({ home })
     await sweepMarks()
     expect(logLines).toContainEqual(expect.objectContaining({ event: 'database_set_back', company_id: company.id }))
-    expect(await listDueCompanies(openDatabase(env.DB), Date.now())).toContain(company.id)
-    expect(await listWebhookCompanies(openDatabase(env.DB), Date.now())).toContain(company.id)
+    expect(await listDueCompanies(openDatabase(env[home]), Date.now())).toContain(company.id)
+    expect(await listWebhookCompanies(openDatabase(env[home]), Date.now())).toContain(company.id)
 
     const steps = await recover()
     expect(steps[0].companies_paused).toBeGreaterThan(0)
@@ -153,16 +161,16 @@ describe('the recovery of a database that was set back', () => {
     })
     expect((await rowsOf(company.id)).api_tokens?.filter(({ revoked_at }) => revoked_at !== null)).toHaveLength(1)
     expect((await company.call('GET', `/changes?cursor=${next_cursor}`)).status).toBe(410)
-    expect(await listDueCompanies(openDatabase(env.DB), Date.now())).not.toContain(company.id)
-    expect(await listWebhookCompanies(openDatabase(env.DB), Date.now())).not.toContain(company.id)
-    const context = { companyId: company.id, db: openDatabase(env.DB) }
+    expect(await listDueCompanies(openDatabase(env[home]), Date.now())).not.toContain(company.id)
+    expect(await listWebhookCompanies(openDatabase(env[home]), Date.now())).not.toContain(company.id)
+    const context = { companyId: company.id, db: openDatabase(env[home]) }
     expect(await listEnabledEndpoints(context)).toEqual([])
     const sent = (await shop.changes()).length
     await shop.deliver()
     expect((await shop.changes()).length).toBe(sent)
 
     await sql('UPDATE companies SET deliveries_paused = 0 WHERE id = ?', company.id)
-    expect(await listDueCompanies(openDatabase(env.DB), Date.now())).toContain(company.id)
+    expect(await listDueCompanies(openDatabase(env[home]), Date.now())).toContain(company.id)
     expect(await listEnabledEndpoints(context)).toEqual(['we_a'])
     await shop.deliver()
     expect((await shop.changes()).length).toBeGreaterThan(sent)
@@ -177,7 +185,7 @@ describe('the recovery of a database that was set back', () => {
   })
 
   it('learns invoice numbers from the accounting system alone, and says when it cannot', async () => {
-    const [known, lost] = [await Shop.open(), await Shop.open()]
+    const [known, lost] = [await Shop.open({}, home), await Shop.open({}, home)]
     for (const shop of [known, lost]) {
       for (const _ of [1, 2, 3]) await shop.makeOrder()
       await shop.passTime()
@@ -192,14 +200,14 @@ describe('the recovery of a database that was set back', () => {
   })
 })
 
-describe('mail contents in R2 of a database that was set back', () => {
+describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
   const DAY_MS = 86_400_000
   const path = '/mail/email-threads/t?account_email=a@x.example'
   const put = (company: TestCompany, text: string) =>
     company.call('PUT', '/mail/email-threads/t', { account_email: 'a@x.example', messages: [{ text }] })
 
   it('are there for every thread of then, and those that it does not know are removed after 43 days', async () => {
-    const company = await mintCompany()
+    const company = await mintCompany({ home })
     const [before, after] = [noise(1_500_000), noise(1_500_000)]
     expect((await put(company, before)).status).toBe(200)
     const tables = ['email_threads', 'email_thread_objects'] as const
@@ -208,17 +216,17 @@ describe('mail contents in R2 of a database that was set back', () => {
     )
     expect((await put(company, after)).status).toBe(200)
     expect(await storedObjects(company.id)).toHaveLength(2)
-    await sweepMailContents(env.DB, env.FILES, Date.now() + 29 * DAY_MS)
+    await sweepMailContents(env[home], env.FILES, Date.now() + 29 * DAY_MS)
 
     // What Time Travel does: the database is as it was, R2 is not.
     for (const table of tables.toReversed()) await sql(`DELETE FROM ${table} WHERE company_id = ?`, company.id)
     const written = (row: object) => Object.fromEntries(Object.entries(row).filter(([name]) => name !== 'text_bytes'))
-    await env.DB.batch(tables.flatMap((table, at) => (then[at] ?? []).map((row) => insertion(table, written(row)))))
+    await env[home].batch(tables.flatMap((table, at) => (then[at] ?? []).map((row) => insertion(table, written(row)))))
     await recover()
     expect((await company.call('GET', path)).body.email_thread.messages).toEqual([{ text: before }])
-    await sweepMailContents(env.DB, env.FILES, Date.now() + 42 * DAY_MS)
+    await sweepMailContents(env[home], env.FILES, Date.now() + 42 * DAY_MS)
     expect(await storedObjects(company.id)).toHaveLength(2)
-    await sweepMailContents(env.DB, env.FILES, Date.now() + 44 * DAY_MS)
+    await sweepMailContents(env[home], env.FILES, Date.now() + 44 * DAY_MS)
     const [named] = await sql<{ id: string }>('SELECT id FROM email_thread_objects WHERE company_id = ?', company.id)
     expect(await storedObjects(company.id)).toEqual([expect.stringContaining(named?.id ?? 'none')])
     expect((await company.call('GET', path)).body.email_thread.messages).toEqual([{ text: before }])

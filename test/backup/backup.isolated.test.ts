@@ -5,7 +5,7 @@ import { sweepBackups } from '../../src/backup/company-backup.ts'
 import { NOT_BACKED_UP, TABLES, UNITS } from '../../src/backup/tables.ts'
 import { type Database, openDatabase } from '../../src/db/client.ts'
 import { TABLE_NAMES } from '../../src/db/tables.ts'
-import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
+import { type Home, migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
 import { logLines } from '../support/log.ts'
 import { backUp, manifestsOf, restore, rowsOf, wipe } from './support.ts'
 
@@ -24,6 +24,7 @@ const pay = ({ call }: TestCompany, orderId: number, amount: number) =>
   call('POST', `/orders/${orderId}/payments`, { amount })
 const paymentsOf = async (companyId: number) =>
   (await rowsOf(companyId)).payments?.map(({ amount_cents }) => amount_cents)
+const HOMES: Home[] = ['DB', 'DB_TWO']
 const until = () => new Date().toISOString()
 
 describe('the plan of tables', () => {
@@ -45,9 +46,11 @@ describe('the plan of tables', () => {
   })
 })
 
-describe('a backup', () => {
+describe.each(HOMES)('a backup of a company in %s', (home) => {
+  const mint = () => mintCompany({ home })
+
   it('goes on where it was after a failure, and has nothing twice', async () => {
-    const company = await mintCompany()
+    const company = await mint()
     await pay(company, (await makeOrder(company)).orderId, 5)
     let puts = 0
     const failing = new Proxy(env.BACKUPS, {
@@ -76,10 +79,10 @@ describe('a backup', () => {
   })
 
   it('has an order as a whole, though it changes while it is read', async () => {
-    const company = await mintCompany()
+    const company = await mint()
     const { orderId } = await makeOrder(company)
     await pay(company, orderId, 1)
-    const real = openDatabase(env.DB)
+    const real = openDatabase(env[home])
     let reads = 0
     let isOrders = false
     const db: Database = {
@@ -91,7 +94,7 @@ describe('a backup', () => {
         return rows
       },
     }
-    const context = { companyId: company.id, db, database: 'DB', bucket: env.BACKUPS }
+    const context = { companyId: company.id, db, directory: openDatabase(env.DB), database: home, bucket: env.BACKUPS }
     let state: BackupState | null = await beginBackup(context, Date.now())
     while (state) {
       isOrders = TABLES[state.table]?.name === 'orders'
@@ -106,7 +109,7 @@ describe('a backup', () => {
   })
 
   it('takes the newest version of what changed, and not what was deleted', async () => {
-    const company = await mintCompany()
+    const company = await mint()
     const { orderId, clientId } = await makeOrder(company)
     await pay(company, orderId, 1)
     const start = Date.now()
@@ -133,7 +136,7 @@ describe('a backup', () => {
   })
 
   it('is full again when the feed does not reach back, and after 7 days', async () => {
-    const company = await mintCompany()
+    const company = await mint()
     await makeOrder(company)
     const start = Date.now()
     const kinds: (string | undefined)[] = []
@@ -158,7 +161,7 @@ describe('a backup', () => {
   })
 
   it('replaces backups of more than 35 days ago, with all of their files', async () => {
-    const company = await mintCompany()
+    const company = await mint()
     const start = Date.now()
     vi.setSystemTime(start - 50 * DAY_MS)
     await backUp(company.id)
@@ -172,7 +175,7 @@ describe('a backup', () => {
   })
 
   it('is started by the sweep once a day', async () => {
-    const [due, recent] = [await mintCompany(), await mintCompany()]
+    const [due, recent] = [await mint(), await mint()]
     const now = Date.now()
     await sql('UPDATE companies SET backed_up_at = ? WHERE id = ?', now - DAY_MS - 1, due.id)
     await sql('UPDATE companies SET backed_up_at = ? WHERE id = ?', now - DAY_MS + 1, recent.id)

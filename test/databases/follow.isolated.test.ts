@@ -11,7 +11,7 @@ beforeAll(migrate)
 
 let company: TestCompany
 beforeEach(async () => {
-  company = await mintCompany()
+  company = await mintCompany({ home: 'DB' })
 })
 
 /** Moves as `npm run companies -- move` does. */

@@ -2,7 +2,17 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Env } from '../../src/env.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend } from '../support/admin.ts'
-import { call, migrate, mintCompany, mintToken, request, send, sqlIn, type TestCompany } from '../support/app.ts'
+import {
+  call,
+  freshId,
+  migrate,
+  mintCompany,
+  mintToken,
+  request,
+  send,
+  sqlIn,
+  type TestCompany,
+} from '../support/app.ts'
 import { measureHops } from '../support/hops.ts'
 import { logLines } from '../support/log.ts'
 import { wrapBindings } from '../support/wrap-bindings.ts'
@@ -133,6 +143,19 @@ describe('the administration API', () => {
     )
     expect(await sqlIn('DB_TWO', 'SELECT count(*) AS left FROM admin_log')).toEqual([{ left: 0 }])
   })
+
+  it.each([['DB'], ['DB_TWO'], ['DB', 'DB_TWO']])(
+    'creates a company once, with one entry in the log: %j',
+    async (...names) => {
+      const id = freshId()
+      const create = (database: string) => adminCall('POST', '/companies', { id, database })
+      const created = await Promise.all([...names, ...names].map(create))
+      expect(created.map(({ status }) => status).sort()).toEqual([200, ...created.slice(1).map(() => 409)])
+      expect(await sqlIn('DB', 'SELECT action FROM admin_log WHERE company_id = ?', id)).toEqual([
+        { action: 'companies.create' },
+      ])
+    },
+  )
 
   it('suspends a company in another database', async () => {
     const one = await mintCompany({ home: 'DB_TWO' })

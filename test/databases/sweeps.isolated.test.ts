@@ -2,11 +2,13 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { sweep } from '../../src/accounting/delivery.ts'
 import { sweepBackups } from '../../src/backup/company-backup.ts'
+import { collectAdminEntries } from '../../src/db/audit.ts'
 import { forEachDatabase } from '../../src/db/placement.ts'
 import type { Env } from '../../src/env.ts'
 import { logGauges } from '../../src/health/gauges.ts'
 import { sweepMailContents } from '../../src/mail/sweep.ts'
 import { sweepWebhooks } from '../../src/webhooks/delivery.ts'
+import { ADMIN_TOKEN, adminRequest, adminSend } from '../support/admin.ts'
 import { type Home, migrate, mintCompany, request, send, sql, sqlIn, type TestCompany } from '../support/app.ts'
 import { logLines } from '../support/log.ts'
 import { insert } from '../support/rows.ts'
@@ -31,8 +33,8 @@ beforeEach(async () => {
     await sqlIn(home, 'UPDATE webhook_endpoints SET enabled = 0')
     await sqlIn(home, 'UPDATE companies SET backed_up_at = 9e15')
   }
-  moving = await prepare(await mintCompany())
-  settled = await prepare(await mintCompany())
+  moving = await prepare(await mintCompany({ home: 'DB' }))
+  settled = await prepare(await mintCompany({ home: 'DB' }))
   elsewhere = await prepare(await mintCompany({ home: 'DB_TWO' }))
 })
 
@@ -67,12 +69,21 @@ async function prepare(company: TestCompany): Promise<TestCompany> {
   const object = { company_id: id, id: `object-${id}`, content_hash: HASH, bytes: 1, segments: '[1]' }
   await insert('email_thread_objects', { ...object, state: 'writing', remove_at: old }, home)
   await env.FILES.put(keyOf(id), 'x')
-  const hook = { ...row, id: 1, url: 'https://x.example', secret: 'x', event_types: '[]', enabled: 1, position: 0 }
+  const hook = {
+    ...row,
+    id: hookOf(id),
+    url: 'https://x.example',
+    secret: 'x',
+    event_types: '[]',
+    enabled: 1,
+    position: 0,
+  }
   await insert('webhook_endpoints', hook, home)
   await sqlIn(home, 'UPDATE companies SET last_change = 900, backed_up_at = NULL WHERE id = ?', id)
   return company
 }
 
+const hookOf = (id: number) => `we_${String(id).padStart(18, '0')}`
 const keyOf = (id: number) => `mail/${id}/${HASH}/object-${id}`
 
 const guard = (home: Home, id: number, state: string) =>
@@ -95,7 +106,8 @@ async function sweepAll(bindings: Env = env) {
   } as unknown as Env
   const now = Date.now()
   const sweepMail = (env: Env, at: number) => forEachDatabase(env, (each) => sweepMailContents(each, env.FILES, at))
-  for (const work of [sweepMail, sweep, sweepWebhooks, sweepBackups]) {
+  const collect = (env: Env) => forEachDatabase(env, (_, name) => collectAdminEntries(env, name))
+  for (const work of [sweepMail, sweep, sweepWebhooks, sweepBackups, collect]) {
     await work(watched, now).catch(() => failures.push(work.name))
   }
   return { started, failures }
@@ -163,6 +175,26 @@ describe('the sweep', () => {
       'email_threads',
       'idempotency_keys',
     ])
+  })
+
+  it('takes what administrators did to the directory, once, where their request could not', async () => {
+    const { id } = elsewhere
+    let changed = false
+    const broken = wrapBindings(env, (name, work) => {
+      changed ||= name === 'DB_TWO.batch'
+      return changed && name === 'DB.batch' ? Promise.reject(new Error('D1_ERROR: overloaded')) : work()
+    })
+    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+    const disable = adminRequest('PATCH', `/companies/${id}/webhooks/${hookOf(id)}`, { enabled: false }, headers)
+    expect((await adminSend(disable, broken)).status).toBe(200)
+    expect(logLines).toContainEqual(expect.objectContaining({ event: 'admin_log_late', database: 'DB_TWO' }))
+    const entries = () => sqlIn('DB', 'SELECT action FROM admin_log WHERE company_id = ?', id)
+    expect(await entries()).toEqual([])
+    for (let times = 0; times < 2; times++) {
+      expect((await sweepAll()).failures).toEqual([])
+      expect(await entries()).toEqual([{ action: 'webhooks.update:enabled' }])
+    }
+    expect(await sqlIn('DB_TWO', 'SELECT action FROM admin_log WHERE company_id = ?', id)).toEqual([])
   })
 
   it('serves the other databases when one of them fails', async () => {

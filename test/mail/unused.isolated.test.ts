@@ -10,7 +10,7 @@ let company: TestCompany
 beforeAll(migrate)
 beforeEach(async () => {
   await sql('UPDATE email_threads SET content_used_at = 9e15')
-  company = await mintCompany()
+  company = await mintCompany({ home: 'DB' })
 })
 
 const DAY_MS = 86_400_000

@@ -46,12 +46,10 @@ export type Home = 'DB' | 'DB_TWO'
 const homes = new Map<unknown, Home>()
 
 let minted = 0
-let spreads = false
 
-/** @param isSpread whether the second company of the file lives in the second database */
-export function beginFile(isSpread: boolean): void {
+/** From now on the second company lives in the second database. */
+export function beginFile(): void {
   minted = 0
-  spreads = isSpread
 }
 
 /** The database of a company. */
@@ -60,13 +58,14 @@ export function homeOf(companyId: unknown): Home {
 }
 
 /** What only the directory has. */
-const OF_DIRECTORY = /\b(api_tokens|members|admin_log|moves)\b|^UPDATE companies\b/
+const OF_DIRECTORY = /\b(api_tokens|members|admin_log|moves)\b/
+/** What its row repeats of a company in another database. */
+const REPEATED = /^UPDATE companies SET (name|suspended)\b/
 
 /** Runs SQL with its parameters in the database of the company that these name, or else in the directory. */
 export async function sql<T = Record<string, unknown>>(text: string, ...params: unknown[]): Promise<T[]> {
   const home = homeOf(params.find((each) => homes.has(each)))
-  // The directory repeats a company's name, and whether it is suspended.
-  if (home !== 'DB' && /^UPDATE companies\b/.test(text)) await sqlIn(home, text, ...params)
+  if (home !== 'DB' && REPEATED.test(text)) await sqlIn('DB', text, ...params)
   return sqlIn(OF_DIRECTORY.test(text) ? 'DB' : home, text, ...params)
 }
 
@@ -87,7 +86,7 @@ export async function mintCompany(
   options: { id?: number; permissions?: string[]; suspended?: boolean; home?: Home } = {},
 ): Promise<TestCompany> {
   const { id = freshId() } = options
-  const { home = ++minted === 2 && spreads ? 'DB_TWO' : 'DB' } = options
+  const { home = ++minted === 2 ? 'DB_TWO' : 'DB' } = options
   // A number that others may send, too, must not name a database.
   if (options.id === undefined) homes.set(id, home)
   const db = env[home]

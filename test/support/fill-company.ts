@@ -59,7 +59,7 @@ const TABLES: Record<string, string> = {
 
 /** A company with 5,000 rows in every table, all under the ids 1 to 5,000, and statistics of none. */
 export async function fillCompany(): Promise<TestCompany> {
-  const company = await mintCompany()
+  const company = await mintCompany({ home: 'DB' })
   await env.DB.batch([
     ...['order_statuses', 'taxes'].map((table) =>
       env.DB.prepare(`DELETE FROM ${table} WHERE company_id = ?`).bind(company.id),

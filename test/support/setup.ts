@@ -1,6 +1,5 @@
 import { reset } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { expect } from 'vitest'
 import { beginFile } from './app.ts'
 import { captureLog } from './log.ts'
 
@@ -9,8 +8,7 @@ const MAX_COMPANIES = 400
 
 // Run before each test file, since files may share a worker.
 captureLog()
-// Files that look at a whole database have one for all of their companies.
-beginFile(!expect.getState().testPath?.includes('.isolated.'))
+beginFile()
 const companies = await env.DB.prepare('SELECT count(*) AS count FROM companies')
   .first<number>('count')
   .catch(() => 0)

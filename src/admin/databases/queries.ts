@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm'
 import { adminEntry } from '../../db/audit.ts'
 import { openDatabase, orm, startUse } from '../../db/client.ts'
 import { insertRow } from '../../db/columns.ts'
-import { bindingOf, DIRECTORY, databaseNames, freeSlot, placementColumns, unusedSlot } from '../../db/placement.ts'
+import { bindingOf, DIRECTORY, databaseNames, freeSlot, unusedSlot } from '../../db/placement.ts'
 import { companies, moves } from '../../db/schema.ts'
 import { nameOf } from '../../http/log.ts'
 import type { AdminContext } from '../context.ts'
@@ -47,13 +47,14 @@ export async function createCompany(
 ): Promise<boolean> {
   const { directory, env, now } = context
   const company = { id, name, created_at: now, updated_at: now }
-  const created = adminEntry({ ...context, companyId: id }, 'companies.create', database)
+  // Right behind the statement that inserts the company.
+  const entry = adminEntry({ ...context, companyId: id }, 'companies.create', database, sql`changes() > 0`)
   if (database === DIRECTORY) {
     const insert = orm.insert(companies).values({ ...company, slot: freeSlot(unusedSlot) })
     const [rows] = await directory.write([
       insert.onConflictDoNothing({ target: companies.id }).returning({ id: companies.id }),
+      entry,
     ])
-    if (rows.length > 0) await directory.write([created])
     return rows.length > 0
   }
   const [[taken], [free]] = await directory.read([
@@ -70,15 +71,9 @@ export async function createCompany(
     orm.select({ slot: companies.slot }).from(companies).where(sql`id = ${id}`),
   ])
   const slot = row?.slot ?? 0
-  const [, rows] = await directory.write([
-    insertRow(
-      companies,
-      { ...company, slot, database, database_slot: slot },
-      sql`WHERE NOT EXISTS (SELECT 1 FROM companies WHERE id = ${id})`,
-    ),
-    orm.select(placementColumns).from(companies).where(sql`id = ${id} AND created_at = ${now}`),
-    created,
-  ])
+  const isFree = sql`NOT EXISTS (SELECT 1 FROM companies WHERE id = ${id})`
+  const insert = insertRow(companies, { ...company, slot, database, database_slot: slot }, sql`WHERE ${isFree}`)
+  const [rows] = await directory.write([insert.returning({ id: companies.id }), entry])
   return rows.length > 0
 }
 

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { adminEntry } from '../../db/audit.ts'
+import { adminEntry, collectAdminEntries } from '../../db/audit.ts'
 import { orm } from '../../db/client.ts'
 import { isSettled } from '../../db/placement.ts'
 import { accountingConnections, integrations, webhookEndpoints } from '../../db/schema.ts'
@@ -70,4 +70,5 @@ export async function saveValues(context: AdminContext, values: (EncryptedValue 
       .where(sql`${table.company_id} = ${companyId} AND ${idColumn} = ${id} AND ${column} = ${stored}`)
   })
   await context.db.writeIdempotent([adminEntry(context, 'keys.rotate', values.length), ...updates])
+  await collectAdminEntries(context.env, context.database)
 }
