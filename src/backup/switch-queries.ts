@@ -38,7 +38,7 @@ export interface Compared {
   newest?: number | null
 }
 
-/** A page of rows to compare: compressed content by its length and its ends, of which the last depends on all of it. */
+/** A page of rows to compare. */
 export async function readCompared(context: CompanyContext, moved: MovedTable, which: Compared) {
   const { table, key, order = key } = moved
   const { keys, after, until, newest } = which
@@ -46,10 +46,8 @@ export async function readCompared(context: CompanyContext, moved: MovedTable, w
   const list = (values: SQL[]) => sql.join(values, sql`, `)
   const upTo = until ? sql`AND (${list(order.map(named))}) <= (${list(until.map((value) => sql`${value}`))})` : sql``
   const copied = newest == null ? sql`` : sql`AND sequence <= ${newest} AND at > ${Date.now() - CHANGES_MS}`
-  const data = sql`octet_length(data) || substr(data, 1, 40) || substr(data, -40)`
-  const isLarge = table === 'email_thread_segments'
-  const plan = { table, key: order, pageRows: COMPARED_ROWS, ...(isLarge && { without: ['data'] }) }
-  return readPage(context, { plan, where: sql`${isOf} ${upTo} ${copied}`, ...(isLarge && { extra: { data } }) }, after)
+  const plan = { table, key: order, pageRows: COMPARED_ROWS }
+  return readPage(context, { plan, where: sql`${isOf} ${upTo} ${copied}` }, after)
 }
 
 /** The newest change that is copied; 0 where there is none. */

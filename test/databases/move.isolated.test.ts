@@ -5,6 +5,7 @@ import { FULL_TEXT, NOT_MOVED } from '../../src/backup/move-tables.ts'
 import type { Env } from '../../src/env.ts'
 import { adminCall } from '../support/admin.ts'
 import { freshId, type Home, migrate, mintToken, request, send, sql, sqlIn } from '../support/app.ts'
+import { logLines } from '../support/log.ts'
 import { dump, type FilledCompany, fillCompany, giveIntegrations, makeIds, rowsOf } from '../support/two-companies.ts'
 import { wrapBindings } from '../support/wrap-bindings.ts'
 
@@ -202,6 +203,32 @@ describe('a move', () => {
     )
     expect(feed.map(({ sequence }) => sequence)).toEqual(feed.map((_, index) => index + 1))
     expect(feed.length).toBe(row?.last_change)
+  })
+
+  it('finds what differs, and copies the company anew', async () => {
+    const before = await contents('DB')
+    const ofThread = 'thread_id IN (SELECT id FROM email_threads WHERE company_id = ?)'
+    const middle = 'length(data) / 2'
+    const planted = {
+      clients: 'UPDATE clients SET version = version + 1 WHERE company_id = ?',
+      email_thread_segments: `UPDATE email_thread_segments SET data = substr(data, 1, ${middle} - 1) || '#' || substr(data, ${middle} + 1) WHERE ${ofThread}`,
+      payments: 'DELETE FROM payments WHERE company_id = ?',
+      order_counts: 'UPDATE order_counts SET count = count + 1 WHERE company_id = ?',
+    }
+    const waiting = Object.values(planted)
+    let step = ''
+    await move('DB_TWO', async (now) => {
+      const text = now === 'compare' && step !== now ? waiting.shift() : undefined
+      step = now
+      if (!text) return
+      const setGuard = (state: string) =>
+        env.DB_TWO.prepare('UPDATE company_guards SET state = ? WHERE company_id = ?').bind(state, company.id)
+      // The triggers refuse what is not written by the move.
+      await env.DB_TWO.batch([setGuard('open'), env.DB_TWO.prepare(text).bind(company.id), setGuard('away')])
+    })
+    const found = logLines.filter(({ event }) => event === 'move_differs').map(({ reason }) => reason)
+    expect(found).toEqual(Object.keys(planted).map((table) => expect.stringContaining(table)))
+    expect(await contents('DB_TWO')).toEqual(before)
   })
 
   it('can be interrupted at any call of a database, and continued', async () => {

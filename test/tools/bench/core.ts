@@ -12,8 +12,8 @@ const PACE = { warmUpSeconds: 2, slices: 3, sliceSeconds: 1 }
 
 /**
  * A token may make 300 requests a minute, so the load of each work goes round many. They are its own, and used just
- * before it: a Worker believes a token for 25 s and writes its last use once a minute, so tokens that rest while other
- * works are measured would be read anew in one request of eight, where a busy one is in one of 125.
+ * before it: an object knows its token for 30 s and writes its last use once a minute, so those of tokens that rest while
+ * other works are measured would look them up in one request of eight, where a busy one does in one of 125.
  */
 const TOKENS = 60
 
