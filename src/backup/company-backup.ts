@@ -70,10 +70,12 @@ export class CompanyBackup extends CompanyObject {
       if (state.untilMs !== untilMs) return { problem: 'restored_otherwise' }
       for (;;) {
         kv.put('restore', state)
+        const wasChecking = state.check !== null
         const step = await stepRestore(context, state, Date.now())
         state = step.state
         // Suspended at the beginning, and as the backup says at the end.
-        await syncDirectory(context)
+        const isOpened = wasChecking && state.check === null
+        if (isOpened || step.progress.done) await syncDirectory(context)
         if (step.progress.done) kv.delete('restore')
         if (step.progress.done || Date.now() >= endMs) {
           if (!step.progress.done) kv.put('restore', state)

@@ -5,6 +5,7 @@ import { companies, companyGuards, moves } from '../db/schema.ts'
 import { columnsOf, named, tableOf } from '../db/tables.ts'
 import type { Row, Value } from './format.ts'
 import type { MovedTable } from './move-tables.ts'
+import { ofCompany } from './queries.ts'
 
 /** Changes that the triggers write while rows are copied are numbered from here, and removed at once. */
 const COPY_CHANGES = 2 ** 52
@@ -256,12 +257,6 @@ export function isAmong(context: CompanyContext, moved: MovedTable, keys: readon
   const read = moved.key.map((_, index) => sql.raw(`e.value ->> ${index}`))
   return sql`${isOf} AND (${sql.join(moved.key.map(named), sql`, `)}) IN (
     SELECT ${sql.join(read, sql`, `)} FROM json_each(${JSON.stringify(keys)}) AS e)`
-}
-
-export function ofCompany({ companyId }: CompanyContext, { table, where = '1' }: MovedTable): SQL {
-  return table === 'email_thread_segments'
-    ? sql`thread_id IN (SELECT t.id FROM email_threads AS t WHERE t.company_id = ${companyId})`
-    : sql`company_id = ${companyId} AND ${sql.raw(where)}`
 }
 
 /** Removes the rows with these keys from a database that the company moves to. */

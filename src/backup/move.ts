@@ -10,7 +10,6 @@ import {
   findKeys,
   isAmong,
   measureLog,
-  ofCompany,
   prepareDestination,
   putEvents,
   putRows,
@@ -24,7 +23,7 @@ import {
   setGuard,
 } from './move-queries.ts'
 import { AUDIT, CHANGES, EVENTS, MOVED, type MovedTable } from './move-tables.ts'
-import { readCompany, readPage, readPages } from './queries.ts'
+import { ofCompany, readCompany, readPage, readPages } from './queries.ts'
 import {
   closeDestination,
   closeSource,

@@ -86,8 +86,7 @@ export async function* readPages(context: CompanyContext, source: Source): Async
 
 /** One page of a table's rows, and the key behind which the next begins; null at the end. */
 export async function readTable(context: CompanyContext, plan: TablePlan, after: Key | null) {
-  const where = sql`company_id = ${context.companyId} AND (${sql.raw(plan.where ?? '1')})`
-  const { rows, next } = await readPage(context, { plan, where }, after)
+  const { rows, next } = await readPage(context, { plan, where: ofCompany(context, plan) }, after)
   return { lines: rows.map((row): Line => ({ name: plan.name, row })), next }
 }
 
@@ -196,23 +195,26 @@ export async function readCompany({ companyId, db }: CompanyContext) {
   }
 }
 
+/** The condition on the rows of the company in a table. @param source `where` is SQL of this project */
+export function ofCompany({ companyId }: CompanyContext, source: { table: string; where?: string | undefined }): SQL {
+  const { table, where = '1' } = source
+  return 'company_id' in getTableColumns(tableOf(table))
+    ? sql`company_id = ${companyId} AND (${sql.raw(where)})`
+    : sql`thread_id IN (SELECT t.id FROM email_threads AS t WHERE t.company_id = ${companyId})`
+}
+
 /** How many rows the company has, by the names of lines. */
 export async function countRows(context: CompanyContext, names: readonly string[]) {
-  const { companyId } = context
   const isOfDirectory = (name: string) => DIRECTORY_TABLES.includes(name)
   const ordered = [...names.filter(isOfDirectory), ...names.filter((name) => !isOfDirectory(name))]
   const counts = ordered.map((name) => {
     const plan = TABLES.find((each) => each.name === name)
     const part = TABLES.flatMap(({ feed }) => feed?.parts ?? []).find((each) => each.table === name)
-    const table = tableOf(plan?.table ?? name)
-    const isOfCompany =
-      'company_id' in getTableColumns(table)
-        ? sql`company_id = ${companyId} AND (${sql.raw(plan?.where ?? part?.where ?? '1')})`
-        : sql`thread_id IN (SELECT id FROM email_threads WHERE company_id = ${companyId})`
+    const table = plan?.table ?? name
     return orm
       .select({ count: sql<number>`count(*)`.as('count') })
-      .from(table)
-      .where(isOfCompany)
+      .from(tableOf(table))
+      .where(ofCompany(context, { table, where: plan?.where ?? part?.where }))
   })
   const split = ordered.filter(isOfDirectory).length
   const read = async (db: Database, [first, ...rest]: typeof counts) => (first ? db.read([first, ...rest]) : [])

@@ -3,9 +3,9 @@ import { type CompanyContext, statement } from '../db/client.ts'
 import { DIRECTORY } from '../db/placement.ts'
 import { named, tableOf } from '../db/tables.ts'
 import type { Row, Value } from './format.ts'
-import { isAmong, ofCompany, whileAway } from './move-queries.ts'
+import { isAmong, whileAway } from './move-queries.ts'
 import { CHANGES, FULL_TEXT, MOVED, type MovedTable, REMOVED } from './move-tables.ts'
-import { readPage } from './queries.ts'
+import { ofCompany, readPage } from './queries.ts'
 
 /** Rows that one statement removes; few where a row may have 2 MB. */
 const REMOVED_ROWS = 500
