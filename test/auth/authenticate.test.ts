@@ -1,20 +1,18 @@
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { blockNetwork } from '../../src/auth/failed-lookups.ts'
 import { PERMISSIONS } from '../../src/auth/permissions.ts'
 import { hashToken } from '../../src/auth/tokens.ts'
 import type { Env } from '../../src/env.ts'
 import type { Entry, Report } from '../../src/rate-limit/protocol.ts'
 import { call, migrate, mintCompany, mintToken, randomToken, request, send, sql } from '../support/app.ts'
+import { moveTime, stopTime } from '../support/time.ts'
 
 beforeAll(migrate)
+beforeEach(stopTime)
 afterEach(() => {
   vi.useRealTimers()
 })
-
-function moveTime(ms: number) {
-  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + ms })
-}
 
 async function lastUsed(token: string): Promise<number | null> {
   const [row] = await sql<{ at: number | null }>(

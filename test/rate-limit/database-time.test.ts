@@ -1,19 +1,16 @@
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { hashToken } from '../../src/auth/tokens.ts'
 import type { Env } from '../../src/env.ts'
 import { DATABASE_LIMIT_MS, type Demand } from '../../src/rate-limit/window.ts'
 import { migrate, mintCompany, request, send, sql } from '../support/app.ts'
+import { moveTime, stopTime } from '../support/time.ts'
 import { memory, statusesOf, timedDatabase, withLimiter } from './support.ts'
 
 beforeAll(migrate)
 afterEach(() => {
   vi.useRealTimers()
 })
-
-function moveTime(ms: number) {
-  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + ms })
-}
 
 /** How many batches a token may have in flight before the first of them has ended. */
 const FIRST_IN_FLIGHT = 8
@@ -98,6 +95,8 @@ describe('database time', () => {
 })
 
 describe('a token without database time', () => {
+  beforeEach(stopTime)
+
   it('is refused until the next window, and served when its Retry-After has passed', async () => {
     const { call, use, seen } = await company(1)
     await use(DATABASE_LIMIT_MS)

@@ -1,11 +1,12 @@
 import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { hashToken } from '../../src/auth/tokens.ts'
 import type { RateLimiter } from '../../src/rate-limit/limiter.ts'
 import type { Entered } from '../../src/rate-limit/protocol.ts'
 import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, WINDOW_MS, type Window } from '../../src/rate-limit/window.ts'
 import { migrate, mintCompany, randomToken, sql } from '../support/app.ts'
+import { moveTime, stopTime } from '../support/time.ts'
 
 /** One row counts so many requests ahead. */
 const BLOCK = 20
@@ -74,10 +75,6 @@ class Gate {
     await scheduler.wait(5_500)
     await evictDurableObject(this.stub)
   }
-}
-
-function moveTime(ms: number) {
-  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + ms })
 }
 
 beforeAll(migrate)
@@ -191,6 +188,8 @@ describe('counting', () => {
 })
 
 describe('the identity', () => {
+  beforeEach(stopTime)
+
   const permissionsOf = async (gate: Gate) => (await gate.enter()).token.permissions.size
   const restrict = (gate: Gate, permissions: string) =>
     sql('UPDATE api_tokens SET permissions = ? WHERE token_hash = ?', permissions, gate.hash)

@@ -1,20 +1,18 @@
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { hashToken } from '../../src/auth/tokens.ts'
 import type { Env } from '../../src/env.ts'
 import { type Demand, type Verdict, WINDOW_MS } from '../../src/rate-limit/window.ts'
 import { call, migrate, mintCompany, mintToken, request, send, sql } from '../support/app.ts'
 import { linesOf } from '../support/log.ts'
+import { moveTime, stopTime } from '../support/time.ts'
 import { memory, statusesOf, withLimiter } from './support.ts'
 
 beforeAll(migrate)
+beforeEach(stopTime)
 afterEach(() => {
   vi.useRealTimers()
 })
-
-function moveTime(ms: number) {
-  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + ms })
-}
 
 const refusal = (ms = 30_000): Promise<Verdict> =>
   Promise.resolve({ allowed: false, remaining: 0, resetAt: Date.now() + ms, databaseMs: 15_000 })
