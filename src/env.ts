@@ -1,3 +1,4 @@
+import type { Administrator } from './db/audit.ts'
 import type { Closed, Entered, Entry, Report } from './rate-limit/protocol.ts'
 import type { Demand, HourOfUsage, Rest, Verdict } from './rate-limit/window.ts'
 
@@ -90,7 +91,7 @@ interface CompanyBackup extends Rpc.DurableObjectBranded {
   ping(): void
   restore(companyId: number, untilMs: number): Promise<RestoreResult>
   recover(companyId: number, run: string): Promise<RecoveryProgress>
-  move(companyId: number, destination: string): Promise<MoveResult>
+  move(by: Administrator, destination: string): Promise<MoveResult>
 }
 
 declare global {

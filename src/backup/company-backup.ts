@@ -1,3 +1,4 @@
+import type { Administrator } from '../db/audit.ts'
 import { openDatabase } from '../db/client.ts'
 import { CompanyObject, startObject } from '../db/company-object.ts'
 import { forEachDatabase, openCompany, type PlacedContext, syncDirectory, thaw } from '../db/placement.ts'
@@ -111,13 +112,13 @@ export class CompanyBackup extends CompanyObject {
   }
 
   /** Moves the company to another database, step by step as {@link restore}; one call after the other. */
-  async move(companyId: number, destination: string): Promise<MoveResult> {
+  async move(by: Administrator, destination: string): Promise<MoveResult> {
     const { kv } = this.ctx.storage
     if (kv.get('restore') !== undefined) return { problem: 'restoring' }
     const before = this.moving
     const run = async () => {
       await before
-      const result = await moveFor(this.env, companyId, destination, CALL_MS)
+      const result = await moveFor(this.env, by, destination, CALL_MS)
       // A backup has the rows of one database.
       kv.delete('backup')
       return result

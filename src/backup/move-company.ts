@@ -1,3 +1,4 @@
+import type { Administrator } from '../db/audit.ts'
 import { type CompanyContext, databaseMessage, openDatabase } from '../db/client.ts'
 import { NEWEST_MIGRATION, readNewestApplied } from '../db/migrations.ts'
 import { bindingOf, databaseNames, openCompany } from '../db/placement.ts'
@@ -11,9 +12,10 @@ import { isAway } from './switch-queries.ts'
  * Moves a company to another database, or back to the one that it is being moved from, for some time. The state is in the
  * directory: a call that is interrupted, at whatever point, is continued by the next one.
  */
-export async function moveFor(env: Env, companyId: number, destination: string, ms: number): Promise<MoveResult> {
+export async function moveFor(env: Env, by: Administrator, destination: string, ms: number): Promise<MoveResult> {
   const endMs = Date.now() + ms
-  const found = await open(env, companyId, destination)
+  const { companyId } = by
+  const found = await open(env, by, destination)
   if ('problem' in found) return found
   const { move, startedAt } = found
   let state: MoveState | null = found.state
@@ -48,13 +50,14 @@ export async function moveFor(env: Env, companyId: number, destination: string, 
 
 type Found = { move: Move; state: MoveState | null; startedAt: number } | { problem: MoveProblem }
 
-async function open(env: Env, companyId: number, destination: string): Promise<Found> {
+async function open(env: Env, by: Administrator, destination: string): Promise<Found> {
+  const { companyId } = by
   if (!databaseNames(env).includes(destination)) return { problem: 'unknown_database' }
   const { directory, database } = await openCompany(env, companyId)
   const row = await findMove({ companyId, db: directory })
   const ends = (source: string, to: string): Move => {
     const of = (name: string): CompanyContext => ({ companyId, db: openDatabase(bindingOf(env, name)) })
-    return { companyId, source, destination: to, directory, from: of(source), to: of(to) }
+    return { companyId, source, destination: to, by, directory, from: of(source), to: of(to) }
   }
   if (!row) {
     if (database === destination) return { move: ends(database, destination), state: null, startedAt: 0 }

@@ -1,3 +1,4 @@
+import type { Administrator } from '../db/audit.ts'
 import { type CompanyContext, type Database, databaseMessage } from '../db/client.ts'
 import { log } from '../http/log.ts'
 import type { Row, Value } from './format.ts'
@@ -55,6 +56,8 @@ export interface Move {
   companyId: number
   source: string
   destination: string
+  /** Whose call does the present step. */
+  by: Administrator
   directory: Database
   /** The same company in each of both databases. */
   from: CompanyContext
@@ -100,7 +103,7 @@ function fail(state: MoveState, reason: string): MoveState {
 }
 
 async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
-  const { companyId, directory: db, source, destination, from, to } = move
+  const { companyId, directory: db, source, destination, by, from, to } = move
   switch (state.step) {
     case 'clear':
       return clear(move, state, 'begin')
@@ -122,7 +125,7 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
       return switchOver(move, state)
     case 'place': {
       const guard = await readGuard(from)
-      await setPlacement({ companyId, db }, destination, guard?.slot ?? 0)
+      await setPlacement({ companyId, db }, { destination, slot: guard?.slot ?? 0, by })
       await endGuard(to)
       return next(state, 'remove')
     }
@@ -247,7 +250,7 @@ async function copyTail(from: CompanyContext, to: CompanyContext, moved: MovedTa
 
 /** Refuses writes, copies and compares the rest, and lets the new database take over. */
 async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
-  const { source, destination, from, to } = move
+  const { source, destination, by, from, to } = move
   // Interrupted behind the moment of the move.
   if (await isAway(from)) return next(state, 'place')
   await closeDestination(to)
@@ -262,7 +265,7 @@ async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
       const guard = await readGuard(from)
       if (company && guard?.state === 'frozen') {
         await openDestination(to, company)
-        if (await closeSource(from, { source, destination, slot: guard.slot })) {
+        if (await closeSource(from, { source, destination, slot: guard.slot, by })) {
           return { ...next(state, 'place'), frozenMs: state.frozenMs + Date.now() - start }
         }
         // The freeze was ended from outside: the new database must not be taken for the company's.

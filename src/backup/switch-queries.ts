@@ -1,4 +1,5 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
+import { type Administrator, adminEntry } from '../db/audit.ts'
 import { type CompanyContext, statement } from '../db/client.ts'
 import { DIRECTORY } from '../db/placement.ts'
 import { named, tableOf } from '../db/tables.ts'
@@ -119,7 +120,7 @@ export async function closeDestination({ companyId, db }: CompanyContext): Promi
  */
 export async function closeSource(
   { companyId, db }: CompanyContext,
-  { source, destination, slot }: { source: string; destination: string; slot: number },
+  { source, destination, slot, by }: { source: string; destination: string; slot: number; by: Administrator },
 ): Promise<boolean> {
   const leave = statement<{ state: string }>(
     "UPDATE company_guards SET state = 'away', frozen_at = NULL WHERE company_id = ? AND state = 'frozen' RETURNING state",
@@ -130,7 +131,7 @@ export async function closeSource(
     `UPDATE companies SET database = ?1, database_slot = ?2 WHERE id = ?3 AND ${where}`,
     ...[destination, slot, companyId],
   )
-  const [rows] = await db.write([leave, ...(source === DIRECTORY ? [placed] : [])])
+  const [rows] = await db.write([leave, ...(source === DIRECTORY ? [placed, entryOf(by, destination)] : [])])
   return rows.length > 0
 }
 
@@ -141,12 +142,19 @@ export async function isAway({ companyId, db }: CompanyContext): Promise<boolean
   return rows.length > 0
 }
 
-/** Writes where a company is into the directory. @param context of the directory */
-export async function setPlacement({ companyId, db }: CompanyContext, database: string, slot: number): Promise<void> {
-  const [binding, place] = database === DIRECTORY ? [null, null] : [database, slot]
-  const update = 'UPDATE companies SET database = ?, database_slot = ? WHERE id = ?'
-  await db.writeIdempotent([statement(update, binding, place, companyId)])
+/** Writes where a company is into the directory, unless it is written there. @param context of the directory */
+export async function setPlacement(
+  { companyId, db }: CompanyContext,
+  { destination, slot, by }: { destination: string; slot: number; by: Administrator },
+): Promise<void> {
+  const [binding, place] = destination === DIRECTORY ? [null, null] : [destination, slot]
+  const update = 'UPDATE companies SET database = ?1, database_slot = ?2 WHERE id = ?3 AND database IS NOT ?1'
+  await db.writeIdempotent([statement(update, binding, place, companyId), entryOf(by, destination)])
 }
+
+/** Right behind the statement that places the company, and in its transaction. */
+const entryOf = (by: Administrator, destination: string) =>
+  adminEntry(by, 'companies.move', destination, sql`changes() > 0`)
 
 /**
  * Removes some rows of a company from a database in which it is `away`.

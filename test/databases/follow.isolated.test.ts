@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { moveFor } from '../../src/backup/move-company.ts'
-import { adminCall } from '../support/admin.ts'
+import { adminCall, operatorOf } from '../support/admin.ts'
 import { freshId, type Home, migrate, mintCompany, request, sql, sqlIn, type TestCompany } from '../support/app.ts'
 import { measureHops } from '../support/hops.ts'
 import { insert } from '../support/rows.ts'
@@ -27,7 +27,7 @@ async function move(id: number, database: Home): Promise<void> {
 /** Moves without letting the objects of tokens know. */
 async function moveSilently(id: number, database: Home): Promise<void> {
   for (let count = 0; count < 50; count++) {
-    const result = await moveFor(env, id, database, 10_000)
+    const result = await moveFor(env, operatorOf(id), database, 10_000)
     if ('problem' in result) throw new Error(result.problem)
     if (result.done) return
   }

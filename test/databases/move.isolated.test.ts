@@ -3,7 +3,7 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { moveFor } from '../../src/backup/move-company.ts'
 import { FULL_TEXT, NOT_MOVED } from '../../src/backup/move-tables.ts'
 import type { Env } from '../../src/env.ts'
-import { adminCall } from '../support/admin.ts'
+import { adminCall, operatorOf } from '../support/admin.ts'
 import { freshId, type Home, migrate, mintToken, request, send, sql, sqlIn } from '../support/app.ts'
 import { logLines } from '../support/log.ts'
 import { dump, type FilledCompany, fillCompany, giveIntegrations, makeIds, rowsOf } from '../support/two-companies.ts'
@@ -46,7 +46,7 @@ async function move(
   bindings: Env = env,
 ) {
   for (let count = 1; count < 500; count++) {
-    const result = await moveFor(bindings, company.id, to, 0)
+    const result = await moveFor(bindings, operatorOf(company.id), to, 0)
     if ('problem' in result) throw new Error(`${result.problem} ${result.message}`)
     if (result.done) return result
     await between(result.step, count)
@@ -250,15 +250,46 @@ describe('a move', () => {
     }
   })
 
+  it('is in the log of administrators once, wherever its last part is interrupted', async () => {
+    for (const [to, parity] of [
+      ['DB_TWO', 0],
+      ['DB', 0],
+      ['DB_TWO', 1],
+      ['DB', 1],
+    ] as const) {
+      const stepsTo = async (bindings: Env) => {
+        const result = await moveFor(bindings, operatorOf(company.id), to, 0)
+        return 'problem' in result ? result.problem : result.step
+      }
+      while ((await stepsTo(env)) !== 'switch');
+      const interrupted = async (failing: number) => {
+        let calls = 0
+        const dying = wrapBindings(env, async (name, work) => {
+          if (!name.endsWith('.batch') || ++calls !== failing) return work()
+          if (failing % 2 === parity) await work()
+          throw new Error('D1_ERROR: killed')
+        })
+        return stepsTo(dying).catch(() => 'interrupted')
+      }
+      for (let failing = 1; (await interrupted(failing)) !== 'remove'; ) failing++
+      await move(to)
+    }
+    const moves =
+      "SELECT actor, entity_id FROM admin_log WHERE company_id = ? AND action = 'companies.move' ORDER BY id"
+    expect(await sql(moves, company.id)).toEqual(
+      ['DB_TWO', 'DB', 'DB_TWO', 'DB'].map((to) => ({ actor: 'operator', entity_id: to })),
+    )
+  })
+
   it('can be taken back until the old database is closed', async () => {
     const before = await contents('DB')
     for (const steps of [1, 30, 45, 60, 500]) {
       let count = 0
       while (count++ < steps) {
-        const result = await moveFor(env, company.id, 'DB_TWO', 0)
+        const result = await moveFor(env, operatorOf(company.id), 'DB_TWO', 0)
         if ('problem' in result || ['place', 'remove'].includes(result.step)) break
       }
-      const back = await moveFor(env, company.id, 'DB', 10_000)
+      const back = await moveFor(env, operatorOf(company.id), 'DB', 10_000)
       if ('problem' in back) {
         expect(back.problem).toBe('has_moved')
         await move('DB_TWO')

@@ -3,6 +3,7 @@ import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose'
 import { expect, inject } from 'vitest'
 import { adminContracts } from '../../src/admin/contracts.ts'
 import { app } from '../../src/app.ts'
+import type { Administrator } from '../../src/db/audit.ts'
 import type { Env } from '../../src/env.ts'
 import { honoPath } from '../../src/http/endpoint.ts'
 import { ERRORS } from '../../src/http/errors.ts'
@@ -14,6 +15,15 @@ const ORIGIN = 'https://api.test'
 export const ADMIN_TOKEN = String(env.ADMIN_TOKEN)
 const AUDIENCE = 'f1c0ffee'
 const KEY_ID = 'key-1'
+
+/** The operator, as who a company's object does what it is called for. */
+export const operatorOf = (companyId: number): Administrator => ({
+  companyId,
+  caller: { actor: 'operator' },
+  address: '127.0.0.1',
+  requestId: crypto.randomUUID(),
+  now: Date.now(),
+})
 
 /** Who may sign people in: a key of its own, published by a local server as Cloudflare Access publishes its keys. */
 export async function startAccess() {

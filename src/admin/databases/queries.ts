@@ -76,8 +76,3 @@ export async function createCompany(
   const [rows] = await directory.write([insert.returning({ id: companies.id }), entry])
   return rows.length > 0
 }
-
-/** Writes that a move has begun or ended. */
-export async function recordMove(context: AdminContext, action: string, database: string): Promise<void> {
-  await context.directory.writeIdempotent([adminEntry(context, action, database)])
-}

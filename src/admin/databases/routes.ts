@@ -8,7 +8,7 @@ import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
 import { forgetCompany } from '../gates.ts'
 import * as contract from './contract.ts'
-import { createCompany, listDatabases, listMoves, recordMove } from './queries.ts'
+import { createCompany, listDatabases, listMoves } from './queries.ts'
 
 /** What D1 takes of one database. */
 const SIZE_MAX_BYTES = 10_000_000_000
@@ -51,16 +51,17 @@ export const routes = [
 
   adminRoute(contract.moveCompany, async ({ body: { database } }, context) => {
     checkDatabase(context, database)
-    const { companyId, env } = context
+    const { companyId, env, address, requestId, now } = context
     const objects = env.COMPANY_BACKUP
     const before = context.database
-    const result = await objects.get(objects.idFromName(String(companyId))).move(companyId, database)
+    const by = { companyId, caller: { actor: context.caller.actor }, address, requestId, now }
+    const result = await objects.get(objects.idFromName(String(companyId))).move(by, database)
     if ('problem' in result) {
       if (result.problem === 'unknown_database') throw unknown(context)
       throw new ApiError('conflict', { message: result.message ?? PROBLEMS[result.problem] })
     }
     const isPlaced = before !== database && result.step === 'remove'
-    if (isPlaced) await Promise.all([forgetCompany(context), recordMove(context, 'companies.move', database)])
+    if (isPlaced) await forgetCompany(context)
     return result
   }),
 ]
