@@ -77,6 +77,8 @@ export async function startSimulator<State>(
   const server = createServer((request, response) => {
     serve(request, response).catch(() => response.destroy())
   })
+  // A busy process would end idle connections late, just when a client sends its next request on one.
+  server.keepAliveTimeout = 0
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [, scopeId = '', path = '/'] = /^(?:\/t\/([^/?]+))?(.*)$/.exec(request.url ?? '/') ?? []
