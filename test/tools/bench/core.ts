@@ -8,6 +8,7 @@ import { compare, type Figures, type Load, loadOf, median, ROUNDS } from './load
 import { buildWorker, migrationStatements, type Running, startApi, startBare } from './worker.ts'
 
 const SIZES = [10_000, 200_000] as const
+const OBJECT = { className: 'Empty', useSQLite: true }
 const PACE = { warmUpSeconds: 2, slices: 3, sliceSeconds: 1 }
 
 /**
@@ -37,8 +38,11 @@ interface Side {
   floorState: string
 }
 
-/** Who is loaded with a work: the API and the floor, on the small company and on the large one. */
-type Loaded = `${'api' | 'floor'} ${(typeof SIZES)[number]}`
+/**
+ * Who is loaded with a work, on the small company and on the large one: the API, the floor, and the floor that calls an
+ * object first, as the API does.
+ */
+type Loaded = `${'api' | 'floor' | 'calling'} ${(typeof SIZES)[number]}`
 
 /** What was measured of a work in one round. */
 type Measured = Record<Loaded, Figures>
@@ -87,7 +91,10 @@ async function measureRound(sides: Side[], measured: Measured[][], script: strin
   try {
     const served: (Side & { apiUrl: string; floorUrl: string })[] = []
     for (const side of sides) {
-      const [api, floor] = [await startApi(script, side.apiState), await startBare(floorScript, side.floorState)]
+      const [api, floor] = [
+        await startApi(script, side.apiState),
+        await startBare(floorScript, side.floorState, { durableObjects: { OBJECT } }),
+      ]
       running.push(api, floor)
       served.push({ ...side, apiUrl: api.url, floorUrl: floor.url })
     }
@@ -100,7 +107,16 @@ async function measureRound(sides: Side[], measured: Measured[][], script: strin
         await Promise.all(
           tokens.map((token) => fetch(`${apiUrl}/api/v1/clients/1`, { headers: bearer(token) }).then(drain)),
         )
-        loads.push([`floor ${size}`, loadOf(floorUrl, work.floor)], [`api ${size}`, loadOf(apiUrl, work.api)])
+        let turn = 0
+        const calling = () => {
+          const request = work.floor()
+          return { ...request, headers: { ...request.headers, ...bearer(tokens[turn++ % tokens.length] ?? '') } }
+        }
+        loads.push(
+          [`floor ${size}`, loadOf(floorUrl, work.floor)],
+          [`calling ${size}`, loadOf(floorUrl, calling)],
+          [`api ${size}`, loadOf(apiUrl, work.api)],
+        )
       }
       rounds.push(await compare(Object.fromEntries(loads) as Record<Loaded, Load>, PACE))
     }
@@ -115,18 +131,19 @@ function print(measured: readonly Measured[][]): void {
     `\nmedian of ${ROUNDS} rounds, each of ${PACE.slices} slices of ${PACE.sliceSeconds} s in turn and with new processes; p50/p99 in ms; growth: p50 over that of the first`,
   )
   console.log(
-    '  work                  clients  API p50    p99   req/s    floor p50    p99   req/s   ratio  target   growth',
+    '  work                     clients API p50    p99   req/s    floor p50    p99   req/s   ratio  target     with a call    p99   req/s   ratio  growth',
   )
   for (const [index, { name, target }] of worksOf(0, []).entries()) {
     const rounds = measured[index] ?? []
     for (const size of SIZES) {
-      const figures = (of: 'api' | 'floor') => rounds.map((round) => round[`${of} ${size}`])
-      const ratio = median(rounds.map((round) => round[`api ${size}`].p50 / round[`floor ${size}`].p50))
-      const growth = median(rounds.map((round) => round[`api ${size}`].p50 / round[`api ${SIZES[0]}`].p50))
-      const over = (value: number, limit: number) => (value > limit ? ' over' : '')
+      const figures = (of: 'api' | 'floor' | 'calling') => rounds.map((round) => round[`${of} ${size}`])
+      const ratio = (over: Loaded) => median(rounds.map((round) => round[`api ${size}`].p50 / round[over].p50))
+      const mark = (value: number, limit: number) => (value > limit ? ' over' : '')
+      const [overFloor, growth] = [ratio(`floor ${size}`), ratio(`api ${SIZES[0]}`)]
       console.log(
-        `  ${name.padEnd(20)} ${String(size).padStart(8)} ${columns(figures('api'))}    ${columns(figures('floor'))}   ${ratio.toFixed(2)}  ${target}${over(ratio, target).padEnd(5)}` +
-          (size === SIZES[0] ? '' : `  ${growth.toFixed(2)}${over(growth, GROWTH_TARGET)}`),
+        `  ${name.padEnd(24)} ${String(size).padStart(7)} ${columns(figures('api'))}    ${columns(figures('floor'))}   ${overFloor.toFixed(2)}  ${target}${mark(overFloor, target).padEnd(5)}` +
+          `  ${columns(figures('calling'))}   ${ratio(`calling ${size}`).toFixed(2)}` +
+          (size === SIZES[0] ? '' : `   ${growth.toFixed(2)}${mark(growth, GROWTH_TARGET)}`),
       )
     }
   }

@@ -47,8 +47,8 @@ export function startApi(scriptPath: string, stateDir: string, settings: ApiSett
 }
 
 /** A Worker that has the database, the cache and nothing else: the floor, and the way to fill the data. */
-export function startBare(script: string, stateDir: string): Promise<Running> {
-  return start(stateDir, { modules: true, script, kvNamespaces: ['CACHE'] })
+export function startBare(script: string, stateDir: string, settings: Settings = {}): Promise<Running> {
+  return start(stateDir, { modules: true, script, kvNamespaces: ['CACHE'], ...settings })
 }
 
 export interface Running {
