@@ -1,4 +1,3 @@
-import type { Administrator } from './db/audit.ts'
 import type { Closed, Entered, Entry, Report } from './rate-limit/protocol.ts'
 import type { Demand, HourOfUsage, Rest, Verdict } from './rate-limit/window.ts'
 
@@ -84,6 +83,16 @@ export type MoveProblem =
   | 'stuck'
 
 export type MoveResult = MoveProgress | { problem: MoveProblem; message?: string }
+
+/** Who changes something through the administration API. */
+export interface Administrator {
+  /** 0 of the whole deployment. */
+  companyId: number
+  caller: { actor: string }
+  address: string
+  requestId: string
+  now: number
+}
 
 /** Backs up, restores and moves one company: see `backup/company-backup.ts`. */
 interface CompanyBackup extends Rpc.DurableObjectBranded {

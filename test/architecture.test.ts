@@ -137,7 +137,7 @@ function findOversize(files: SourceFile[]): string[] {
       .filter((file) => lineCount(file) > 300 && file.path !== 'db/schema.ts')
       .map((file) => `${file.path}: ${lineCount(file)} lines`),
     ...(own.length > 310 ? [`${own.length} files`] : []),
-    ...(total > 33_200 ? [`${total} lines`] : []),
+    ...(total > 33_500 ? [`${total} lines`] : []),
     ...(median >= 120 ? [`a median of ${median} lines`] : []),
     ...SLICES.filter((slice) => slice !== 'admin' && inFolder(slice) > 16).map(
       (slice) => `${slice} has more than 16 files`,

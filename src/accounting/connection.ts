@@ -32,11 +32,13 @@ export interface Connection extends Pick<z.infer<typeof credentialsSchema>, 'ite
 
 /**
  * Opens the company's connection from its integration and the last stored tokens. Reuse it until the integration is
- * changed: it may hold rotated tokens that are not stored yet. Returns null, and stops the company, when its
+ * changed: it may hold rotated tokens that are not stored yet. They are stored in the `latest` context, since the company
+ * may move meanwhile. Returns null, and stops the company, when its
  * credentials cannot be read with `keys`, the deployment's `CREDENTIALS_KEY`.
  */
 export async function openConnection(
   context: CompanyContext,
+  latest: () => CompanyContext,
   keys: string,
   { base_url, updated_at: version, ...integration }: IntegrationRow,
   row: ConnectionRow | null,
@@ -71,7 +73,7 @@ export async function openConnection(
     const encrypted = await encryptCredentials(keys, companyId, 'accounting_sync', { granted_with, ...rotated })
     for (let attempts = 1; ; attempts++) {
       try {
-        return await saveConnection(context, { tokens: encrypted })
+        return await saveConnection(latest(), { tokens: encrypted })
       } catch (error) {
         if (attempts >= SAVE_ATTEMPTS) throw error
       }

@@ -22,6 +22,7 @@ const STEPS_PER_ORDER = 8
 export class AccountingDelivery extends CompanyObject {
   protected override readonly name = 'accounting'
   private connection: Connection | null = null
+  private context: CompanyContext | null = null
 
   protected override async run(context: CompanyContext): Promise<number | null> {
     const endMs = Date.now() + RUN_MS
@@ -73,8 +74,10 @@ export class AccountingDelivery extends CompanyObject {
 
   /** Reused unless the integration was changed: it may hold tokens that are not stored yet. */
   private async openOnce(context: CompanyContext, integration: IntegrationRow, row: ConnectionRow | null) {
+    this.context = context
     if (this.connection?.version !== integration.updated_at) {
-      this.connection = await openConnection(context, this.env.CREDENTIALS_KEY, integration, row)
+      const latest = () => this.context ?? context
+      this.connection = await openConnection(context, latest, this.env.CREDENTIALS_KEY, integration, row)
     }
     return this.connection
   }

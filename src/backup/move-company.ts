@@ -1,11 +1,10 @@
-import type { Administrator } from '../db/audit.ts'
 import { type CompanyContext, databaseMessage, openDatabase } from '../db/client.ts'
 import { NEWEST_MIGRATION, readNewestApplied } from '../db/migrations.ts'
 import { bindingOf, databaseNames, openCompany } from '../db/placement.ts'
-import type { Env, MoveProblem, MoveResult } from '../env.ts'
+import type { Administrator, Env, MoveProblem, MoveResult } from '../env.ts'
 import { log } from '../http/log.ts'
 import { BEGINNING, type Move, MoveError, type MoveState, stepMove } from './move.ts'
-import { findMove } from './move-queries.ts'
+import { deleteMove, endGuard, findMove } from './move-queries.ts'
 import { isAway } from './switch-queries.ts'
 
 /**
@@ -65,6 +64,9 @@ async function open(env: Env, by: Administrator, destination: string): Promise<F
     if (applied === null || applied < NEWEST_MIGRATION) return { problem: 'outdated' }
     return { move: ends(database, destination), state: BEGINNING, startedAt: Date.now() }
   }
+  if (destination === row.source && !databaseNames(env).includes(row.destination)) {
+    return takeBack(ends(row.source, row.source))
+  }
   const move = ends(row.source, row.destination)
   const state = row.state as MoveState
   const isUndone = state.step.startsWith('undo')
@@ -72,4 +74,12 @@ async function open(env: Env, by: Administrator, destination: string): Promise<F
   if (destination !== row.source) return { problem: 'moving_elsewhere' }
   if (await isAway(move.from)) return { problem: 'has_moved' }
   return { move, state: isUndone ? state : { ...state, step: 'undo', table: 0 }, startedAt: row.started_at }
+}
+
+/** Ends a move whose new database is no longer bound: what it has of the company stays there. */
+async function takeBack(move: Move): Promise<Found> {
+  if (await isAway(move.from)) return { problem: 'has_moved' }
+  await endGuard(move.from)
+  await deleteMove({ companyId: move.companyId, db: move.directory })
+  return { move, state: null, startedAt: 0 }
 }

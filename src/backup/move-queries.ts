@@ -7,8 +7,11 @@ import type { Row, Value } from './format.ts'
 import type { MovedTable } from './move-tables.ts'
 import { ofCompany } from './queries.ts'
 
-/** Changes that the triggers write while rows are copied are numbered from here, and removed at once. */
-const COPY_CHANGES = 2 ** 52
+/**
+ * Changes that the triggers write while rows are copied are numbered from here, and removed at once. A row of `companies`
+ * whose last change is this one is of a company that is being copied, and so its place in the full-text tables is its own.
+ */
+export const COPY_CHANGES = 2 ** 52
 /** Of one statement: D1 takes a text of 2,000,000 bytes. */
 const STATEMENT_CHARACTERS = 400_000
 
@@ -228,12 +231,16 @@ export async function readLog({ companyId, db }: CompanyContext, table: string, 
   return { keys, next: rows.length === 500 ? (rows.at(-1)?.id ?? null) : null }
 }
 
-/** The newest entry of the log, and how many there are; 0 where there are none. */
-export async function measureLog({ companyId, db }: CompanyContext): Promise<{ newest: number; count: number }> {
+/** The newest of the oldest entries of the log, and how many these are; 0 where there are none. */
+export async function measureLog(
+  { companyId, db }: CompanyContext,
+  limit: number = Number.MAX_SAFE_INTEGER,
+): Promise<{ newest: number; count: number }> {
   const [[row]] = await db.read([
     statement<{ newest: number; count: number }>(
-      'SELECT coalesce(max(id), 0) AS newest, count(*) AS count FROM move_log WHERE company_id = ?',
-      companyId,
+      `SELECT coalesce(max(id), 0) AS newest, count(*) AS count
+        FROM (SELECT id FROM move_log WHERE company_id = ? ORDER BY id LIMIT ?)`,
+      ...[companyId, limit],
     ),
   ])
   return row ?? { newest: 0, count: 0 }

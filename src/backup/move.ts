@@ -1,28 +1,23 @@
-import type { Administrator } from '../db/audit.ts'
-import { type CompanyContext, type Database, databaseMessage } from '../db/client.ts'
+import type { CompanyContext, Database } from '../db/client.ts'
+import type { Administrator } from '../env.ts'
 import { log } from '../http/log.ts'
 import type { Row, Value } from './format.ts'
-import { COMPARED, compareEnds, compareKeys, comparePage, DifferenceError, type Ends } from './move-compare.ts'
 import {
   appendAudit,
-  clearLog,
   deleteMove,
   endGuard,
-  findKeys,
-  isAmong,
   measureLog,
   prepareDestination,
   putEvents,
   putRows,
   readCompanyRow,
   readGuard,
-  readLog,
   removeEvents,
-  removeKeys,
   saveMove,
   setFrozen,
   setGuard,
 } from './move-queries.ts'
+import { COMPARED, catchUp, compareEnds, comparePage, DifferenceError, withParents } from './move-sync.ts'
 import { AUDIT, CHANGES, EVENTS, MOVED, type MovedTable } from './move-tables.ts'
 import { ofCompany, readCompany, readPage, readPages } from './queries.ts'
 import {
@@ -66,9 +61,14 @@ export interface Move {
 
 /** Writes that wait in the log are few enough to refuse further ones. */
 const FEW_WRITES = 200
+/** Entries of the log that one step copies: it is saved after each. */
+const STEP_ENTRIES = 2_000
 /** Writes are refused for no longer, so that their clients' retries succeed. */
 const FROZEN_MAX_MS = 4_000
+/** The same of the last attempts, where the company is large or the databases are far: others end a freeze after 10 s. */
+const LAST_FROZEN_MAX_MS = 9_000
 const FAILURES_MAX = 5
+const LAST_FAILURES = 3
 
 /** The databases have different rows, or writes would be refused for too long, after several attempts. */
 export class MoveError extends Error {
@@ -119,7 +119,7 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
       return { ...state, after, table: after ? state.table : state.table + 1 }
     }
     case 'catch_up':
-      await withParents(move, MOVED.length, () => catchUp(move))
+      await withParents(move, MOVED.length, () => catchUp(move, MOVED, STEP_ENTRIES))
       return (await measureLog(from)).count <= FEW_WRITES ? next(state, 'switch') : state
     case 'switch':
       return switchOver(move, state)
@@ -130,7 +130,7 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
       return next(state, 'remove')
     }
     case 'remove': {
-      const step = await removeRows(from, source, state.table)
+      const step = await removeRows(from, { database: source, step: state.table, isCopy: false })
       return step === null ? null : { ...state, table: step }
     }
     case 'undo':
@@ -144,10 +144,11 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
 /** Removes what an earlier attempt has left in the new database. Its guard stays: nobody looks for the company there. */
 async function clear({ source, destination, from, to }: Move, state: MoveState, then: 'begin' | null) {
   if (state.table === 0) {
+    await closeDestination(to)
     const company = await readCompanyRow(from)
     await setGuard(to, { state: 'away', destination: source, slot: Number(company?.slot ?? 0) })
   }
-  const step = await removeRows(to, destination, state.table)
+  const step = await removeRows(to, { database: destination, step: state.table, isCopy: true })
   if (step !== null) return { ...state, table: step }
   return then === null ? null : next(state, then)
 }
@@ -184,63 +185,6 @@ async function put(to: CompanyContext, moved: MovedTable, rows: readonly Row[]):
   else await putRows(to, moved, rows)
 }
 
-const ATTEMPTS = 5
-
-/**
- * Repeats work that fails because a row refers to one that was written since its table was copied. What was written up to
- * that table is copied before.
- */
-async function withParents<T>(move: Ends, table: number, work: () => Promise<T>): Promise<T> {
-  const isOfParent = (error: unknown) => databaseMessage(error).includes('FOREIGN KEY')
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await work()
-    } catch (error) {
-      if (attempt === ATTEMPTS || !isOfParent(error)) throw error
-      await catchUp(move, MOVED.slice(0, table)).catch((failure: unknown) => {
-        if (!isOfParent(failure)) throw failure
-      })
-    }
-  }
-}
-
-/** Copies again what was written since it was copied, and compares it. */
-async function catchUp({ from, to }: Ends, tables = MOVED): Promise<void> {
-  const { newest } = await measureLog(from)
-  if (newest === 0) return
-  for (const moved of tables) {
-    for await (const keys of logged(from, moved, newest)) await copyKeys(from, to, moved, keys)
-  }
-  for (const moved of tables.toReversed()) {
-    for await (const keys of logged(from, moved, newest)) {
-      const present = new Set((await findKeys(from, moved, keys)).map((key) => JSON.stringify(key)))
-      await removeKeys(
-        to,
-        moved,
-        keys.filter((key) => !present.has(JSON.stringify(key))),
-      )
-    }
-  }
-  for (const moved of tables) {
-    for await (const keys of logged(from, moved, newest)) await compareKeys({ from, to }, moved, keys, newest)
-  }
-  await clearLog(from, tables, newest)
-}
-
-async function* logged(from: CompanyContext, { table }: MovedTable, newest: number) {
-  for (let after: number | null = 0; after !== null; ) {
-    const { keys, next }: { keys: Value[][]; next: number | null } = await readLog(from, table, after, newest)
-    if (keys.length > 0) yield keys
-    after = next
-  }
-}
-
-async function copyKeys(from: CompanyContext, to: CompanyContext, moved: MovedTable, keys: readonly Value[][]) {
-  const { table, key, order = key } = moved
-  const source = { plan: { table, key: order }, where: isAmong(from, moved, keys) }
-  for await (const rows of readPages(from, source)) await putRows(to, moved, rows)
-}
-
 /** Copies what is behind the last row of a table that rows are only added to. */
 async function copyTail(from: CompanyContext, to: CompanyContext, moved: MovedTable, last: number): Promise<void> {
   for (let after: Value[] | null = [last]; after; ) {
@@ -260,7 +204,8 @@ async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
     await catchUp(move)
     await copyEnds(from, to)
     await compareEnds(move, start)
-    if (Date.now() - start < FROZEN_MAX_MS) {
+    const maxMs = state.failures < LAST_FAILURES ? FROZEN_MAX_MS : LAST_FROZEN_MAX_MS
+    if (Date.now() - start < maxMs) {
       const company = await readCompanyRow(from)
       const guard = await readGuard(from)
       if (company && guard?.state === 'frozen') {
@@ -272,7 +217,7 @@ async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
         await closeDestination(to)
       }
     }
-    const failed = fail(state, `writes would be refused for more than ${FROZEN_MAX_MS} ms`)
+    const failed = fail(state, 'writes would be refused for too long')
     return { ...next(failed, 'catch_up'), frozenMs: state.frozenMs + Date.now() - start }
   } finally {
     // Without effect once the old database is closed.

@@ -1,10 +1,11 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
-import { type Administrator, adminEntry } from '../db/audit.ts'
+import { adminEntry } from '../db/audit.ts'
 import { type CompanyContext, statement } from '../db/client.ts'
 import { DIRECTORY } from '../db/placement.ts'
 import { named, tableOf } from '../db/tables.ts'
+import type { Administrator } from '../env.ts'
 import type { Row, Value } from './format.ts'
-import { isAmong, whileAway } from './move-queries.ts'
+import { COPY_CHANGES, isAmong, whileAway } from './move-queries.ts'
 import { CHANGES, FULL_TEXT, MOVED, type MovedTable, REMOVED } from './move-tables.ts'
 import { ofCompany, readPage } from './queries.ts'
 
@@ -105,9 +106,14 @@ export async function openDestination({ companyId, db }: CompanyContext, company
   ])
 }
 
-/** Refuses writes in the new database again: what is copied stays. */
+/** Refuses writes in the new database again: what is copied stays, and its changes are again those of a copy. */
 export async function closeDestination({ companyId, db }: CompanyContext): Promise<void> {
   await db.writeIdempotent([
+    statement(
+      `UPDATE companies SET last_change = ?2 WHERE id = ?1
+        AND EXISTS (SELECT 1 FROM company_guards WHERE company_id = ?1 AND state = 'open')`,
+      ...[companyId, COPY_CHANGES],
+    ),
     statement("UPDATE company_guards SET state = 'away' WHERE company_id = ? AND state = 'open'", companyId),
   ])
 }
@@ -160,17 +166,25 @@ const entryOf = (by: Administrator, destination: string) =>
  * Removes some rows of a company from a database in which it is `away`.
  *
  * @param step the place in the list of what is removed
+ * @param isCopy whether they are what was copied of it. The directory has a row of a company that lives elsewhere, whose
+ *   place in the full-text tables may be another company's, unless rows were copied
  * @returns the next step; null when everything is removed
  */
-export async function removeRows(context: CompanyContext, database: string, step: number): Promise<number | null> {
+export async function removeRows(
+  context: CompanyContext,
+  { database, step, isCopy }: { database: string; step: number; isCopy: boolean },
+): Promise<number | null> {
   const { companyId, db } = context
-  const remove = removal(companyId, step)
+  const remove = removal(companyId, step, isCopy)
   if (remove) {
     const [[found]] = await db.writeIdempotent([remove.count, ...whileAway(context, [remove.statement])])
     return (found?.count ?? 0) < remove.limit ? step + 1 : step
   }
   if (database !== DIRECTORY) {
     await db.writeIdempotent(whileAway(context, [statement('DELETE FROM companies WHERE id = ?', companyId)]))
+  } else if (isCopy) {
+    const end = statement('UPDATE companies SET last_change = 0 WHERE id = ?', companyId)
+    await db.writeIdempotent(whileAway(context, [end]))
   }
   return null
 }
@@ -185,10 +199,11 @@ function removing(companyId: number, limit: number, table: string, key: string, 
   }
 }
 
-function removal(companyId: number, step: number) {
+function removal(companyId: number, step: number, isCopy: boolean) {
   const table = FULL_TEXT[step]
   if (table) {
-    const slot = '(SELECT CAST(slot AS INTEGER) << 53 FROM companies WHERE id = ?1)'
+    const isOwn = isCopy ? `AND last_change >= ${COPY_CHANGES}` : ''
+    const slot = `(SELECT CAST(slot AS INTEGER) << 53 FROM companies WHERE id = ?1 ${isOwn})`
     return removing(companyId, REMOVED_ROWS, table, 'rowid', `rowid >= ${slot} AND rowid <= ${slot} + 9007199254740991`)
   }
   const removed = REMOVED[step - FULL_TEXT.length]

@@ -1,6 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
-import type { Env } from '../env.ts'
+import type { Administrator, Env } from '../env.ts'
 import { openDatabase, type Placeholders, statement } from './client.ts'
 import { insertRow } from './columns.ts'
 import { bindingOf, DIRECTORY, directoryFor } from './placement.ts'
@@ -36,16 +36,6 @@ export function auditEntry(
     { company_id: companyId, token_id: tokenId, request_id: requestId, action, entity_id: sql`entity.id`, at: now },
     sql`FROM ${entity} WHERE ${when} AND NOT ${isRecorded}`,
   )
-}
-
-/** Who changes something through the administration API. */
-export interface Administrator {
-  /** 0 of the whole deployment. */
-  companyId: number
-  caller: { actor: string }
-  address: string
-  requestId: string
-  now: number
 }
 
 /** A statement for the batch of an administrator's change. `entityId` may be SQL that reads an id of the same batch. */

@@ -44,16 +44,20 @@ export async function announceObject({ companyId, db, now }: RequestContext, obj
   if (rows.length === 0) throw new ApiError('unavailable', { headers: { 'Retry-After': '60' } })
 }
 
-const withdrawal = prepare((p: Placeholders<'companyId' | 'id' | 'now'>) =>
+const withdrawal = prepare((p: Placeholders<'companyId' | 'id' | 'removeAt'>) =>
   orm
     .update(emailThreadObjects)
-    .set({ state: 'removing', remove_at: sql`${p.now}` })
+    .set({ state: 'removing', remove_at: sql`${p.removeAt}` })
     .where(sql`company_id = ${p.companyId} AND id = ${p.id} AND state = 'writing'`),
 )
 
-/** Gives an object that no thread names to the next sweep: from then on no write can name it. */
-export async function withdrawObject({ companyId, db, now }: RequestContext, id: string): Promise<void> {
-  await db.writeIdempotent([withdrawal({ companyId, id, now })])
+/**
+ * Gives an object that no thread names to the sweep: from then on no write can name it.
+ *
+ * @param isWritten whether it is in R2, or may come there late: then it is removed when that has certainly ended
+ */
+export async function withdrawObject({ companyId, db, now }: RequestContext, id: string, isWritten: boolean) {
+  await db.writeIdempotent([withdrawal({ companyId, id, removeAt: isWritten ? now : now + WRITING_MS })])
 }
 
 /** Ends the naming of a thread's object. @param threadId selects its id, if its content was replaced */

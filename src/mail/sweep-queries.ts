@@ -157,6 +157,16 @@ export async function markRemovals({ db }: CompanyContext, nowMs: number, limit:
   return rows
 }
 
+/** Ends announcements of objects that could not be written. Their `remove_at` stays: they may come late. */
+export async function withdrawMoves({ db }: CompanyContext, ids: readonly string[]): Promise<void> {
+  await db.writeIdempotent([
+    orm
+      .update(emailThreadObjects)
+      .set({ state: 'removing' })
+      .where(sql`id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND state = 'writing' AND ${OF_SETTLED}`),
+  ])
+}
+
 /** Forgets objects that R2 has removed. */
 export async function forgetObjects({ db }: CompanyContext, objects: readonly { id: string }[]): Promise<void> {
   const ids = JSON.stringify(objects.map(({ id }) => id))

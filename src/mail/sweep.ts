@@ -12,6 +12,7 @@ import {
   readContent,
   skipThreads,
   type UnusedThread,
+  withdrawMoves,
 } from './sweep-queries.ts'
 
 /** Of one sweep: at most 200 threads, so 57,600 a day, and 200 MB but for the last page. */
@@ -90,6 +91,9 @@ async function moveThreads(context: CompanyContext, bucket: R2Bucket, threads: r
     }
     if (results.every(({ status }) => status === 'rejected')) break
   }
+  const ids = new Set(written.map(([id]) => id))
+  const unwritten = objects.flatMap(({ id }) => (ids.has(id) ? [] : [id]))
+  if (unwritten.length > 0) await withdrawMoves(context, unwritten)
   if (written.length === 0) throw new Error('R2 or the database failed.')
   const moved = await nameMoves(context, written, nowMs)
   // Content that cannot be read must not be the first of every sweep.

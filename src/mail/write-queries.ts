@@ -191,7 +191,11 @@ export async function compressThread(context: RequestContext, key: ThreadKey, in
 export async function storeContent(context: RequestContext, { object, content }: CompressedThread): Promise<void> {
   if (!object) return
   await announceObject(context, object)
-  await putObject(context.mailContents, object, content)
+  await putObject(context.mailContents, object, content).catch((error: unknown) => {
+    // It would count as one under way for an hour.
+    context.waitUntil(withdrawObject(context, object.id, false).catch(() => undefined))
+    throw error
+  })
 }
 
 type CompressedThread = Awaited<ReturnType<typeof compressThread>>
@@ -208,7 +212,7 @@ export async function writeThread(context: RequestContext, { values, segments, o
   // An upload is moved once: a repeated batch would not find it.
   const write = isUploaded ? db.write : db.writeIdempotent
   const withdraw = () => {
-    if (object) waitUntil(withdrawObject(context, object.id).catch(() => undefined))
+    if (object) waitUntil(withdrawObject(context, object.id, true).catch(() => undefined))
   }
   const [, , [row], otherSegments] = await write([
     ...replaceThread(values),

@@ -1,6 +1,8 @@
+import { evictDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { moveFor } from '../../src/backup/move-company.ts'
+import { Shop } from '../accounting/shop.ts'
 import { adminCall, operatorOf } from '../support/admin.ts'
 import { freshId, type Home, migrate, mintCompany, request, sql, sqlIn, type TestCompany } from '../support/app.ts'
 import { measureHops } from '../support/hops.ts'
@@ -92,6 +94,41 @@ describe('a token whose company has moved', () => {
     const [there] = await sqlIn<{ slot: number }>('DB_TWO', 'SELECT slot FROM companies WHERE id = ?', company.id)
     expect(there?.slot).not.toBe(own?.slot)
     expect(after).toEqual(before)
+  })
+})
+
+describe('a place in the full-text tables', () => {
+  it('that another company has got meanwhile keeps its entries when the first one comes back', async () => {
+    await move(company.id, 'DB_TWO')
+    const [left] = await sql<{ slot: number }>('SELECT slot FROM companies WHERE id = ?', company.id)
+    const next = await mintCompany({ home: 'DB' })
+    await sql('UPDATE companies SET slot = ? WHERE id = ?', left?.slot, next.id)
+    await next.call('POST', '/clients', client('Harbor Rowing Club'))
+    await company.call('POST', '/clients', client('Lakeside Tennis Club'))
+    await move(company.id, 'DB')
+    for (const [of, words] of [
+      [next, 'harbor'],
+      [company, 'lakeside'],
+    ] as const) {
+      expect((await of.call('GET', `/clients?q=${words}`)).body.data).toHaveLength(1)
+    }
+  })
+})
+
+describe('the delivery to an accounting system', () => {
+  it('stores rotated tokens where the company has moved to, though its object opened the connection before', async () => {
+    const shop = await Shop.open({}, 'DB')
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await move(shop.company.id, 'DB_TWO')
+    for (const description of ['a', 'b']) {
+      await shop.world.steer({ action: 'expire_access' })
+      await shop.call('PATCH', `/orders/${id}`, { description })
+      expect(await shop.deliver()).toBeNull()
+      // The tokens before are void.
+      await evictDurableObject(shop.object)
+    }
+    expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'update'])
   })
 })
 

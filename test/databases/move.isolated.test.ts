@@ -281,6 +281,71 @@ describe('a move', () => {
     )
   })
 
+  it('finds no difference where rows were removed since they were copied, or thousands were written', async () => {
+    await sql(
+      `INSERT INTO idempotency_keys (company_id, token_id, key, position, fingerprint, result, created_at)
+         SELECT ?1, 1, printf('old %06d', value), 0, 'f', NULL, 0 FROM (
+          WITH RECURSIVE n (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < ?2) SELECT value FROM n)`,
+      ...[company.id, 5_000],
+    )
+    const steps: string[] = []
+    const before = logLines.length
+    await move('DB_TWO', async (step) => {
+      if (step === 'compare' && steps.at(-1) !== step) {
+        const isOld = "company_id = ? AND key LIKE 'old %'"
+        await sql(`DELETE FROM idempotency_keys WHERE ${isOld} AND key < 'old 000100'`, company.id)
+        await sql(`UPDATE idempotency_keys SET fingerprint = 'g' WHERE ${isOld} AND key > 'old 002800'`, company.id)
+      }
+      steps.push(step)
+    })
+    expect(logLines.slice(before).filter(({ event }) => event === 'move_differs')).toEqual([])
+    expect(steps.filter((step) => step === 'catch_up').length).toBeGreaterThan(1)
+    const found = `SELECT fingerprint, count(*) AS count FROM idempotency_keys WHERE company_id = ? AND key LIKE 'old %' GROUP BY 1`
+    expect(await sqlIn('DB_TWO', found, company.id)).toEqual([
+      { fingerprint: 'f', count: 2_701 },
+      { fingerprint: 'g', count: 2_200 },
+    ])
+  })
+
+  it('keeps the feed of changes when it is interrupted at its end, and continued after other writes', async () => {
+    const stepThrough = async (bindings: Env) => {
+      const result = await moveFor(bindings, operatorOf(company.id), 'DB_TWO', 0)
+      return 'step' in result ? result.step : result.problem
+    }
+    while ((await stepThrough(env)) !== 'switch');
+    const { ids } = company
+    for (let failing = 1; ; failing++) {
+      let calls = 0
+      const dying = wrapBindings(env, async (name, work) => {
+        if (!name.endsWith('.batch') || ++calls !== failing) return work()
+        throw new Error('D1_ERROR: killed')
+      })
+      const step = await stepThrough(dying).catch(() => 'interrupted')
+      const [guard] = await sql<{ state: string }>('SELECT state FROM company_guards WHERE company_id = ?', company.id)
+      if (step === 'place' || guard?.state === 'away') break
+      // What the call that was killed could not undo.
+      await sql("UPDATE company_guards SET state = 'copying' WHERE company_id = ? AND state = 'frozen'", company.id)
+      const token = await mintToken(company.id)
+      const changed = request(token, 'PATCH', `/orders/${ids.order}`, { title: `Order ${failing}` })
+      expect((await send(changed)).status).toBe(200)
+      expect((await send(request(token, 'POST', '/clients', newClient(`end ${failing}`)))).status).toBe(200)
+    }
+    const feed = 'SELECT sequence, type, entity_id FROM changes WHERE company_id = ? ORDER BY sequence'
+    expect(await sqlIn('DB_TWO', feed, company.id)).toEqual(await sqlIn('DB', feed, company.id))
+    await move('DB_TWO')
+  })
+
+  it('to a database that is not bound any more can be taken back', async () => {
+    await moveFor(env, operatorOf(company.id), 'DB_TWO', 0)
+    await moveFor(env, operatorOf(company.id), 'DB_TWO', 0)
+    const { DB_TWO: _, ...without } = env
+    expect(await moveFor(without as Env, operatorOf(company.id), 'DB', 0)).toMatchObject({ done: true })
+    expect(await sql('SELECT 1 FROM company_guards WHERE company_id = ?', company.id)).toEqual([])
+    expect((await company.call('POST', '/clients', newClient('kept'))).status).toBe(200)
+    // Another one begins anew.
+    await move('DB_TWO')
+  })
+
   it('can be taken back until the old database is closed', async () => {
     const before = await contents('DB')
     for (const steps of [1, 30, 45, 60, 500]) {

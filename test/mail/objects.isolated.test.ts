@@ -190,6 +190,9 @@ describe('when R2 fails', () => {
     const refused = await putThrough(failing, id, { ...large('a'), subject: 'behind' })
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '10'])
     expect((await read(id)).body.email_thread).toMatchObject({ ...before, labels: [] })
+    // It does not count as one that is being written.
+    const states = 'SELECT state FROM email_thread_objects WHERE company_id = ?'
+    expect(await sql(states, company.id)).toEqual([{ state: 'removing' }])
     expect((await putThrough(failing, id, { messages: [{ a: 2 }] })).status).toBe(200)
     await sweep(2 * 3_600_000)
     expect(await sql('SELECT id FROM email_thread_objects WHERE company_id = ?', company.id)).toEqual([])
