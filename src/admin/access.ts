@@ -11,7 +11,7 @@ import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError, notFound } from '../http/errors.ts'
 import { log, nameOf } from '../http/log.ts'
 import { callOutside } from '../http/outbound.ts'
-import { rateLimited } from '../rate-limit/middleware.ts'
+import { rateLimited } from '../rate-limit/refusals.ts'
 import type { AdminCompany, Caller } from './context.ts'
 import { findAccess } from './queries.ts'
 

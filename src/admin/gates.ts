@@ -17,29 +17,29 @@ export async function forgetCompany(context: AdminContext): Promise<void> {
 }
 
 /**
- * Lets the objects of changed tokens look them up again, before the response. One that fails does so by itself within 30
- * seconds.
+ * Lets the objects of changed tokens look them up again. The response waits for it up to 2 seconds; the rest goes on behind
+ * it. One that fails does so by itself within 30 seconds.
  *
  * @param hashes of tokens that were used: the call must not be the first one, which would make the object near the operator
  */
-export async function forgetTokens({ env, requestId }: AdminContext, hashes: readonly string[]): Promise<void> {
+export async function forgetTokens(context: AdminContext, hashes: readonly string[]): Promise<void> {
+  const { env, requestId, waitUntil } = context
   const { RATE_LIMITER } = env
-  const forget = async (hash: string) => RATE_LIMITER.get(RATE_LIMITER.idFromName(hash)).forget()
+  const left = [...hashes]
   let failed = 0
   let reason = ''
-  const all = async () => {
-    for (let from = 0; from < hashes.length; from += CALLS) {
-      const results = await Promise.allSettled(hashes.slice(from, from + CALLS).map(forget))
-      for (const each of results) {
-        if (each.status === 'fulfilled') continue
+  const forget = async () => {
+    for (let hash = left.pop(); hash !== undefined; hash = left.pop()) {
+      const object = RATE_LIMITER.get(RATE_LIMITER.idFromName(hash))
+      await withDeadline((async () => object.forget())(), BUDGET_MS.limiter).catch((error: unknown) => {
         failed++
-        reason = nameOf(each.reason)
-      }
+        reason = nameOf(error)
+      })
     }
   }
-  await withDeadline(all(), BUDGET_MS.limiter).catch((error: unknown) => {
-    failed = hashes.length
-    reason = nameOf(error)
+  const all = Promise.all(Array.from({ length: CALLS }, forget)).then(() => {
+    if (failed > 0) log('tokens_not_forgotten', { request_id: requestId, tokens: failed, reason })
   })
-  if (failed > 0) log('tokens_not_forgotten', { request_id: requestId, tokens: failed, reason })
+  waitUntil(all)
+  await withDeadline(all, BUDGET_MS.limiter).catch(() => undefined)
 }

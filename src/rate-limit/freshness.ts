@@ -1,4 +1,4 @@
-/** After so long a write that was not reported has certainly ended: no request and no batch lasts longer. */
+/** After so long a write that was not reported has ended: one whose body arrives for longer is renewed. */
 const LOST_AFTER_MS = 60_000
 /** A stored row covers the writes that begin within so long after it. */
 const COVERS_MS = 60_000
@@ -13,6 +13,27 @@ export interface StoredFreshness {
   bookmark: string | null
   /** Writes that began until then may be unreported; null where all were. */
   unsettledUntil: number | null
+}
+
+/** What a request has seen of a database. */
+export interface Seen {
+  database: string
+  bookmark: string | null
+  /** The write that contains, by its number. */
+  write?: number
+  /** When the read began, at the primary, whose bookmark replaces a lost report. */
+  settledAt?: number
+  /** The number of a write that is about to begin, long after it was announced. */
+  renewed?: number
+  /** Whether a write that was not announced may happen still. */
+  isUnknown?: boolean
+}
+
+/** What two requests have seen: the newest bookmark is enough. */
+export function merge(before: Seen | undefined, seen: Seen): Seen {
+  const isNewer = before?.database === seen.database && (before.bookmark ?? '') > (seen.bookmark ?? '')
+  const isUnknown = seen.isUnknown === true || before?.isUnknown === true
+  return { ...seen, bookmark: isNewer ? before.bookmark : seen.bookmark, isUnknown }
 }
 
 /** How fresh a token's next read must be: of the primary, at least a bookmark, or null for any replica. */
@@ -63,14 +84,14 @@ export class Freshness {
     return this.nextNumber++
   }
 
-  /** @param settledAt when the read began, at the primary, whose bookmark this is */
-  report(
-    database: string,
-    bookmark: string | null,
-    { write, settledAt }: { write?: number; settledAt?: number },
-  ): void {
+  report({ database, bookmark, write, settledAt, renewed, isUnknown }: Seen, now: number): void {
     if (database !== this.database) return
     if (bookmark !== null && (this.bookmark === null || bookmark > this.bookmark)) this.bookmark = bookmark
+    if (renewed !== undefined) {
+      this.lastWriteAt = now
+      this.open.set(renewed, now)
+    }
+    if (isUnknown) this.unknownUntil = now
     if (write !== undefined) this.open.delete(write)
     if (settledAt === undefined || bookmark === null) return
     const lostBefore = settledAt - LOST_AFTER_MS

@@ -40,7 +40,7 @@ type Stored = Window & {
  */
 export class RateLimiter extends DurableObject<Env> {
   private stored = this.ctx.storage.kv.get<Stored>('window')
-  private window: Window | undefined = this.stored
+  private window: Window | undefined = this.stored && windowOf(this.stored)
   private hours = this.stored?.hours ?? []
   private identity: Identity | undefined = this.stored?.identity
   private freshness: Freshness | undefined
@@ -64,6 +64,7 @@ export class RateLimiter extends DurableObject<Env> {
     if (!token) return { kind: 'ended', ageMs }
 
     const freshness = this.openFreshness(token.database, now)
+    if (entry.lost) freshness.report(entry.lost, now)
     const verdict = this.count(entry, now)
     const isRead = !entry.isWrite && verdict.allowed
     // A write that went to a replica first would only be passed on to the primary.
@@ -72,7 +73,7 @@ export class RateLimiter extends DurableObject<Env> {
     const isTouchDue = verdict.allowed && now - identity.lastUsedAt >= LAST_USED_EVERY_MS
     if (isTouchDue) identity.lastUsedAt = now
     const write = entry.isWrite && verdict.allowed ? freshness.beginWrite(now) : undefined
-    this.keep(now, write !== undefined)
+    this.keep(now, write !== undefined || entry.lost?.isUnknown === true)
     return {
       kind: 'entered',
       token,
@@ -87,15 +88,18 @@ export class RateLimiter extends DurableObject<Env> {
     }
   }
 
-  report({ read, ...use }: Report): Rest {
+  report({ read, lost, ...use }: Report): Rest {
     const now = Date.now()
-    if (read) {
-      const { database, bookmark, ...which } = read
-      this.openFreshness(this.freshnessDatabase(database), now).report(database, bookmark, which)
+    for (const seen of [lost, read]) {
+      if (!seen) continue
+      this.openFreshness(this.freshnessDatabase(seen.database), now).report(seen, now)
       this.hasChanged = true
     }
     const { allowed: _, ...rest } = this.count({ ...use, requests: 0 }, now)
-    this.keep(now, false)
+    this.keep(
+      now,
+      [lost, read].some((seen) => seen?.renewed !== undefined || seen?.isUnknown),
+    )
     return rest
   }
 
@@ -223,15 +227,21 @@ export class RateLimiter extends DurableObject<Env> {
   private store(now: number, block: number, isIdle: boolean): void {
     const { window, identity } = this
     if (!window) return
+    const freshness = this.freshness?.toStored(now, isIdle) ?? this.stored?.freshness
     this.stored = {
       ...window,
       count: window.count + (block - 1),
       hours: this.hours,
-      ...(this.freshness && { freshness: this.freshness.toStored(now, isIdle) }),
+      ...(freshness && { freshness }),
       ...(identity && { identity }),
     }
     this.ctx.storage.kv.put('window', this.stored)
     // A row that counts ahead is to be replaced by an exact one.
     this.hasChanged = block > 1
   }
+}
+
+/** The window alone: the rest of the row is kept, or forgotten, by itself. */
+function windowOf({ startedAt, count, databaseMs }: Stored): Window {
+  return { startedAt, count, databaseMs }
 }

@@ -5,21 +5,13 @@ import type { BatchResult, Meter } from '../db/client.ts'
 import { parseBookmark, type Version } from '../db/placement.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError, errorResponse } from '../http/errors.ts'
-import { describeSeconds } from '../http/messages.ts'
 import type { Pass } from './database-gate.ts'
 import { recordDistance } from './distances.ts'
 import type { Mark } from './freshness.ts'
 import type { Admission, Remote } from './protocol.ts'
+import { describeLimits, POLICY, rateLimited, refusalOf } from './refusals.ts'
 import type { TokenGate } from './token-gate.ts'
-import {
-  DATABASE_LIMIT_MS,
-  databaseResetAt,
-  LIMIT,
-  type Rest,
-  secondsUntil,
-  type Verdict,
-  WINDOW_MS,
-} from './window.ts'
+import type { Verdict } from './window.ts'
 
 /**
  * Refuses the request, or runs it. A read that runs beside the call of the token's object ({@link RequestUsage.token}) is
@@ -40,6 +32,9 @@ export const rateLimit: MiddlewareHandler<{
   usage.setHeaders(c.res.headers)
   usage.end(c.res.status)
 }
+
+/** An object takes a write for lost after a minute; so much of it is left for a batch, its queue and the report. */
+const ANNOUNCED_MS = 20_000
 
 /** The most that a failed batch is charged: D1 does not report its time, and an outage must not use up an allowance. */
 const FAILED_BATCH_MS = 1_000
@@ -63,6 +58,8 @@ export class RequestUsage implements Meter {
   /** The token with which the request began before its call was answered. */
   private readonly assumed: Token | null
   private admission: Admission | null = null
+  /** When the request's write was announced, or its last batch after a long wait. */
+  private announcedAt = 0
   private readonly admitting: Promise<Admission>
   private verdict: Verdict | null = null
   /** How fresh what the request has read or written is. */
@@ -88,6 +85,7 @@ export class RequestUsage implements Meter {
 
   private receive(admission: Admission): Admission {
     this.admission = admission
+    this.announcedAt = Date.now()
     this.token = admission.token
     this.verdict = admission.verdict
     return admission
@@ -173,6 +171,7 @@ export class RequestUsage implements Meter {
    */
   async run<T extends BatchResult>(batch: () => Promise<T>): Promise<T> {
     const { batches } = this.gate
+    await this.announceLate()
     const pass = batches.tryEnter() ?? (await this.waitForPass())
     const startedAt = Date.now()
     const work = batch()
@@ -221,12 +220,22 @@ export class RequestUsage implements Meter {
     this.hasEnded = true
     const { admission } = this
     const { write, settledAt } = admission ?? {}
-    // A write that failed may happen still: then it counts as lost.
-    const isReported = status < 500 && (write !== undefined || settledAt !== undefined)
+    const hasFailed = status >= 500
     const seen = parseBookmark(this.seen()) ?? { database: this.token.database, bookmark: null }
-    const which = { ...(write !== undefined && { write }), ...(settledAt !== undefined && { settledAt }) }
-    const report = isReported ? { ...seen, ...which } : undefined
+    const which = { ...(write != null && { write }), ...(settledAt !== undefined && { settledAt }) }
+    // A write that failed may happen still: then it counts as lost.
+    const report = !hasFailed && Object.keys(which).length > 0 ? { ...seen, ...which } : undefined
+    if (write === null && (hasFailed || seen.bookmark !== null)) this.gate.lose({ ...seen, isUnknown: hasFailed })
     this.remote.keepAlive(this.gate.report(this.remote, report))
+  }
+
+  /** Announces a write once more whose body took so long that the object would soon take it for lost. */
+  private async announceLate(): Promise<void> {
+    const { admission } = this
+    if (admission?.write == null || Date.now() < this.announcedAt + ANNOUNCED_MS) return
+    this.announcedAt = Date.now()
+    const isKnown = await this.gate.renew(this.remote, this.token.database, admission.write)
+    if (!isKnown) this.admission = { ...admission, write: null }
   }
 
   private async waitForPass(): Promise<Pass> {
@@ -256,38 +265,4 @@ export function refuseToken({ suspended, permissions }: Token, required: Permiss
   if (suspended) return new ApiError('forbidden', { message: 'The company is suspended: ask the operator of this API' })
   if (required === undefined || permissions.has(required)) return null
   return new ApiError('forbidden', { message: `The token lacks the permission \`${required}\`: use one that has it` })
-}
-
-const WINDOW_SECONDS = WINDOW_MS / 1_000
-
-/** `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-11. */
-export const POLICY = `"default";q=${LIMIT};w=${WINDOW_SECONDS}, "database";q=${DATABASE_LIMIT_MS};w=${WINDOW_SECONDS};qu="milliseconds"`
-
-/** `RateLimit` of the same draft. */
-function describeLimits(verdict: Rest, now: number): string {
-  const requestSeconds = secondsUntil(verdict.resetAt, now)
-  const milliseconds = Math.max(0, Math.floor(verdict.databaseMs))
-  const databaseSeconds = secondsUntilDatabaseTime(verdict, now)
-  return `"default";r=${verdict.remaining};t=${requestSeconds}, "database";r=${milliseconds};t=${databaseSeconds}`
-}
-
-/** The 429 of a verdict that refuses. */
-function refusalOf(verdict: Verdict, now: number): ApiError {
-  if (verdict.databaseMs > 0) return rateLimited(secondsUntil(verdict.resetAt, now))
-  const message = `The token may use ${DATABASE_LIMIT_MS / 1_000} seconds of database time a minute`
-  return rateLimited(secondsUntilDatabaseTime(verdict, now), message)
-}
-
-/** @param seconds after which the same request succeeds */
-export function rateLimited(seconds: number, problem = `The token may send ${LIMIT} requests a minute`): ApiError {
-  return new ApiError('rate_limited', {
-    message: `${problem}: retry after ${describeSeconds(seconds)}`,
-    details: { retry_after: seconds },
-    headers: { 'Retry-After': String(seconds) },
-  })
-}
-
-function secondsUntilDatabaseTime(verdict: Rest, now: number): number {
-  const at = databaseResetAt(verdict)
-  return secondsUntil(at, now, at - verdict.resetAt + WINDOW_MS)
 }

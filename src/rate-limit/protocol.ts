@@ -1,5 +1,5 @@
 import type { Token } from '../auth/tokens.ts'
-import type { Mark } from './freshness.ts'
+import type { Mark, Seen } from './freshness.ts'
 import type { Demand, Rest, Use, Verdict } from './window.ts'
 
 // What isolates and the object of a token send each other.
@@ -10,6 +10,8 @@ export interface Entry extends Demand {
   hash: string
   /** Whether it may change something. */
   isWrite: boolean
+  /** What could not be reported before. */
+  lost?: Seen
 }
 
 /** Why a request does not enter: `outdated` where the schema is older than the code. */
@@ -37,7 +39,9 @@ export interface Entered {
 /** What an isolate reports behind a response. */
 export interface Report extends Use {
   /** Of a request that used the database. */
-  read?: { database: string; bookmark: string | null; write?: number; settledAt?: number }
+  read?: Seen
+  /** What could not be reported before. */
+  lost?: Seen
 }
 
 /** One request's connection to its token's Durable Object, and to the directory database beside it. */
@@ -55,4 +59,7 @@ export interface Remote {
 }
 
 /** What a request may do. */
-export type Admission = Pick<Entered, 'token' | 'verdict' | 'mark' | 'write' | 'settledAt' | 'isTouchDue'>
+export interface Admission extends Pick<Entered, 'token' | 'verdict' | 'mark' | 'settledAt' | 'isTouchDue'> {
+  /** The number of a write, and null of one that the object does not know of. */
+  write?: number | null
+}

@@ -1,10 +1,11 @@
 import { TOKEN_MS, type Token, usable } from '../auth/tokens.ts'
 import { isCurrent, verifySchema } from '../db/migrations.ts'
-import { BUDGET_MS, DeadlineError, poll, withDeadline } from '../http/deadline.ts'
+import { BUDGET_MS, poll, withDeadline, withFairDeadline } from '../http/deadline.ts'
 import { log, nameOf } from '../http/log.ts'
 import { DatabaseGate } from './database-gate.ts'
 import { isPrimaryNear, updateMean } from './distances.ts'
-import type { Admission, Remote, Report } from './protocol.ts'
+import { merge, type Seen } from './freshness.ts'
+import type { Admission, Remote } from './protocol.ts'
 import type { Rest, Use, Verdict } from './window.ts'
 import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, WINDOW_MS } from './window.ts'
 
@@ -19,7 +20,6 @@ const RETRY_MS = 5_000
 /** Database time is reported with the next call; it causes one only from this much, or when nearly all is used. */
 const REPORT_MS = 50
 const NEARLY_USED_MS = 500
-const BUSY_MS = 200
 /** Calls of one token's requests at once; the others wait for one of them to end. */
 const MAX_CALLS = 16
 
@@ -42,8 +42,8 @@ export class TokenGate {
   /** Of the calls under way. */
   private reportingMs = 0
   private refused = 0
-  /** What could not be reported of writes: the newest bookmark by database. */
-  private lostReport: Report['read'] | undefined
+  /** What could not be reported of writes. */
+  private lost: Seen | undefined
   private readonly calls = new Set<Turn>()
   private answeredAt = 0
 
@@ -77,11 +77,11 @@ export class TokenGate {
   /** @throws ApiError where neither the object nor the directory answers */
   async enter(remote: Remote, isWrite: boolean): Promise<Admission | 'ended' | 'unknown'> {
     const send = (use: Use) => this.enterRemotely(remote, use, isWrite)
-    const turn = await this.waitForTurn(remote)
+    const turn = await this.waitForTurn(remote, isWrite)
     const entered = turn && (await this.call(remote, send, turn))
     if (entered !== null && entered !== 'outdated') return entered
     this.probe(remote)
-    return this.refuse(remote, Date.now()) ?? this.enterLocally(remote)
+    return this.refuse(remote, Date.now()) ?? this.enterLocally(remote, isWrite)
   }
 
   /** Counts the further requests of a request that has entered. */
@@ -113,14 +113,25 @@ export class TokenGate {
   }
 
   /** Reports what a write or a read of the primary has shown, and the database time where that deserves a call. */
-  async report(remote: Remote, read?: Report['read'], budgetMs: number = BUDGET_MS.afterwards): Promise<void> {
+  async report(remote: Remote, read?: Seen, budgetMs: number = BUDGET_MS.afterwards): Promise<void> {
     const isDue = this.unreportedMs >= REPORT_MS || (this.unreportedMs > 0 && this.databaseLeft() < NEARLY_USED_MS)
-    if (!read && !isDue) return
+    if (!read && !this.lost && !isDue) return
     const send = (use: Use) => this.sendReport(remote, use, read)
     const done = this.retryAt === null ? await this.call(remote, send, this.takeTurn(), budgetMs) : null
     if (done) return
-    if (read && (read.bookmark ?? '') >= (this.lostReport?.bookmark ?? '')) this.lostReport = read
+    if (read) this.lose(read)
     this.probe(remote)
+  }
+
+  /** Sends a report with the next call: of a write that the object does not know of. */
+  lose(read: Seen): void {
+    this.lost = merge(this.lost, read)
+  }
+
+  /** Lets the object know that a write begins long after it has entered. @returns whether it knows */
+  async renew(remote: Remote, database: string, write: number): Promise<boolean> {
+    const send = (use: Use) => this.sendReport(remote, use, { database, bookmark: null, renewed: write })
+    return this.retryAt === null && (await this.call(remote, send)) !== null
   }
 
   /** Lets this isolate and the object look the token up again. */
@@ -137,7 +148,12 @@ export class TokenGate {
   }
 
   /** A place among the calls; null while the object fails, and once a refusal has come. */
-  private async waitForTurn(remote: Remote): Promise<Turn | null> {
+  private async waitForTurn(remote: Remote, isWrite: boolean): Promise<Turn | null> {
+    // The object must know of a write: once it may be called again, a write does that itself.
+    if (isWrite && this.retryAt !== null && Date.now() >= this.retryAt && !this.refusal(Date.now())) {
+      this.retryAt = Date.now() + RETRY_MS
+      return this.takeTurn()
+    }
     const hasTurn = () => {
       // Calls that were lost with their requests.
       for (const turn of this.calls) if (Date.now() > turn.at + 2 * BUDGET_MS.limiter) this.calls.delete(turn)
@@ -179,12 +195,7 @@ export class TokenGate {
       if (hasFailed) this.add(use, -1)
       return result
     })
-    // In a busy isolate the timer may come before an answer that has arrived: that gets another turn.
-    const patient = withDeadline(sent, budgetMs - BUSY_MS).catch((error: unknown) => {
-      if (error instanceof DeadlineError) return withDeadline(sent, BUSY_MS)
-      throw error
-    })
-    const outcome = patient
+    const outcome = withFairDeadline(sent, budgetMs)
       .catch((error: unknown) => {
         hasFailed = true
         this.add(use, 1)
@@ -207,17 +218,14 @@ export class TokenGate {
 
   private async enterRemotely(remote: Remote, use: Use, isWrite: boolean) {
     const sentAt = Date.now()
-    const result = await remote.enter({ ...use, requests: 1, isWrite })
-    const { kind } = result
-    if (kind === 'outdated') return kind
-    this.retryAt = null
-    if (kind === 'unknown') {
-      this.known = null
-      return kind
-    }
-    const until = sentAt + TOKEN_MS - result.ageMs
-    this.known = { token: kind === 'ended' ? null : result.token, until }
-    if (kind === 'ended') return kind
+    const { lost } = this
+    const result = await remote.enter({ ...use, requests: 1, isWrite, ...(lost && { lost }) })
+    if (result.kind === 'outdated') return result.kind
+    if (result.kind !== 'entered') this.retryAt = null
+    const token = result.kind === 'entered' ? result.token : null
+    this.known = result.kind === 'unknown' ? null : { token, until: sentAt + TOKEN_MS - result.ageMs }
+    if (result.kind !== 'entered') return result.kind
+    if (this.lost === lost) this.lost = undefined
     this.callMs = updateMean(this.callMs, Date.now() - sentAt - result.lookUpMs)
     this.receive(result.verdict)
     if (!isCurrent(result.applied)) return 'outdated'
@@ -225,8 +233,10 @@ export class TokenGate {
     return result
   }
 
-  private async sendReport(remote: Remote, use: Use, read?: Report['read']): Promise<true> {
-    this.receive(await remote.report({ ...use, ...(read && { read }) }))
+  private async sendReport(remote: Remote, use: Use, read?: Seen): Promise<true> {
+    const { lost } = this
+    this.receive(await remote.report({ ...use, ...(read && { read }), ...(lost && { lost }) }))
+    if (this.lost === lost) this.lost = undefined
     return true
   }
 
@@ -253,17 +263,10 @@ export class TokenGate {
   private probe(remote: Remote): void {
     if (this.retryAt === null || Date.now() < this.retryAt) return
     this.retryAt = Date.now() + RETRY_MS
-    const { lostReport } = this
-    this.lostReport = undefined
-    const probed = this.call(remote, (use) => this.sendReport(remote, use, lostReport))
-    remote.keepAlive(
-      probed.then((done) => {
-        if (!done) this.lostReport ??= lostReport
-      }),
-    )
+    remote.keepAlive(this.call(remote, (use) => this.sendReport(remote, use)))
   }
 
-  private async enterLocally(remote: Remote): Promise<Admission | 'ended' | 'unknown'> {
+  private async enterLocally(remote: Remote, isWrite: boolean): Promise<Admission | 'ended' | 'unknown'> {
     const now = Date.now()
     let token = this.knownToken(now)
     let isTouchDue = false
@@ -275,7 +278,7 @@ export class TokenGate {
       isTouchDue = found.isTouchDue
     }
     if (!token) return 'ended'
-    return { token, verdict: this.allowLocally(1), mark: 'primary', isTouchDue }
+    return { token, verdict: this.allowLocally(1), mark: 'primary', isTouchDue, ...(isWrite && { write: null }) }
   }
 
   /** Allows what is left of the window, or of a whole allowance when it is over. */

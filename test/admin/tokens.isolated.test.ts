@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { PERMISSIONS } from '../../src/auth/permissions.ts'
 import { hashToken } from '../../src/auth/tokens.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend, startAccess } from '../support/admin.ts'
-import { call, migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
+import { call, migrate, mintCompany, mintToken, sql, type TestCompany } from '../support/app.ts'
 import { linesOf } from '../support/log.ts'
 
 let access: Awaited<ReturnType<typeof startAccess>>
@@ -113,6 +113,28 @@ describe('a token', () => {
     expect(linesOf(response.headers.get('x-request-id'))).toContainEqual(
       expect.objectContaining({ event: 'tokens_not_forgotten', tokens: 1 }),
     )
+  })
+
+  it('is refused at once when its company is suspended, also where the object of another token hangs', async () => {
+    const tokens = await Promise.all(Array.from({ length: 8 }, () => mintToken(other.id)))
+    for (const token of tokens) expect(await statusOf(token)).toBe(200)
+    let calls = 0
+    const RATE_LIMITER = new Proxy(env.RATE_LIMITER, {
+      get: (target, name) =>
+        name === 'get' && calls++ === 0
+          ? () => ({ forget: () => new Promise(() => {}) })
+          : Reflect.get(target, name).bind(target),
+    })
+    const suspend = adminRequest(
+      'PATCH',
+      `/companies/${other.id}`,
+      { suspended: true },
+      { authorization: `Bearer ${ADMIN_TOKEN}` },
+    )
+    expect((await adminSend(suspend, { ...env, RATE_LIMITER })).status).toBe(200)
+    const statuses = await Promise.all(tokens.map(statusOf))
+    expect(statuses.filter((status) => status === 200)).toHaveLength(1)
+    await adminCall('PATCH', `/companies/${other.id}`, { suspended: false })
   })
 
   it('is revoked also where KV fails', async () => {

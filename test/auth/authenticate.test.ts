@@ -1,5 +1,7 @@
+import { createExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { app } from '../../src/app.ts'
 import { blockNetwork } from '../../src/auth/failed-lookups.ts'
 import { PERMISSIONS } from '../../src/auth/permissions.ts'
 import { hashToken } from '../../src/auth/tokens.ts'
@@ -7,6 +9,7 @@ import type { Env } from '../../src/env.ts'
 import type { Entry, Report } from '../../src/rate-limit/protocol.ts'
 import { call, migrate, mintCompany, mintToken, randomToken, request, send, sql } from '../support/app.ts'
 import { moveTime, stopTime } from '../support/time.ts'
+import { wrapBindings } from '../support/wrap-bindings.ts'
 
 beforeAll(migrate)
 beforeEach(stopTime)
@@ -64,6 +67,14 @@ function guarded(allowed = Number.POSITIVE_INFINITY) {
     },
   }
   return { seen, bindings: { ...env, DB, RATE_LIMITER, AUTH_FAILURES } satisfies Env }
+}
+
+/** How fresh the token's next read must be, as its object knows. */
+async function markOf(token: string) {
+  const hash = hashToken(token)
+  const object = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hash))
+  const entered = await object.enter({ hash, requests: 1, databaseMs: 0, isWrite: false })
+  return entered.kind === 'entered' ? entered.mark : entered.kind
 }
 
 /** Bindings whose reports to the objects are lost. */
@@ -405,6 +416,71 @@ describe('a bookmark', () => {
     expect((await send(made, { env: { ...bindings, DB: broken } })).status).toBe(500)
     await send(request(token, 'GET', '/clients'), { env: bindings })
     expect(seen.bookmarks).toEqual(['first-primary'])
+  })
+
+  it('of a write whose object failed is known to the object with the next call', async () => {
+    const { token } = await mintCompany({ home: 'DB' })
+    let fails = true
+    const bindings = wrapBindings(env, (name, work) =>
+      name.startsWith('RATE_LIMITER.') && fails ? Promise.reject(new Error('down')) : work(),
+    )
+    const written = await send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: bindings })
+    expect(written.status).toBe(200)
+    fails = false
+    moveTime(5_000)
+    await send(request(token, 'GET', '/clients'), { env: bindings })
+    expect(await markOf(token)).toBe(written.headers.get('x-bookmark'))
+  })
+
+  it('of a write is awaited again as soon as an object that failed may be called', async () => {
+    const { token } = await mintCompany({ home: 'DB' })
+    let fails = true
+    const bindings = wrapBindings(env, (name, work) =>
+      name.startsWith('RATE_LIMITER.') && (fails || name.endsWith('.report'))
+        ? Promise.reject(new Error('down'))
+        : work(),
+    )
+    await send(request(token, 'GET', '/clients'), { env: bindings })
+    fails = false
+    moveTime(600_000)
+    await send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: bindings })
+    expect(await markOf(token)).toBe('primary')
+  })
+
+  it('of a write whose body takes longer than a minute is awaited from its batch on', async () => {
+    const { token } = await mintCompany({ home: 'DB' })
+    const RATE_LIMITER = new Proxy(env.RATE_LIMITER, {
+      get: (target, name) => {
+        if (name !== 'get') return Reflect.get(target, name).bind(target)
+        return (id: DurableObjectId) => {
+          const stub = target.get(id)
+          const report = (sent: Report) =>
+            sent.read?.write === undefined ? stub.report(sent) : Promise.reject(new Error('lost'))
+          return { enter: (entry: Entry) => stub.enter(entry), report }
+        }
+      },
+    })
+    const bindings = { ...env, RATE_LIMITER }
+    // As large as a body must be that may take so long.
+    const [begin, end] = [`{"account_email":"a@x.example","messages":[{"a":"${'x'.repeat(8_000_000)}`, '"}]}']
+    let isFirst = true
+    const body = new ReadableStream({
+      type: 'bytes',
+      async pull(controller) {
+        if (isFirst) {
+          isFirst = false
+          return controller.enqueue(new TextEncoder().encode(begin))
+        }
+        moveTime(61_000)
+        await send(request(token, 'GET', '/clients'), { env: bindings })
+        expect(await markOf(token)).not.toBe('primary')
+        controller.enqueue(new TextEncoder().encode(end))
+        controller.close()
+      },
+    })
+    const put = new Request(request(token, 'PUT', '/mail/email-threads/slow', {}), { body })
+    expect((await app.fetch(put, bindings, createExecutionContext())).status).toBe(200)
+    expect(await markOf(token)).toBe('primary')
   })
 
   it('of the feed of changes is remembered before the response: what it names is read as it is there', async () => {

@@ -16,15 +16,15 @@ describe('the freshness of a token’s reads', () => {
   it('keeps the newest bookmark, in whichever order the reports come', () => {
     const freshness = open()
     const [one, two] = [freshness.beginWrite(START), freshness.beginWrite(START)]
-    freshness.report('DB', bookmarkOf(2), { write: two })
+    freshness.report({ database: 'DB', bookmark: bookmarkOf(2), write: two }, START)
     expect(freshness.mark()).toBe('primary')
-    freshness.report('DB', bookmarkOf(1), { write: one })
+    freshness.report({ database: 'DB', bookmark: bookmarkOf(1), write: one }, START)
     expect(freshness.mark()).toBe(bookmarkOf(2))
   })
 
   it('of a write that reports no bookmark is what it was', () => {
     const freshness = open()
-    freshness.report('DB', null, { write: freshness.beginWrite(START) })
+    freshness.report({ database: 'DB', bookmark: null, write: freshness.beginWrite(START) }, START)
     expect(freshness.mark()).toBeNull()
   })
 
@@ -33,11 +33,11 @@ describe('the freshness of a token’s reads', () => {
     freshness.beginWrite(START)
     const early = START + 59 * SECOND
     expect(freshness.hasLost(early)).toBe(false)
-    freshness.report('DB', bookmarkOf(1), { settledAt: early })
+    freshness.report({ database: 'DB', bookmark: bookmarkOf(1), settledAt: early }, START)
     expect(freshness.mark()).toBe('primary')
     const late = START + 60 * SECOND
     expect(freshness.hasLost(late)).toBe(true)
-    freshness.report('DB', bookmarkOf(2), { settledAt: late })
+    freshness.report({ database: 'DB', bookmark: bookmarkOf(2), settledAt: late }, START)
     expect(freshness.mark()).toBe(bookmarkOf(2))
   })
 
@@ -45,24 +45,24 @@ describe('the freshness of a token’s reads', () => {
     const freshness = open()
     freshness.beginWrite(START)
     freshness.beginWrite(START + 30 * SECOND)
-    freshness.report('DB', bookmarkOf(1), { settledAt: START + 60 * SECOND })
+    freshness.report({ database: 'DB', bookmark: bookmarkOf(1), settledAt: START + 60 * SECOND }, START)
     expect(freshness.mark()).toBe('primary')
   })
 
   it('forgets the bookmarks of a database that the company has left, and reads the primary of the other for a minute', () => {
     const freshness = open()
-    freshness.report('DB', bookmarkOf(9), {})
+    freshness.report({ database: 'DB', bookmark: bookmarkOf(9) }, START)
     freshness.follow('DB_EU', START)
     expect(freshness.mark()).toBe('primary')
-    freshness.report('DB', bookmarkOf(10), {})
-    freshness.report('DB_EU', bookmarkOf(1), { settledAt: START + 60 * SECOND })
+    freshness.report({ database: 'DB', bookmark: bookmarkOf(10) }, START)
+    freshness.report({ database: 'DB_EU', bookmark: bookmarkOf(1), settledAt: START + 60 * SECOND }, START)
     expect(freshness.mark()).toBe(bookmarkOf(1))
   })
 
   it('does not grow with writes whose reports are lost', () => {
     const freshness = open()
     for (let i = 0; i < 5_000; i++) freshness.beginWrite(START)
-    freshness.report('DB', bookmarkOf(1), { settledAt: START + 60 * SECOND })
+    freshness.report({ database: 'DB', bookmark: bookmarkOf(1), settledAt: START + 60 * SECOND }, START)
     expect(freshness.mark()).toBe(bookmarkOf(1))
   })
 
@@ -113,7 +113,8 @@ describe('the freshness of a token’s reads', () => {
           }
           if (step.kind === 'report') {
             const done = writes.find((write) => write.version !== null)
-            if (done?.version) freshness.report('DB', bookmarkOf(done.version), { write: done.number })
+            if (done?.version)
+              freshness.report({ database: 'DB', bookmark: bookmarkOf(done.version), write: done.number }, START)
             writes = writes.filter((write) => write !== done)
           }
           if (step.kind === 'read') {
@@ -122,7 +123,8 @@ describe('the freshness of a token’s reads', () => {
             const seen = mark === 'primary' ? version : Number(mark ?? 0)
             expect(seen).toBeGreaterThanOrEqual(answered)
             const settledAt = freshness.hasLost(now) ? now : undefined
-            if (settledAt !== undefined && step.reports) freshness.report('DB', bookmarkOf(version), { settledAt })
+            if (settledAt !== undefined && step.reports)
+              freshness.report({ database: 'DB', bookmark: bookmarkOf(version), settledAt }, START)
           }
           if (step.kind === 'evict') stored = freshness.toStored(now, true)
           if (step.kind === 'crash' || step.kind === 'evict') freshness = new Freshness('DB', now, stored)

@@ -77,6 +77,9 @@ class Gate {
   }
 }
 
+const restrict = (gate: Gate, permissions: string) =>
+  sql('UPDATE api_tokens SET permissions = ? WHERE token_hash = ?', permissions, gate.hash)
+
 beforeAll(migrate)
 afterEach(() => {
   vi.useRealTimers()
@@ -191,8 +194,6 @@ describe('the identity', () => {
   beforeEach(stopTime)
 
   const permissionsOf = async (gate: Gate) => (await gate.enter()).token.permissions.size
-  const restrict = (gate: Gate, permissions: string) =>
-    sql('UPDATE api_tokens SET permissions = ? WHERE token_hash = ?', permissions, gate.hash)
 
   it('has the company, its database and what the token may do', async () => {
     const { id, token } = await mintCompany({ permissions: ['clients:read'] })
@@ -323,6 +324,18 @@ describe('the freshness of reads', () => {
     await gate.report(BOOKMARK, { write })
     await gate.evictIdle()
     expect(await gate.mark()).toBe(BOOKMARK)
+  })
+
+  it('is the bookmark, too, where the evicted object is told first that its token was changed', async () => {
+    const gate = await Gate.open()
+    const { write } = await gate.write()
+    await gate.report(BOOKMARK, { write })
+    await gate.evictIdle()
+    await restrict(gate, '[]')
+    await gate.stub.forget()
+    await evictDurableObject(gate.stub)
+    const { mark, token } = await gate.enter()
+    expect([mark, token.permissions.size]).toEqual([BOOKMARK, 0])
   })
 
   it('is the primary for a row of an earlier release, which does not say what was written', async () => {
