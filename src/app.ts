@@ -197,16 +197,32 @@ function methodsByPath(all: readonly Contract[]): Map<string, string[]> {
 function toResponse(thrown: unknown, c: Context<AppEnv>): Response {
   const requestId = c.get('requestId')
   if (thrown instanceof ApiError) {
-    const { kind, message, cause } = thrown
-    const error = cause === undefined ? message : `${message} | ${cause}`
-    if (ERRORS[kind].status >= 500) log(kind, { request_id: requestId, status: ERRORS[kind].status, error }, 'error')
-    return errorResponse(thrown)
+    const error = afterWrites(thrown, c)
+    const { kind, message, cause } = error
+    const { status } = ERRORS[kind]
+    const logged = cause === undefined ? message : `${message} | ${cause}`
+    if (status >= 500) log(kind, { request_id: requestId, status, error: logged }, 'error')
+    return errorResponse(error)
   }
   log('failure', { request_id: requestId, status: 500, error: describe(thrown) }, 'error')
   countFailure(c.executionCtx, requestId)
   return errorResponse(
     new ApiError('internal_error', { message: `Internal error: report the request id ${requestId}` }),
   )
+}
+
+/**
+ * What asks for a repetition says that nothing was changed. Where something was, or may have been, by a method that may
+ * not be repeated, it is another error: one without `Retry-After`.
+ */
+function afterWrites(error: ApiError, c: Context<AppEnv>): ApiError {
+  const { rowsWritten, openWrites } = c.get('databaseUse')
+  const isRepeatable = ['GET', 'HEAD', 'PUT'].includes(c.req.method)
+  const asks = error.kind === 'rate_limited' || (error.kind === 'unavailable' && 'Retry-After' in error.headers)
+  if (!asks || isRepeatable || rowsWritten + openWrites === 0) return error
+  const message =
+    'The request may have been carried out, or a part of it: send it again with the Idempotency-Key that it had; without one, first read what was changed'
+  return new ApiError('unavailable', { message, cause: [error.message, error.cause].filter(Boolean).join(' | ') })
 }
 
 /** What is logged of a failure: no message that may hold values; D1's own messages name columns only. */

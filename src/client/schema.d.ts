@@ -1786,7 +1786,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorResponse"];
             };
         };
-        /** @description The service is being updated, or too busy for a large body. Nothing was changed. Retry after the seconds in `Retry-After`. */
+        /** @description The service is being updated, too busy for a large body, or does not reach a database. With `Retry-After` nothing was changed: retry after those seconds. Without it the request, or a part of it, may have been carried out. */
         Unavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1848,7 +1848,7 @@ export interface components {
          */
         ETag: string;
         /**
-         * @description The number of seconds to wait before the next attempt.
+         * @description The number of seconds to wait before the next attempt; present with every 429. Nothing was changed.
          * @example 42
          */
         "Retry-After": string;

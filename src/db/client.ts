@@ -93,6 +93,9 @@ export function prepare<P extends Placeholders<never>, Q extends Query>(
 /** D1's failures after which it recommends a retry of idempotent queries: only the response may have been lost. */
 const TRANSIENT = /Network connection lost|storage caused object to be reset|reset because its code was updated/
 
+/** Failures of a batch that is undone, or was not begun. */
+const NOT_COMMITTED = /SQLITE_|D1 DB is overloaded/
+
 /** A reset database is back at once; the jitter spreads callers that failed together. */
 const RETRY_AFTER_MS = 20
 const RETRY_JITTER_MS = 60
@@ -139,6 +142,8 @@ export interface Idempotency {
 export interface DatabaseUse {
   rowsRead: number
   rowsWritten: number
+  /** Batches that change something and have not ended, or ended without an answer of SQLite: they may have been committed. */
+  openWrites: number
   /** Of the statements themselves, without the network. */
   durationMs: number
   /** Statements that took {@link SLOW_MS} or longer. */
@@ -151,7 +156,16 @@ export interface DatabaseUse {
 }
 
 export function startUse(): DatabaseUse {
-  return { rowsRead: 0, rowsWritten: 0, durationMs: 0, slow: 0, sizeBytes: 0, region: undefined, isPrimary: undefined }
+  return {
+    rowsRead: 0,
+    rowsWritten: 0,
+    openWrites: 0,
+    durationMs: 0,
+    slow: 0,
+    sizeBytes: 0,
+    region: undefined,
+    isPrimary: undefined,
+  }
 }
 
 /** Ten times as long as the dearest request of the budgets takes; one database runs one statement at a time. */
@@ -192,10 +206,20 @@ export function openDatabase(
   let waited = 0
   let region: string | undefined
 
-  async function run<T extends Statements>(queries: T, isIdempotent: boolean): Promise<Results<T>> {
+  async function run<T extends Statements>(queries: T, isIdempotent: boolean, isWrite: boolean): Promise<Results<T>> {
     const start = Date.now()
+    const batch = async () => {
+      if (isWrite) use.openWrites++
+      try {
+        const result = await runBatch(session, queries, use, slot)
+        if (isWrite) use.openWrites--
+        return result
+      } catch (error) {
+        if (isWrite && NOT_COMMITTED.test(databaseMessage(error))) use.openWrites--
+        throw error
+      }
+    }
     try {
-      const batch = () => runBatch(session, queries, use, slot)
       const { values, place } = await runQuery(() => (meter ? meter.run(batch) : batch()), isIdempotent)
       if (place.isPrimary) region = place.region
       return values
@@ -205,9 +229,9 @@ export function openDatabase(
   }
 
   return {
-    read: (queries) => run(queries, true),
-    write: (queries) => run(queries, false),
-    writeIdempotent: (queries) => run(queries, true),
+    read: (queries) => run(queries, true, false),
+    write: (queries) => run(queries, false, true),
+    writeIdempotent: (queries) => run(queries, true, true),
     bookmark: () => session.getBookmark(),
     primaryRegion: () => region,
     waitedMs: () => waited,

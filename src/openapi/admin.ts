@@ -76,7 +76,7 @@ const administrationApi: Described = {
     conflict: 'The state of the company does not allow this.',
     rate_limited: 'Too many requests. Retry after the seconds in `Retry-After`.',
     unavailable:
-      'Too busy, or a service that is needed, such as the sign-in’s, does not respond. Nothing was changed. Retry after `Retry-After`.',
+      'Too busy, or a service that is needed, such as the sign-in’s, does not respond. With `Retry-After` nothing was changed: retry after those seconds. Without it a part of the change may have been carried out.',
   },
   webhooks: null,
 }

@@ -11,7 +11,7 @@ import {
   type Reason,
   unusable,
 } from '../http/errors.ts'
-import { rateLimited } from '../rate-limit/middleware.ts'
+import { rateLimited } from '../rate-limit/refusals.ts'
 import { ERROR_HEADERS, type HeaderName } from './headers.ts'
 
 const issue = z
@@ -137,7 +137,7 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
   },
   unavailable: {
     description:
-      'The service is being updated, or too busy for a large body. Nothing was changed. Retry after the seconds in `Retry-After`.',
+      'The service is being updated, too busy for a large body, or does not reach a database. With `Retry-After` nothing was changed: retry after those seconds. Without it the request, or a part of it, may have been carried out.',
     headers: [...ERROR_HEADERS, 'Retry-After'],
   },
 }

@@ -1,4 +1,4 @@
-import { POLICY } from '../rate-limit/middleware.ts'
+import { POLICY } from '../rate-limit/refusals.ts'
 import { DATABASE_LIMIT_MS, LIMIT, WINDOW_MS } from '../rate-limit/window.ts'
 import type { JsonObject } from './json.ts'
 
@@ -42,7 +42,11 @@ export const responseHeaders = {
     pattern('^(W/)?"[^"]+"$'),
     '"1.0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11.3"',
   ),
-  'Retry-After': required('The number of seconds to wait before the next attempt.', pattern('^\\d+$'), '42'),
+  'Retry-After': optional(
+    'The number of seconds to wait before the next attempt; present with every 429. Nothing was changed.',
+    pattern('^\\d+$'),
+    '42',
+  ),
   'Idempotency-Replayed': optional(
     'Present where this is the stored response of an earlier request with the same `Idempotency-Key`.',
     { type: 'string', const: 'true' },

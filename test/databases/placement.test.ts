@@ -95,6 +95,43 @@ describe('a database that fails', () => {
   })
 })
 
+describe('a request of which a part was carried out', () => {
+  it.each([
+    ['POST', '/clients', { company_name: 'Lost' }, null],
+    ['PUT', '/mail/email-threads/lost', { account_email: 'a@x.example', messages: [{ a: 1 }] }, '2'],
+  ])('because only the response of the database was lost: %s %s', async (method, path, body, retryAfter) => {
+    const losing = wrapBindings(env, async (name, work) => {
+      const done = await work()
+      if (name.startsWith('DB_TWO.')) throw new Error('D1_ERROR: Network connection lost.')
+      return done
+    })
+    const response = await send(request(there.token, method, path, body), { env: losing })
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, retryAfter])
+  })
+
+  it('before the company was frozen is not told that nothing was changed', async () => {
+    const { id, token } = await mintCompany({ home: 'DB_TWO' })
+    const of = (external_id: string) => ({ method: 'POST', path: '/clients', body: { company_name: 'A', external_id } })
+    expect((await call(token, 'POST', '/clients', of('taken').body)).status).toBe(200)
+    const freeze = `INSERT INTO company_guards (company_id, state, destination, slot, frozen_at) VALUES (?, 'frozen', 'DB', 0, ?)`
+    let writes = 0
+    const freezing = wrapBindings(env, async (name, work) => {
+      const done = await work()
+      if (name === 'DB_TWO.batch' && ++writes === 1) await sqlIn('DB_TWO', freeze, id, Date.now())
+      return done
+    })
+    const operations = { operations: [of('free'), of('taken')] }
+    const response = await send(request(token, 'POST', '/batch', operations), { env: freezing })
+    expect(await sqlIn('DB_TWO', 'SELECT external_id FROM clients WHERE company_id = ?', id)).toEqual([
+      { external_id: 'taken' },
+      { external_id: 'free' },
+    ])
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, null])
+    expect(response.body.error.message).toContain('may have been carried out')
+    await sqlIn('DB_TWO', 'DELETE FROM company_guards WHERE company_id = ?', id)
+  })
+})
+
 describe('a placement that names a missing binding', () => {
   it('is 503 and a line of the log, and never another company’s data', async () => {
     const { DB_TWO: _, ...without } = env
@@ -110,6 +147,16 @@ describe('a placement that names a missing binding', () => {
 })
 
 describe('the administration API', () => {
+  it('lists all companies while a database fails', async () => {
+    const listed = adminRequest('GET', '/companies?per_page=100', undefined, { authorization: `Bearer ${ADMIN_TOKEN}` })
+    const failing = wrapBindings(env, (name, work) =>
+      name.startsWith('DB_TWO.') ? Promise.reject(new Error('D1_ERROR: down')) : work(),
+    )
+    const { status, body } = await adminSend(listed, failing)
+    expect(status).toBe(200)
+    expect(body.data.length).toBeGreaterThan(1)
+  })
+
   it('creates a company in a database, with a token, members and settings', async () => {
     // Lower than those of other files, so that a list begins with it.
     const id = 7

@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import * as z from 'zod/mini'
 import { component, date, id, text, trimmed } from '../../src/http/contract.ts'
-import { rateLimited } from '../../src/rate-limit/middleware.ts'
+import { rateLimited } from '../../src/rate-limit/refusals.ts'
 import { call, migrate, mintCompany, type TestCompany } from '../support/app.ts'
 
 let company: TestCompany

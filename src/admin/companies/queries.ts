@@ -3,6 +3,7 @@ import { adminEntry } from '../../db/audit.ts'
 import { openDatabase, orm } from '../../db/client.ts'
 import { bindingOf, DIRECTORY, placementColumns, syncDirectory } from '../../db/placement.ts'
 import { apiTokens, companies } from '../../db/schema.ts'
+import { log, nameOf } from '../../http/log.ts'
 import type { AdminContext } from '../context.ts'
 
 const { id, name, suspended, accounting_sync_enabled, deliveries_paused, client_count, order_count } = companies
@@ -13,7 +14,7 @@ const columns = {
 }
 
 /** The companies of the directory behind an id, each with what its own database counts. */
-export async function listCompanies({ directory, env }: AdminContext, after: number, limit: number) {
+export async function listCompanies({ directory, env, requestId }: AdminContext, after: number, limit: number) {
   const [placed] = await directory.read([
     orm
       .select({ ...columns, ...placementColumns })
@@ -30,10 +31,16 @@ export async function listCompanies({ directory, env }: AdminContext, after: num
     [...elsewhere].map(async ([name, rows]) => {
       const ids = JSON.stringify(rows.map(({ id }) => id))
       const isListed = sql`id IN (SELECT value FROM json_each(${ids}))`
-      const [found] = await openDatabase(bindingOf(env, name)).read([
-        orm.select(columns).from(companies).where(isListed),
-      ])
-      return found
+      try {
+        const [found] = await openDatabase(bindingOf(env, name)).read([
+          orm.select(columns).from(companies).where(isListed),
+        ])
+        return found
+      } catch (error) {
+        // Then the directory's rows, which count nothing.
+        log('companies_uncounted', { request_id: requestId, database: name, error: nameOf(error) }, 'error')
+        return []
+      }
     }),
   )
   const byId = new Map(counted.flat().map((row) => [row.id, row]))
