@@ -32,9 +32,10 @@ export interface Connection extends Pick<z.infer<typeof credentialsSchema>, 'ite
 
 /**
  * Opens the company's connection from its integration and the last stored tokens. Reuse it until the integration is
- * changed: it may hold rotated tokens that are not stored yet. They are stored in the `latest` context, since the company
- * may move meanwhile. Returns null, and stops the company, when its
+ * changed: it may hold rotated tokens that are not stored yet. Returns null, and stops the company, when its
  * credentials cannot be read with `keys`, the deployment's `CREDENTIALS_KEY`.
+ *
+ * @param latest where rotated tokens are stored: the company may move while the connection is open
  */
 export async function openConnection(
   context: CompanyContext,

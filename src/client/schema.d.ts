@@ -1792,7 +1792,7 @@ export interface components {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                 RateLimit: components["headers"]["RateLimit"];
-                "Retry-After": components["headers"]["Retry-After"];
+                "Retry-After": components["headers"]["Retry-After--unavailable"];
                 [name: string]: unknown;
             };
             content: {
@@ -1848,10 +1848,15 @@ export interface components {
          */
         ETag: string;
         /**
-         * @description The number of seconds to wait before the next attempt; present with every 429. Nothing was changed.
+         * @description The number of seconds to wait before the next attempt.
          * @example 42
          */
         "Retry-After": string;
+        /**
+         * @description The number of seconds to wait before the next attempt. Nothing was changed where it is present.
+         * @example 10
+         */
+        "Retry-After--unavailable": string;
         /**
          * @description Present where this is the stored response of an earlier request with the same `Idempotency-Key`.
          * @example true

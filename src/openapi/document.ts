@@ -253,7 +253,7 @@ function exampleOf(value: unknown): { example?: Json } {
 }
 
 function refs(kind: string, names: readonly string[]): JsonObject {
-  return Object.fromEntries(names.map((name) => [name, ref(kind, name)]))
+  return Object.fromEntries(names.map((name) => [name.replace(/--.*/, ''), ref(kind, name)]))
 }
 
 function ref(kind: string, name: string): JsonObject {

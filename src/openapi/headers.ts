@@ -14,7 +14,7 @@ const required = (description: string, schema: JsonObject, example: string) => {
   return { description, required: true, schema, example }
 }
 
-/** Response headers by name, as components. */
+/** Response headers by name, as components. What is behind two hyphens tells two descriptions of one header apart. */
 export const responseHeaders = {
   'X-Request-Id': required(
     'The id of this request: yours, or one made by the server. Quote it when you report a problem.',
@@ -42,10 +42,11 @@ export const responseHeaders = {
     pattern('^(W/)?"[^"]+"$'),
     '"1.0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11.3"',
   ),
-  'Retry-After': optional(
-    'The number of seconds to wait before the next attempt; present with every 429. Nothing was changed.',
+  'Retry-After': required('The number of seconds to wait before the next attempt.', pattern('^\\d+$'), '42'),
+  'Retry-After--unavailable': optional(
+    'The number of seconds to wait before the next attempt. Nothing was changed where it is present.',
     pattern('^\\d+$'),
-    '42',
+    '10',
   ),
   'Idempotency-Replayed': optional(
     'Present where this is the stored response of an earlier request with the same `Idempotency-Key`.',

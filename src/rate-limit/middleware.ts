@@ -33,7 +33,7 @@ export const rateLimit: MiddlewareHandler<{
   usage.end(c.res.status)
 }
 
-/** An object takes a write for lost after a minute; so much of it is left for a batch, its queue and the report. */
+/** A write that was announced longer ago is announced again before its batch: after a minute its object takes it for lost. */
 const ANNOUNCED_MS = 20_000
 
 /** The most that a failed batch is charged: D1 does not report its time, and an outage must not use up an allowance. */
@@ -58,7 +58,7 @@ export class RequestUsage implements Meter {
   /** The token with which the request began before its call was answered. */
   private readonly assumed: Token | null
   private admission: Admission | null = null
-  /** When the request's write was announced, or its last batch after a long wait. */
+  /** When the object was last told of the request's write. */
   private announcedAt = 0
   private readonly admitting: Promise<Admission>
   private verdict: Verdict | null = null
