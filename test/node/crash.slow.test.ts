@@ -39,7 +39,7 @@ describe.runIf(process.platform === 'linux')('a service that is killed ten times
   it.each([
     ['nothing', 'SELECT 1', []],
     ['a lost client', `DELETE FROM clients WHERE id = ${lastOf('clients')}`, [/^client \d+ is absent/, /clients_fts/]],
-    ['lost writes', "DELETE FROM audit_log WHERE request_id LIKE 'crash-9-%'", [/acknowledged, and is not in the/]],
+    ['lost writes', "DELETE FROM audit_log WHERE request_id LIKE 'crash-%'", [/acknowledged, and is not in the/]],
     ['a change undone', "UPDATE orders SET title = 'Before' WHERE id = 1", [/^order 1 is/]],
     ['an order without its invoice', `DELETE FROM invoices WHERE project_id = ${lastOf('orders')}`, [/^invoice of/]],
     ['a gap in the numbers', `UPDATE companies SET last_invoice_number = last_invoice_number + 1`, [/ids and number/]],
