@@ -54,7 +54,7 @@ const withdrawal = prepare((p: Placeholders<'companyId' | 'id' | 'removeAt'>) =>
 /**
  * Gives an object that no thread names to the sweep: from then on no write can name it.
  *
- * @param isWritten whether it is in R2, or may come there late: then it is removed when that has certainly ended
+ * @param isWritten whether R2 has it: else it may come there late, and is removed when that has certainly ended
  */
 export async function withdrawObject({ companyId, db, now }: RequestContext, id: string, isWritten: boolean) {
   await db.writeIdempotent([withdrawal({ companyId, id, removeAt: isWritten ? now : now + WRITING_MS })])

@@ -54,6 +54,22 @@ async function move(
   throw new Error('The move does not end.')
 }
 
+/** Does one step of a move. */
+async function step(to: Home, bindings: Env = env): Promise<string> {
+  const result = await moveFor(bindings, operatorOf(company.id), to, 0)
+  return 'problem' in result ? result.problem : result.step
+}
+
+/** Bindings that end a move at one call of a database. @param isCarriedOut whether only its response is lost */
+function dyingAt(failing: number, isCarriedOut: boolean): Env {
+  let calls = 0
+  return wrapBindings(env, async (name, work) => {
+    if (!name.endsWith('.batch') || ++calls !== failing) return work()
+    if (isCarriedOut) await work()
+    throw new Error('D1_ERROR: killed')
+  })
+}
+
 /** What a company's own database has of it, but for what a move leaves out or numbers anew. */
 async function contents(home: Home) {
   const left = new Set<string>([
@@ -236,14 +252,7 @@ describe('a move', () => {
     let home: Home = 'DB'
     for (const failing of POINTS) {
       const to: Home = home === 'DB' ? 'DB_TWO' : 'DB'
-      let calls = 0
-      // The call may have been carried out when its response is lost.
-      const dying = wrapBindings(env, async (name, work) => {
-        if (!name.endsWith('.batch') || ++calls !== failing) return work()
-        if (failing % 2 === 0) await work()
-        throw new Error('D1_ERROR: killed')
-      })
-      await expect(move(to, async () => {}, dying)).rejects.toThrow()
+      await expect(move(to, async () => {}, dyingAt(failing, failing % 2 === 0))).rejects.toThrow()
       await move(to)
       home = to
       expect([failing, await contents(home)]).toEqual([failing, before])
@@ -257,20 +266,9 @@ describe('a move', () => {
       ['DB_TWO', 1],
       ['DB', 1],
     ] as const) {
-      const stepsTo = async (bindings: Env) => {
-        const result = await moveFor(bindings, operatorOf(company.id), to, 0)
-        return 'problem' in result ? result.problem : result.step
-      }
-      while ((await stepsTo(env)) !== 'switch');
-      const interrupted = async (failing: number) => {
-        let calls = 0
-        const dying = wrapBindings(env, async (name, work) => {
-          if (!name.endsWith('.batch') || ++calls !== failing) return work()
-          if (failing % 2 === parity) await work()
-          throw new Error('D1_ERROR: killed')
-        })
-        return stepsTo(dying).catch(() => 'interrupted')
-      }
+      while ((await step(to)) !== 'switch');
+      const interrupted = (failing: number) =>
+        step(to, dyingAt(failing, failing % 2 === parity)).catch(() => 'interrupted')
       for (let failing = 1; (await interrupted(failing)) !== 'remove'; ) failing++
       await move(to)
     }
@@ -308,21 +306,12 @@ describe('a move', () => {
   })
 
   it('keeps the feed of changes when it is interrupted at its end, and continued after other writes', async () => {
-    const stepThrough = async (bindings: Env) => {
-      const result = await moveFor(bindings, operatorOf(company.id), 'DB_TWO', 0)
-      return 'step' in result ? result.step : result.problem
-    }
-    while ((await stepThrough(env)) !== 'switch');
+    while ((await step('DB_TWO')) !== 'switch');
     const { ids } = company
     for (let failing = 1; ; failing++) {
-      let calls = 0
-      const dying = wrapBindings(env, async (name, work) => {
-        if (!name.endsWith('.batch') || ++calls !== failing) return work()
-        throw new Error('D1_ERROR: killed')
-      })
-      const step = await stepThrough(dying).catch(() => 'interrupted')
+      const reached = await step('DB_TWO', dyingAt(failing, false)).catch(() => 'interrupted')
       const [guard] = await sql<{ state: string }>('SELECT state FROM company_guards WHERE company_id = ?', company.id)
-      if (step === 'place' || guard?.state === 'away') break
+      if (reached === 'place' || guard?.state === 'away') break
       // What the call that was killed could not undo.
       await sql("UPDATE company_guards SET state = 'copying' WHERE company_id = ? AND state = 'frozen'", company.id)
       const token = await mintToken(company.id)
@@ -336,8 +325,8 @@ describe('a move', () => {
   })
 
   it('to a database that is not bound any more can be taken back', async () => {
-    await moveFor(env, operatorOf(company.id), 'DB_TWO', 0)
-    await moveFor(env, operatorOf(company.id), 'DB_TWO', 0)
+    await step('DB_TWO')
+    await step('DB_TWO')
     const { DB_TWO: _, ...without } = env
     expect(await moveFor(without as Env, operatorOf(company.id), 'DB', 0)).toMatchObject({ done: true })
     expect(await sql('SELECT 1 FROM company_guards WHERE company_id = ?', company.id)).toEqual([])
