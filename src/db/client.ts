@@ -2,6 +2,7 @@ import { fillPlaceholders, type Placeholder, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, pause, withDeadline } from '../http/deadline.ts'
+import { databaseMessage, describeOutage, NOT_COMMITTED, TRANSIENT } from './failures.ts'
 
 /** What Drizzle's builders have in common. */
 interface Query {
@@ -89,12 +90,6 @@ export function prepare<P extends Placeholders<never>, Q extends Query>(
   const batch = prepareBatch((placeholders: P) => [build(placeholders)])
   return (values) => batch(values)[0]
 }
-
-/** D1's failures after which it recommends a retry of idempotent queries: only the response may have been lost. */
-const TRANSIENT = /Network connection lost|storage caused object to be reset|reset because its code was updated/
-
-/** Failures of a batch that is undone, or was not begun. */
-const NOT_COMMITTED = /SQLITE_|D1 DB is overloaded/
 
 /** A reset database is back at once; the jitter spreads callers that failed together. */
 const RETRY_AFTER_MS = 20
@@ -195,12 +190,14 @@ export interface DatabaseOptions {
   meter?: Meter | undefined
   /** Gets what the batches use. */
   use?: DatabaseUse | undefined
+  /** The binding, for the log. */
+  name?: string | undefined
 }
 
 /** Opens a database, whatever company's data it has: see `placement.ts` for the one of a company. */
 export function openDatabase(
   binding: D1Database,
-  { bookmark, slot, meter, use = startUse() }: DatabaseOptions = {},
+  { bookmark, slot, meter, use = startUse(), name }: DatabaseOptions = {},
 ): Database {
   const session = binding.withSession(bookmark === null ? 'first-unconstrained' : (bookmark ?? 'first-primary'))
   let waited = 0
@@ -223,6 +220,8 @@ export function openDatabase(
       const { values, place } = await runQuery(() => (meter ? meter.run(batch) : batch()), isIdempotent)
       if (place.isPrimary) region = place.region
       return values
+    } catch (error) {
+      throw describeOutage(error, name)
     } finally {
       waited += Date.now() - start
     }
@@ -290,10 +289,4 @@ async function retryOnce<T>(work: () => Promise<T>): Promise<T> {
     await pause(RETRY_AFTER_MS + Math.random() * RETRY_JITTER_MS)
     return work()
   }
-}
-
-/** D1's own message. Drizzle's wraps it as `cause` and contains the bound values, so it is not used. */
-export function databaseMessage(error: unknown): string {
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
-  return cause instanceof Error ? cause.message : ''
 }

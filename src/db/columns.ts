@@ -17,6 +17,8 @@ export type RowOf<T extends Record<string, SQLiteColumn>> = {
   [K in keyof T]: T[K]['_']['data'] | (T[K]['_']['notNull'] extends true ? never : null)
 }
 
+const COUNTED = ['text_bytes', 'stored_bytes'] as const
+
 /** The columns of a client in responses. */
 export const clientColumns = columnsBut(
   clients,
@@ -30,14 +32,15 @@ export const clientColumns = columnsBut(
   'search_text',
   'accounting_customer_id',
   'accounting_customer_linked',
+  ...COUNTED,
 )
 
 /** Those of the parts of an order. */
-export const projectColumns = columnsBut(orders, 'company_id', 'title_key', 'number_key')
-export const invoiceColumns = columnsBut(invoices, 'company_id', 'created_at', 'updated_at')
-export const itemColumns = columnsBut(invoiceItems, 'company_id', 'search_text')
-export const paymentColumns = columnsBut(payments, 'company_id')
-export const artworkColumns = columnsBut(artworks, 'company_id')
+export const projectColumns = columnsBut(orders, 'company_id', 'title_key', 'number_key', ...COUNTED)
+export const invoiceColumns = columnsBut(invoices, 'company_id', 'created_at', 'updated_at', 'stored_bytes')
+export const itemColumns = columnsBut(invoiceItems, 'company_id', 'search_text', ...COUNTED)
+export const paymentColumns = columnsBut(payments, 'company_id', 'stored_bytes')
+export const artworkColumns = columnsBut(artworks, 'company_id', 'stored_bytes')
 export const taxColumns = columnsBut(taxes, 'company_id', 'deleted', 'accounting_tax_code_id')
 export const statusColumns = columnsBut(orderStatuses, 'company_id', 'deleted')
 

@@ -2,16 +2,10 @@ import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import { ApiError, conflict, type Reason, unusable } from '../http/errors.ts'
 import { actorOf } from './audit.ts'
-import {
-  databaseMessage,
-  type Idempotency,
-  orm,
-  type Placeholders,
-  prepare,
-  prepareBatch,
-  type Statements,
-} from './client.ts'
+import { type Idempotency, orm, type Placeholders, prepare, prepareBatch, type Statements } from './client.ts'
 import { insertRow } from './columns.ts'
+import { databaseMessage } from './failures.ts'
+import { checkQuota, countDeletion, quotaRefusal, uncount } from './quota.ts'
 import { idempotencyKeys } from './schema.ts'
 import { IDEMPOTENCY_TTL_MS } from './sweep.ts'
 
@@ -36,6 +30,8 @@ export interface Write<T> {
   event?: number
   /** Whether it leaves the same when it runs twice. */
   isIdempotent?: boolean
+  /** Whether it only deletes: then no quota refuses it. */
+  isDeletion?: boolean
   /** Decodes the result. @throws ApiError when the batch changed nothing */
   read: (result: string | null) => T
 }
@@ -91,18 +87,22 @@ type Build<T> = (context: RequestContext) => Write<T>
 /** What became of a write. Those with the same `transaction`, from 1, were committed together. */
 export type Outcome<T> = { value: T; transaction: number } | { error: ApiError }
 
-type Item<T> = { position: number; build: Build<T> }
-type Done<T> = { position: number; at: number } & ({ value: T } | { error: ApiError })
+type Item<T> = { position: number; build: Build<T>; weight: number }
+type Done<T> = { position: number; at: number; isRepeated?: true } & ({ value: T } | { error: ApiError })
+
+/** Indexed characters of one transaction: while it runs, nobody else's statement does. */
+const WEIGHT_MAX = 40_000
 
 /**
- * Runs writes in their order: in one batch, or in several where the database refuses one of them. Those that an earlier
- * request with the same key carried out are not run again. An error stands for what cannot be a write.
+ * Runs writes in their order: in one batch, or in several where they are too much for one, or the database refuses one of
+ * them. Those that an earlier request with the same key carried out are not run again. An error stands for what cannot be a write.
  *
  * @throws ApiError 400 when the key is that of another request
  */
 export async function runWrites<T>(
   context: RequestContext,
   builds: readonly (Build<T> | ApiError)[],
+  weights: readonly number[] = [],
 ): Promise<Outcome<T>[]> {
   let last = 0
   // Stored results of one transaction have one time: by it a repeated request groups them alike.
@@ -110,8 +110,12 @@ export async function runWrites<T>(
     last = Math.max(last + 1, last === 0 ? context.now : Date.now())
     return last
   }
-  const items = builds.flatMap((build, position) => (build instanceof ApiError ? [] : [{ position, build }]))
-  const done = await runAll(context, items, nextTime, context.idempotency)
+  const items = builds.flatMap((build, position) =>
+    build instanceof ApiError ? [] : [{ position, build, weight: weights[position] ?? 0 }],
+  )
+  const { idempotency } = context
+  const done = await runAll(context, items, nextTime, idempotency)
+  if (idempotency) idempotency.isReplayed = done.length > 0 && done.every(({ isRepeated }) => isRepeated)
   const times = done.flatMap((each) => ('value' in each ? [each.at] : []))
   const transactions = [...new Set(times)].sort((a, b) => a - b)
   const byPosition = new Map(done.map((each) => [each.position, each]))
@@ -132,6 +136,11 @@ async function runAll<T>(
   key: Idempotency | null = null,
 ): Promise<Done<T>[]> {
   if (items.length === 0) return []
+  const half = Math.ceil(items.length / 2)
+  if (items.length > 1 && items.reduce((sum, { weight }) => sum + weight, 0) > WEIGHT_MAX) {
+    const before = await runAll(context, items.slice(0, half), nextTime, key)
+    return [...before, ...(await runAll(context, items.slice(half), nextTime, key))]
+  }
   try {
     return await runTogether(context, items, nextTime())
   } catch (error) {
@@ -140,16 +149,16 @@ async function runAll<T>(
     const stored = key ? await findStored(context, key) : new Map<number, Stored>()
     if (key && (stored.size > 0 || hasReason(refusal, 'idempotency_key_in_use'))) {
       const open = items.filter(({ position }) => !stored.has(position))
-      key.isReplayed = open.length === 0
       const repeated = items.flatMap(({ position, build }) => {
         const { result, created_at: at } = stored.get(position) ?? {}
-        return at === undefined ? [] : [{ position, at, ...readResult(build(context), result ?? null) }]
+        return at === undefined
+          ? []
+          : [{ position, at, isRepeated: true as const, ...readResult(build(context), result ?? null) }]
       })
       return [...repeated, ...(await runAll(context, open, nextTime))]
     }
     const [first] = items
     if (first && items.length === 1) return [{ position: first.position, at: 0, error: refusal }]
-    const half = Math.ceil(items.length / 2)
     const before = await runAll(context, items.slice(0, half), nextTime)
     return [...before, ...(await runAll(context, items.slice(half), nextTime))]
   }
@@ -165,7 +174,10 @@ async function runTogether<T>(context: RequestContext, items: Item<T>[], at: num
   const run = canRunTwice ? db.writeIdempotent : db.write
   const [first, ...others] = writes.flatMap(({ statements }) => statements)
   if (!first) return []
-  const results = (await run<Statements>([first, ...others])) as readonly unknown[][]
+  const count = writes.every(({ isDeletion }) => isDeletion) ? countDeletion : checkQuota
+  const { companyId, tokenId, idempotencyKey } = writerOf(context)
+  const counted = count({ companyId, tokenId, now: at, idempotencyKey })
+  const results = (await run<Statements>([first, ...others, counted])) as readonly unknown[][]
   let start = 0
   let hasEvent = false
   const done = writes.map((write, index) => {
@@ -192,6 +204,8 @@ function readResult<T>(write: Write<T>, result: string | null): { value: T } | {
 /** What a failed batch means for the caller; null where it is no refusal. */
 function refusalOf(error: unknown): ApiError | null {
   const message = databaseMessage(error)
+  const overQuota = quotaRefusal(error)
+  if (overQuota) return overQuota
   const failure = FAILURES.find((reason) => message.includes(reason))
   if (failure) return unusable(failure)
   if (/UNIQUE constraint failed: (clients|orders)\.company_id, \1\.external_id/.test(message)) {
@@ -209,8 +223,10 @@ type Stored = { result: string | null; created_at: number }
 const storedResults = prepareBatch((p: Placeholders<'companyId' | 'tokenId' | 'idempotencyKey' | 'expiredAt'>) => {
   const isKey = sql`company_id = ${p.companyId} AND token_id = ${p.tokenId} AND key = ${p.idempotencyKey}`
   const { position, result, fingerprint, created_at } = idempotencyKeys
+  const isExpired = sql`${isKey} AND created_at <= ${p.expiredAt}`
   return [
-    orm.delete(idempotencyKeys).where(sql`${isKey} AND created_at <= ${p.expiredAt}`),
+    uncount(idempotencyKeys, isExpired),
+    orm.delete(idempotencyKeys).where(isExpired),
     orm.select({ position, result, fingerprint, created_at }).from(idempotencyKeys).where(isKey),
   ]
 })
@@ -219,7 +235,7 @@ const storedResults = prepareBatch((p: Placeholders<'companyId' | 'tokenId' | 'i
 async function findStored(context: RequestContext, { key, fingerprint }: Idempotency): Promise<Map<number, Stored>> {
   const { db, companyId, token, now } = context
   const values = { companyId, tokenId: token.id, idempotencyKey: key, expiredAt: now - IDEMPOTENCY_TTL_MS }
-  const [, rows] = await db.writeIdempotent(storedResults(values))
+  const [, , rows] = await db.writeIdempotent(storedResults(values))
   if (rows.some((row) => row.fingerprint !== fingerprint)) throw unusable('idempotency_key_reused')
   return new Map(rows.map((row) => [row.position, row]))
 }

@@ -6,13 +6,13 @@ import {
   type CompanyContext,
   type Database,
   type DatabaseOptions,
-  databaseMessage,
   openDatabase,
   orm,
   type Results,
   type Statements,
   statement,
 } from './client.ts'
+import { databaseMessage } from './failures.ts'
 import { companies } from './schema.ts'
 
 /**
@@ -76,8 +76,8 @@ export function directoryFor(env: Bindings, options: DatabaseOptions = {}): Data
  *
  * @param options.bookmark of the placement's database
  * @param options.onMoved is called when the placement is out of date
- * @throws ApiError 503 where the binding is missing; its calls also where another database than the directory fails, and
- *   writes while the company is being moved
+ * @throws ApiError 503 where the binding is missing; its calls also where the database fails, and writes while the company
+ *   is being moved
  */
 export function databaseFor(
   env: Bindings,
@@ -85,7 +85,7 @@ export function databaseFor(
   { bookmark, onMoved, ...options }: Omit<DatabaseOptions, 'slot'> & { onMoved?: () => void } = {},
 ): Database {
   let name = placement.database
-  let inner = openDatabase(bindingOf(env, name), { ...options, bookmark, slot: placement.slot })
+  let inner = openDatabase(bindingOf(env, name), { ...options, bookmark, slot: placement.slot, name })
   if (databaseNames(env).length === 1) return inner
   let waitedBefore = 0
   let used: string | null = null
@@ -103,7 +103,7 @@ export function databaseFor(
       if (move === MAX_MOVES || !(mayWrite || kind === 'read')) throw moving('it has just moved')
       waitedBefore += inner.waitedMs()
       name = guard.destination
-      inner = openDatabase(bindingOf(env, name), { ...options, slot: guard.slot })
+      inner = openDatabase(bindingOf(env, name), { ...options, slot: guard.slot, name })
     }
   }
 
@@ -116,17 +116,12 @@ export function databaseFor(
       const [guard] = results.pop() as Guard[]
       return { values: results as Results<T>, guard }
     } catch (error) {
-      const message = databaseMessage(error)
-      if (message.includes('company is moving')) {
-        const [[guard]] = await inner.read([readGuard(placement.companyId)])
-        if (guard?.state === 'away') return { values: [] as unknown as Results<T>, guard }
-        const thawed = await inner.writeIdempotent([thaw(Date.now(), placement.companyId)])
-        if (thawed[0].length > 0) return runHere(kind, queries)
-        throw moving('it is frozen')
-      }
-      // What SQLite itself reports is of the statement, and means something to the caller.
-      if (name === DIRECTORY || message.includes('SQLITE_') || error instanceof ApiError) throw error
-      throw unavailable('The database of this company does not respond', `${name}: ${message || String(error)}`)
+      if (!databaseMessage(error).includes('company is moving')) throw error
+      const [[guard]] = await inner.read([readGuard(placement.companyId)])
+      if (guard?.state === 'away') return { values: [] as unknown as Results<T>, guard }
+      const thawed = await inner.writeIdempotent([thaw(Date.now(), placement.companyId)])
+      if (thawed[0].length > 0) return runHere(kind, queries)
+      throw moving('it is frozen')
     }
   }
 

@@ -11,6 +11,7 @@ import {
   text,
   uniqueIndex,
 } from 'drizzle-orm/sqlite-core'
+import { STORED_BYTES, TEXT_BYTES } from './stored-bytes.ts'
 
 /*
  * Columns have the names of the API's fields. Every row belongs to a company and every key begins with it: the primary
@@ -33,6 +34,10 @@ const companyId = () =>
 
 const companyKey = () => ({ company_id: companyId(), id: integer().notNull() })
 const version = () => integer().notNull().default(1)
+/** Bytes of the row: see `stored-bytes.ts`. */
+const stored = (table: keyof typeof STORED_BYTES) => integer().generatedAlwaysAs(sql.raw(STORED_BYTES[table]))
+const texts = (table: keyof typeof TEXT_BYTES) => integer().generatedAlwaysAs(sql.raw(TEXT_BYTES[table]))
+const counted = (table: keyof typeof TEXT_BYTES) => ({ text_bytes: texts(table), stored_bytes: stored(table) })
 const times = () => ({ created_at: integer().notNull(), updated_at: integer().notNull() })
 
 export const companies = sqliteTable(
@@ -67,6 +72,14 @@ export const companies = sqliteTable(
     mail_quota_bytes: integer().notNull().default(2_147_483_648),
     /** `mail_bytes` at the last check of the quota: a write that does not raise it is never refused. */
     mail_bytes_checked: integer().notNull().default(0),
+    /** The same of all other rows but those of `changes`, see `quota.ts`; also counts changes where it was last checked. */
+    stored_bytes: integer().notNull().default(0),
+    storage_quota_bytes: integer().notNull().default(2_147_483_648),
+    stored_bytes_checked: integer().notNull().default(0),
+    /** The newest entry of the audit log that is counted in `stored_bytes`. */
+    audit_counted: integer().notNull().default(0),
+    /** When its rows were last recounted; null where they were never counted, and the quota does not apply yet. */
+    recounted_at: integer().default(0),
     ...times(),
   },
   (t) => [
@@ -161,6 +174,7 @@ export const clients = sqliteTable(
     /** Whether it was linked by hand: then it is never replaced. */
     accounting_customer_linked: flag(),
     ...times(),
+    ...counted('clients'),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
@@ -220,6 +234,7 @@ export const orders = sqliteTable(
     /** The folded title, and the folded number of its invoice, for searches. */
     title_key: text().notNull().default(''),
     number_key: text().notNull().default(''),
+    ...counted('orders'),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
@@ -281,6 +296,7 @@ export const invoices = sqliteTable(
       .default('before_tax'),
     deleted: flag(),
     ...times(),
+    stored_bytes: stored('invoices'),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
@@ -312,6 +328,7 @@ export const invoiceItems = sqliteTable(
     position: integer().notNull().default(0),
     deleted: flag(),
     search_text: text().notNull(),
+    ...counted('invoice_items'),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
@@ -329,6 +346,7 @@ export const payments = sqliteTable(
     method: text(),
     paid_at: text(),
     note: text(),
+    stored_bytes: stored('payments'),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.invoice_id, t.id] }),
@@ -349,6 +367,7 @@ export const artworks = sqliteTable(
     colors: text().notNull().default('[]'),
     preview_url: text(),
     status: text(),
+    stored_bytes: stored('artworks'),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.id] }),
@@ -367,6 +386,7 @@ export const catalogItems = sqliteTable(
     price_cents: integer(),
     deleted: flag(),
     search_text: text().notNull(),
+    ...counted('catalog_items'),
   },
   (t) => [primaryKey({ columns: [t.company_id, t.id] })],
 )
@@ -388,6 +408,7 @@ export const threadContexts = sqliteTable(
     participants_data: text(),
     fetched_at: integer().notNull(),
     updated_at: integer().notNull(),
+    ...counted('thread_contexts'),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.thread_id] }),
@@ -449,6 +470,7 @@ export const emailThreads = sqliteTable(
     content_used_at: integer().notNull().default(0),
     ...times(),
     deleted: flag(),
+    stored_bytes: stored('email_threads'),
   },
   (t) => [
     index('email_threads_unused').on(t.content_used_at),
@@ -585,6 +607,7 @@ export const accountingOutbox = sqliteTable(
     request_body: text(),
     last_error: text(),
     ...times(),
+    stored_bytes: stored('accounting_outbox'),
   },
   (t) => [
     belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id]),
@@ -610,6 +633,7 @@ export const accountingLinks = sqliteTable(
     customer_id: text(),
     /** When an event was last delivered. */
     synced_at: integer(),
+    stored_bytes: stored('accounting_links'),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.order_id] }),
@@ -628,6 +652,7 @@ export const auditLog = sqliteTable(
     action: text().notNull(),
     entity_id: text().notNull(),
     at: integer().notNull(),
+    stored_bytes: stored('audit_log'),
   },
   (t) => [
     index('audit_log_of_entity').on(t.company_id, t.entity_id, t.action, t.token_id, t.at),
@@ -719,6 +744,7 @@ export const idempotencyKeys = sqliteTable(
     /** What the response is made from. */
     result: text(),
     created_at: integer().notNull(),
+    ...counted('idempotency_keys'),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.token_id, t.key, t.position] }),
@@ -746,6 +772,8 @@ export const webhookEndpoints = sqliteTable(
     /** A replay: the changes after the one and up to the other are delivered again, before new ones. */
     replay_position: integer(),
     replay_end: integer(),
+    /** Attempts at this address that failed before one succeeded; null once one has. */
+    initial_failures: integer(),
     ...times(),
   },
   (t) => [primaryKey({ columns: [t.company_id, t.id] })],
@@ -767,6 +795,7 @@ export const webhookDeliveries = sqliteTable(
     /** Null of a change that waits behind another. */
     next_attempt_at: integer(),
     last_error: text(),
+    stored_bytes: stored('webhook_deliveries'),
   },
   (t) => [
     primaryKey({ columns: [t.company_id, t.endpoint_id, t.type, t.entity_id, t.sequence] }),

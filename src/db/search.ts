@@ -30,6 +30,21 @@ export function searchText(fields: (string | null | undefined)[]): string {
   return fields.flatMap((field) => (field ? [fold(field)] : [])).join(FIELD_SEPARATOR)
 }
 
+/** So much of an invoice's lines is indexed: of each description, and of all lines together. */
+const DESCRIPTION_INDEXED = 200
+const INVOICE_INDEXED = 40_000
+
+/** The search texts of an invoice's lines: what a request may have the database index is bounded. */
+export function lineSearchTexts(lines: { title: string; description?: string | null | undefined }[]): string[] {
+  let left = INVOICE_INDEXED
+  return lines.map(({ title, description }) => {
+    const start = Array.from((description ?? '').slice(0, 2 * DESCRIPTION_INDEXED)).slice(0, DESCRIPTION_INDEXED)
+    const text = Array.from(searchText([title, start.join('')])).slice(0, left)
+    left -= text.length
+    return text.join('')
+  })
+}
+
 /** The digits of a text, full-width ones as ASCII. */
 export function digitsOf(text: string): string {
   return Array.from(text.normalize('NFKC').matchAll(/[0-9]/g), ([digit]) => digit).join('')
@@ -119,12 +134,17 @@ function firstTrigram(word: string): string {
   return `spaced : ${phrase(second ? first + between + second : between + first + between)}`
 }
 
-/** The rowids of a company in a full-text table, `slot << 53 | id`, as bounds. */
+/** The rowid of a company's row in a full-text table. SQLite gives `<<` and `|` the same precedence. */
+export function rowidOf(slot: Placeholder, id: SQL): SQL {
+  return sql`((CAST(${slot} AS INTEGER) << 53) | CAST(${id} AS INTEGER))`
+}
+
+/** The rowids of a company in a full-text table, as bounds. */
 export function inSlot(slot: Placeholder): SQL {
-  return sql`BETWEEN (CAST(${slot} AS INTEGER) << 53) AND (CAST(${slot} AS INTEGER) << 53 | 9007199254740991)`
+  return sql`BETWEEN ${rowidOf(slot, sql`0`)} AND ${rowidOf(slot, sql`9007199254740991`)}`
 }
 
 /** The id behind a rowid of a full-text table. */
 export function idOf(rowid: SQL): SQL {
-  return sql`(${rowid} & 9007199254740991)`
+  return sql`(CAST(${rowid} AS INTEGER) & 9007199254740991)`
 }

@@ -2,6 +2,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
 import { type Database, openDatabase, orm, startUse } from './client.ts'
 import { isHere, isSettled } from './placement.ts'
+import { lowerAuditCounted, storedBytes, uncount } from './quota.ts'
 import {
   accountingOutbox,
   adminLog,
@@ -24,11 +25,11 @@ const CHANGES_TTL_MS = 31 * DAY_MS
 export const IDEMPOTENCY_TTL_MS = DAY_MS
 
 /** Rows that one statement removes while others wait; an upload has up to 2 MB. */
-const CHUNK_ROWS = 2_000
+const CHUNK_ROWS = 3_000
 const CHUNK_UPLOADS = 10
 
 /** For one table in one sweep: 300,000 rows are what 200 tokens write at their limit. D1 allows 1,000 statements. */
-const MAX_CHUNKS = 150
+const MAX_CHUNKS = 100
 const REMOVAL_MS = 60_000
 
 const OPTIMIZE_AT_MS = 3 * 3_600_000
@@ -90,7 +91,9 @@ export async function readGauges(binding: D1Database, nowMs: number) {
     min(id) FILTER (WHERE ${isWaiting}) AS oldest
     FROM (SELECT id, state FROM accounting_outbox WHERE state <> 'done' LIMIT ${GAUGE_MAX})`
   const countRows = (rows: SQL) => orm.select({ count: sql<number>`count(*)`.as('count') }).from(sql`(${rows})`)
-  const [[events], [webhooks], [deliveries]] = await openDatabase(binding, { use }).read([
+  const isNearQuota = sql`(${storedBytes} > 0.8 * companies.storage_quota_bytes
+    OR companies.mail_bytes > 0.8 * companies.mail_quota_bytes)`
+  const [[events], [webhooks], [deliveries], [nearQuota]] = await openDatabase(binding, { use }).read([
     orm
       .select({
         pending: sql<number>`pending`.as('events_pending'),
@@ -101,6 +104,7 @@ export async function readGauges(binding: D1Database, nowMs: number) {
       .from(sql`(${counted})`),
     countRows(sql`SELECT 1 FROM webhook_endpoints WHERE enabled = 0 LIMIT ${GAUGE_MAX}`),
     countRows(sql`SELECT 1 FROM webhook_deliveries LIMIT ${GAUGE_MAX}`),
+    countRows(sql`SELECT 1 FROM companies WHERE ${isHere} AND ${isNearQuota}`),
   ])
   const oldestAt = events?.oldestAt ?? null
   return {
@@ -110,6 +114,7 @@ export async function readGauges(binding: D1Database, nowMs: number) {
     oldest_pending_seconds: oldestAt === null ? 0 : Math.max(0, Math.round((nowMs - oldestAt) / 1_000)),
     webhooks_disabled: webhooks?.count ?? 0,
     deliveries_pending: deliveries?.count ?? 0,
+    companies_near_quota: nearQuota?.count ?? 0,
     database_bytes: use.sizeBytes,
   }
 }
@@ -133,9 +138,16 @@ export async function removeExpiredRows(binding: D1Database, nowMs: number): Pro
     WHERE created_at < ${nowMs - IDEMPOTENCY_TTL_MS} AND ${ofSettled} ORDER BY created_at LIMIT ${CHUNK_ROWS})`
   const entries = sql`id IN (SELECT id FROM admin_log WHERE at < ${nowMs - 400 * DAY_MS} ORDER BY at LIMIT ${CHUNK_ROWS})`
   await removeInChunks(() => orm.delete(adminLog).where(entries), CHUNK_ROWS)
-  await removeInChunks(() => orm.delete(auditLog).where(audit), CHUNK_ROWS)
+  const db = openDatabase(binding)
+  const removeAudit = async () => {
+    const remove = orm.delete(auditLog).where(audit)
+    return (await db.writeIdempotent([uncount(auditLog, audit), remove, lowerAuditCounted()]))[1]
+  }
+  await removeInChunks(removeAudit, CHUNK_ROWS)
   await removeInChunks(() => orm.delete(changes).where(old), CHUNK_ROWS)
-  await removeInChunks(() => orm.delete(idempotencyKeys).where(keys), CHUNK_ROWS)
+  const removeKeys = async () =>
+    (await db.writeIdempotent([uncount(idempotencyKeys, keys), orm.delete(idempotencyKeys).where(keys)]))[1]
+  await removeInChunks(removeKeys, CHUNK_ROWS)
   await removeInChunks(() => orm.delete(accountingOutbox).where(delivered), CHUNK_ROWS)
   await removeInChunks(() => orm.delete(emailThreadUploads).where(uploads), CHUNK_UPLOADS)
 }

@@ -1,0 +1,2 @@
+ALTER TABLE `webhook_endpoints` ADD `initial_failures` integer;--> statement-breakpoint
+PRAGMA optimize;

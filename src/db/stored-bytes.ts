@@ -1,0 +1,66 @@
+/*
+ * What a row takes of its company's storage quota, as SQL: its own bytes, its entries in indexes and the full-text tables,
+ * and its share of what triggers write for it. Each is a generated column `stored_bytes`, so that triggers, the recount and
+ * tests have one definition. The numbers were measured with `dbstat` on rows of typical and of extreme lengths. Text that
+ * repeats nothing takes up to twice as much of the full-text tables.
+ */
+
+const octets = (...columns: string[]) => columns.map((name) => `coalesce(octet_length(${name}), 0)`).join(' + ')
+
+/** A row of `text_bytes` in a table: what is left of a page after a row of more than a third of it is lost. */
+const IN_TABLE = `text_bytes + iif(text_bytes % 4092 > 2040, 4096 - text_bytes % 4092, iif(text_bytes % 4092 > 1360, 2044 - text_bytes % 4092, text_bytes / 16))`
+
+/** The same WITHOUT ROWID, where a row of more than a quarter of a page has a page of its own for what is over 489 bytes. */
+const inTree = (text: string) => `iif(${text} > 950, max(${text}, 4550), (${text}) * 9 / 8)`
+
+/** Indexed as trigrams, and with a separator around each character. @param length in characters */
+const trigrams = (length: string) => `17 * (${length}) / 2 + 5 * min(${length}, 60) / 2`
+
+/** Of {@link IN_TABLE}, and of long expressions. */
+export const TEXT_BYTES = {
+  clients: octets(
+    ...['company_name', 'first_name', 'last_name', 'email', 'website', 'phone', 'company_name_key', 'first_name_key'],
+    ...['last_name_key', 'email_key', 'phone_key', 'phone_digits', 'tax_exempt_reason', 'external_id'],
+    'accounting_customer_id',
+  ),
+  orders: octets(
+    ...['title', 'description', 'start_date', 'deadline', 'client_notes', 'created_date', 'external_id', 'title_key'],
+    'number_key',
+  ),
+  invoice_items: octets('title', 'description', 'supplier', 'style', 'color', 'size', 'sku', 'search_text'),
+  catalog_items: octets('title', 'description', 'search_text'),
+  thread_contexts: octets(
+    ...['thread_id', 'legacy_thread_id', 'sender_email', 'client_id', 'client_data', 'clients_data', 'orders_data'],
+    ...['selected_order_id', 'participant_emails', 'participants_data'],
+  ),
+  idempotency_keys: octets('key', 'fingerprint', 'result'),
+}
+
+/** A deleted client, line or item is not searched. */
+const unlessDeleted = (bytes: string) => `iif(deleted, 0, ${bytes})`
+
+/** Of an entry of `thread_context_links`; an element without an id counts as one too. */
+const elements = (column: string) => `json_array_length(iif(json_valid(${column}), ${column}, '[]'))`
+const LINKS = `(max(${elements('clients_data')}, client_id IS NOT NULL) + ${elements('orders_data')})`
+
+export const STORED_BYTES = {
+  clients: `225 + ${inTree('text_bytes')} + (${octets('email_key', 'external_id')}) * 5 / 4 + ${trigrams('length(company_name_key)')} + ${unlessDeleted('3 * length(search_text) + 7 * min(length(search_text), 200) / 5 + 11 * min(length(search_text), 150) / 10')}`,
+  orders: `337 + ${IN_TABLE} + (${octets('external_id')}) * 5 / 4 + ${trigrams('length(title_key) + length(number_key)')}`,
+  invoices: `100 + octet_length(number) + ${inTree(octets('number', 'tax_exempt_reason'))}`,
+  invoice_items: `62 + ${IN_TABLE} + ${unlessDeleted(`48 + ${trigrams('min(length(search_text), length(title) + 201)')}`)}`,
+  payments: `31 + ${inTree(octets('method', 'paid_at', 'note'))}`,
+  artworks: `52 + (${octets('name', 'print_method', 'placements', 'colors', 'preview_url', 'status')}) * 17 / 16`,
+  catalog_items: `32 + ${IN_TABLE} + ${unlessDeleted(`48 + ${trigrams('length(search_text)')}`)}`,
+  thread_contexts: `70 + ${IN_TABLE} + ${octets('thread_id', 'legacy_thread_id')} + ${LINKS} * (36 + 11 * octet_length(thread_id) / 5)`,
+  // The texts are in `mail_bytes`; this has the row of a first segment too.
+  email_threads: '410 + 16 * octet_length(account_email) / 5 + 21 * octet_length(legacy_thread_id) / 10',
+  // A delivered event has no body, and is removed after 7 days.
+  accounting_outbox: `iif(state = 'done', 0, 90 + (${octets('operation', 'state', 'request_id', 'request_body', 'last_error')}) * 17 / 16)`,
+  accounting_links: `20 + (${octets('external_id', 'sync_token', 'customer_id')}) * 9 / 8`,
+  webhook_deliveries: `54 + 2 * (${octets('endpoint_id', 'type', 'entity_id')}) + (${octets('last_error')}) * 9 / 8`,
+  audit_log: `75 + octet_length(request_id) * 13 / 12 + 2 * (${octets('action', 'entity_id')})`,
+  idempotency_keys: `58 + ${IN_TABLE} + octet_length(key)`,
+}
+
+/** A row of `changes`, whose sequence has no gaps: they are counted by their first and their last. */
+export const CHANGE_BYTES = 75
