@@ -1,4 +1,5 @@
 import * as z from 'zod/mini'
+import type { AddressPolicy } from '../http/address.ts'
 import { classify } from './decisions.ts'
 import { formatEmail, type InvoiceCall, type InvoiceResult, listDisplayNames } from './invoice-payload.ts'
 import { AccountingError, sendRequest } from './transport.ts'
@@ -17,6 +18,7 @@ export interface AccountingSettings {
   realm_id: string
   client_id: string
   client_secret: string
+  addresses: AddressPolicy
 }
 
 /** `access_good_until` is some time before the access token expires. */
@@ -56,12 +58,14 @@ type Invoice = z.infer<typeof invoice>
 /** The client of one company's accounting system. Methods throw {@link AccountingError}, or what `saveTokens` throws. */
 export class AccountingAdapter {
   readonly #companyUrl: string
+  readonly #addresses: AddressPolicy
   readonly #session: ReturnType<typeof createOAuthSession>
 
   /** @param saveTokens stores rotated tokens durably; awaited before the new access token is used */
   constructor(settings: AccountingSettings, tokens: Tokens, saveTokens: (tokens: Tokens) => Promise<void>) {
     const baseUrl = settings.base_url.replace(/(?<!\/)\/+$/, '')
     this.#companyUrl = `${baseUrl}/v3/company/${encodeURIComponent(settings.realm_id)}`
+    this.#addresses = settings.addresses
     this.#session = createOAuthSession(settings.token_url ?? getDefaultTokenUrl(baseUrl), settings, tokens, saveTokens)
   }
 
@@ -140,6 +144,7 @@ export class AccountingAdapter {
       sendRequest(schema, {
         endpoint: 'api',
         url: `${this.#companyUrl}/${path}?${search}`,
+        addresses: this.#addresses,
         authorization: `Bearer ${accessToken}`,
         ...(body && { body: JSON.stringify(body), contentType: 'application/json' }),
         secrets: this.#session.listSecrets(),
@@ -190,7 +195,7 @@ const tokenResponse = z.object({
  */
 function createOAuthSession(
   url: string,
-  { client_id, client_secret }: AccountingSettings,
+  { client_id, client_secret, addresses }: AccountingSettings,
   initial: Tokens,
   saveTokens: (tokens: Tokens) => Promise<void>,
 ) {
@@ -208,6 +213,7 @@ function createOAuthSession(
     const issued = await sendRequest(tokenResponse, {
       endpoint: 'token',
       url,
+      addresses,
       authorization: `Basic ${basic}`,
       contentType: 'application/x-www-form-urlencoded',
       body: new URLSearchParams({ grant_type: 'refresh_token', refresh_token }).toString(),

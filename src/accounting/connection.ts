@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { CredentialsError, decryptCredentials, encryptCredentials } from '../auth/credentials.ts'
 import type { CompanyContext } from '../db/client.ts'
+import type { AddressPolicy } from '../http/address.ts'
 import { log } from '../http/log.ts'
 import { AccountingAdapter, type Tokens, tokensSchema } from './adapter.ts'
 import { type ConnectionRow, type IntegrationRow, saveConnection, switchRemoteAccount } from './queries.ts'
@@ -40,7 +41,7 @@ export interface Connection extends Pick<z.infer<typeof credentialsSchema>, 'ite
 export async function openConnection(
   context: CompanyContext,
   latest: () => CompanyContext,
-  keys: string,
+  { keys, addresses }: { keys: string; addresses: AddressPolicy },
   { base_url, updated_at: version, ...integration }: IntegrationRow,
   row: ConnectionRow | null,
 ): Promise<Connection | null> {
@@ -80,7 +81,7 @@ export async function openConnection(
       }
     }
   }
-  const adapter = new AccountingAdapter({ base_url, ...settings, ...credentials }, tokens, saveTokens)
+  const adapter = new AccountingAdapter({ base_url, ...settings, ...credentials, addresses }, tokens, saveTokens)
   const { item_id, tax_code_id, delete_mode } = credentials
   return { version, adapter, item_id, tax_code_id, delete_mode }
 }

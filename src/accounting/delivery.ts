@@ -1,8 +1,10 @@
 import { type CompanyContext, openDatabase } from '../db/client.ts'
 import { CompanyObject, startObject } from '../db/company-object.ts'
 import { forEachDatabase, openCompany } from '../db/placement.ts'
+import { recountDaily } from '../db/quota.ts'
 import { listDueCompanies, optimizeDaily, removeExpiredRows } from '../db/sweep.ts'
 import type { Env } from '../env.ts'
+import { addressPolicy } from '../http/address.ts'
 import { log, nameOf } from '../http/log.ts'
 import { type Connection, openConnection } from './connection.ts'
 import { deliverNext } from './deliver-order.ts'
@@ -76,8 +78,9 @@ export class AccountingDelivery extends CompanyObject {
   private async openOnce(context: CompanyContext, integration: IntegrationRow, row: ConnectionRow | null) {
     this.context = context
     if (this.connection?.version !== integration.updated_at) {
+      const settings = { keys: this.env.CREDENTIALS_KEY, addresses: addressPolicy(this.env) }
       const latest = () => this.context ?? context
-      this.connection = await openConnection(context, latest, this.env.CREDENTIALS_KEY, integration, row)
+      this.connection = await openConnection(context, latest, settings, integration, row)
     }
     return this.connection
   }
@@ -113,6 +116,7 @@ export async function sweep(env: Env, nowMs: number): Promise<void> {
     await Promise.all(companyIds.map((companyId) => startDelivery(env, companyId, db.primaryRegion())))
     started += companyIds.length
     await removeExpiredRows(binding, nowMs)
+    await recountDaily(db, nowMs)
     await optimizeDaily(binding, nowMs)
   })
   log('sweep', { started })

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
-import { callOutside, OutboundError, type OutboundFailure } from '../http/outbound.ts'
+import { type AddressPolicy, callChecked } from '../http/address.ts'
+import { OutboundError, type OutboundFailure } from '../http/outbound.ts'
 import type { Failure } from './decisions.ts'
 
 const TIMEOUT_MS = 15_000
@@ -16,6 +17,9 @@ const NO_RESPONSE: Record<OutboundFailure | 'malformed', string> = {
   too_large: 'The response of the accounting system was too large.',
   charset: 'The response of the accounting system is not valid text of its charset.',
   malformed: 'The response of the accounting system could not be read.',
+  address:
+    'The address of the accounting system is not allowed: it must be https, and resolve to public addresses only.',
+  resolver: 'The address of the accounting system could not be checked, since the resolver did not respond.',
 }
 
 /** A call to the accounting system that failed. The message is for people and holds no secret. */
@@ -36,6 +40,7 @@ export class AccountingError extends Error {
 interface AccountingRequest {
   endpoint: 'api' | 'token'
   url: string
+  addresses: AddressPolicy
   authorization: string
   /** Sent by POST; without one it is a GET. */
   body?: string
@@ -46,10 +51,10 @@ interface AccountingRequest {
 
 /** Makes one call and parses its response. @throws AccountingError unless it is 2xx, valid by the schema and no fault */
 export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: AccountingRequest): Promise<T> {
-  const { endpoint, url, authorization, contentType, secrets, ...content } = request
+  const { endpoint, url, addresses, authorization, contentType, secrets, ...content } = request
   const headers = { authorization, accept: 'application/json', ...(contentType && { 'content-type': contentType }) }
   const call = { url, method: content.body === undefined ? 'GET' : 'POST', headers, ...content } as const
-  const { status, body } = await callOutside(call, TIMEOUT_MS, async ({ status, readText }) => {
+  const { status, body } = await callChecked(addresses, call, TIMEOUT_MS, async ({ status, readText }) => {
     return { status, body: await readText(MAX_RESPONSE_BYTES) }
   }).catch((error: unknown) => {
     throw error instanceof OutboundError ? noResponse(error.failure) : error

@@ -1,6 +1,7 @@
 import type { Context, MiddlewareHandler } from 'hono'
 import type { AppEnv } from '../context.ts'
 import { verifySchema } from '../db/migrations.ts'
+import type { Env } from '../env.ts'
 import { LruCache } from '../http/cache.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError } from '../http/errors.ts'
@@ -9,7 +10,7 @@ import { RequestUsage } from '../rate-limit/middleware.ts'
 import type { Remote } from '../rate-limit/protocol.ts'
 import { rateLimited } from '../rate-limit/refusals.ts'
 import { TokenGate } from '../rate-limit/token-gate.ts'
-import { blockNetwork, delayLookup, networkOf } from './failed-lookups.ts'
+import { blockNetwork, delayLookup, networksOf } from './failed-lookups.ts'
 import { findToken, hashToken, LAST_USED_EVERY_MS, touchToken } from './tokens.ts'
 
 const BEARER = /^Bearer +([0-9a-f]{64})$/i
@@ -37,9 +38,9 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
 
   const hash = hashToken(secret)
   const gate = gateOf(hash)
-  const network = networkOf(c.req.header('cf-connecting-ip') ?? 'unknown')
+  const networks = networksOf(c.req.header('cf-connecting-ip') ?? 'unknown')
   if (!gate.wasValid(now)) {
-    const delayMs = delayLookup(network, hash, now)
+    const delayMs = delayLookup(networks, hash, now)
     if (delayMs > 0) {
       dropGate(hash)
       throw tooManyUnknown(delayMs)
@@ -52,8 +53,9 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
     if (typeof entered !== 'string') return entered
     if (entered === 'ended') throw unauthenticated('invalid_token')
     dropGate(hash)
-    if (await countFailure(env.AUTH_FAILURES, network, c.get('requestId'))) throw unauthenticated('invalid_token')
-    throw tooManyUnknown(blockNetwork(network, now))
+    const exceeding = await countFailure(env, networks, c.get('requestId'))
+    if (exceeding.length === 0) throw unauthenticated('invalid_token')
+    throw tooManyUnknown(Math.max(...exceeding.map((network) => blockNetwork(network, now))))
   }
   if (gate.knownToken(now) === null) throw unauthenticated('invalid_token')
   const assumed = isRead ? gate.assume(now) : null
@@ -107,14 +109,22 @@ function tooManyUnknown(delayMs: number): ApiError {
   return rateLimited(Math.ceil(delayMs / 1000), 'Too many unknown tokens from this network')
 }
 
-/** Whether the network stays within its limit of failures; true where the limiter itself fails. */
-export async function countFailure(failures: RateLimit, network: string, requestId: string): Promise<boolean> {
-  try {
-    return (await withDeadline(failures.limit({ key: network }), BUDGET_MS.limiter)).success
-  } catch (error) {
-    log('auth_limiter_failed', { request_id: requestId, reason: nameOf(error) })
-    return true
+/** Counts a failure in the networks of a caller. @returns those over their limit; none where the limiter itself fails */
+export async function countFailure(
+  { AUTH_FAILURES, AUTH_FAILURES_WIDE }: Env,
+  [network, site]: ReturnType<typeof networksOf>,
+  requestId: string,
+): Promise<string[]> {
+  const count = async (failures: RateLimit, key: string) => {
+    try {
+      return (await withDeadline(failures.limit({ key }), BUDGET_MS.limiter)).success ? [] : [key]
+    } catch (error) {
+      log('auth_limiter_failed', { request_id: requestId, reason: nameOf(error) })
+      return []
+    }
   }
+  const counts = [count(AUTH_FAILURES, network), ...(site === undefined ? [] : [count(AUTH_FAILURES_WIDE, site)])]
+  return (await Promise.all(counts)).flat()
 }
 
 /** Where Cloudflare may make an object. In North America, Europe and Asia the side of a meridian decides. */

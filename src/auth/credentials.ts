@@ -10,6 +10,13 @@ const IV_BYTES = 12
 /** 32 bytes in base64. */
 const KEY = /^[A-Za-z0-9+/]{43}=?$/
 
+export const MALFORMED_KEY = 'CREDENTIALS_KEY must be 32 bytes in base64.'
+
+/** Whether the text is what `CREDENTIALS_KEY` must be: one key, or several with commas between. */
+export function areKeys(keys: string): boolean {
+  return keys.split(',').every((key) => KEY.test(key.trim()))
+}
+
 /** Its message contains neither keys nor credentials. */
 export class CredentialsError extends Error {
   override name = 'CredentialsError'
@@ -67,7 +74,7 @@ async function importKeys(keys: string) {
 /** A key's fingerprint is the first 4 bytes of its SHA-256, hex: it names the key without disclosing it. */
 async function importKey(text: string) {
   const base64 = text.trim()
-  if (!KEY.test(base64)) throw new CredentialsError('CREDENTIALS_KEY must be 32 bytes in base64.')
+  if (!KEY.test(base64)) throw new CredentialsError(MALFORMED_KEY)
   const bytes = Buffer.from(base64, 'base64')
   const secret = await crypto.subtle.importKey('raw', bytes, 'AES-GCM', false, ['encrypt', 'decrypt'])
   return { secret, fingerprint: hash('sha256', bytes).slice(0, 8) }

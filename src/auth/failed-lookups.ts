@@ -1,3 +1,4 @@
+import { parseIpv6 } from '../http/address.ts'
 import { LruCache } from '../http/cache.ts'
 
 /** How long a network that sent too many unknown tokens is blocked: the window of the `AUTH_FAILURES` binding. */
@@ -20,48 +21,37 @@ export function blockNetwork(network: string, now: number): number {
 }
 
 /**
- * How many milliseconds a token that this isolate does not know must wait until it may be looked up. 0 uses up the
- * network's turn. A valid token from a blocked network is thus accepted when it is retried, and cached from then on.
+ * How many milliseconds a token that this isolate does not know must wait until it may be looked up. 0 uses up the turn
+ * of each of the caller's `networks`. A valid token from a blocked network is thus accepted when it is retried, and cached from then on.
  */
-export function delayLookup(network: string, tokenHash: string, now: number): number {
-  const block = blocks.get(network)
-  if (!block || now >= block.until) return 0
+export function delayLookup(networks: readonly string[], tokenHash: string, now: number): number {
+  const active = networks.flatMap((network) => blocks.get(network) ?? []).filter(({ until }) => now < until)
+  if (active.length === 0) return 0
   const lastRefusal = refusedAt.get(tokenHash, now)
   const isRetry = lastRefusal !== undefined && now >= lastRefusal + LOOKUP_INTERVAL_MS
   const turn = isRetry ? 'nextRetryAt' : 'nextNewAt'
-  const delay = block[turn] - now
+  const delay = Math.max(...active.map((block) => block[turn])) - now
   if (delay > 0) {
     if (lastRefusal === undefined) refusedAt.set(tokenHash, now, now)
     return delay
   }
-  block[turn] = now + LOOKUP_INTERVAL_MS
+  for (const block of active) block[turn] = now + LOOKUP_INTERVAL_MS
   refusedAt.delete(tokenHash)
   return 0
 }
 
 /**
- * The network whose addresses one caller may use freely: an IPv4 address itself (IPv4-mapped too), or the /64 of an IPv6
- * address (RFC 4291, section 2.2). Other text is returned as it is, truncated.
+ * The networks whose addresses one caller may use freely, the smaller first: an IPv4 address itself (IPv4-mapped too), or
+ * the /64 of an IPv6 address (RFC 4291, section 2.2) and its /48, which one site may have (RFC 6177). Other text is
+ * returned as it is, truncated.
  */
-export function networkOf(address: string): string {
+export function networksOf(address: string): [network: string, ...site: string[]] {
   const [text = ''] = address.slice(0, 64).toLowerCase().replace('[', '').split(/[%\]]/)
   const groups = parseIpv6(text)
-  if (!groups) return text
+  if (!groups) return [text]
   const [high = 0, low = 0] = groups.slice(6)
   const isMapped = groups.slice(0, 6).join() === '0,0,0,0,0,65535'
-  if (isMapped) return [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.')
+  if (isMapped) return [[high >> 8, high & 0xff, low >> 8, low & 0xff].join('.')]
   const prefix = groups.slice(0, 4).map((group) => group.toString(16))
-  return `${prefix.join(':')}::/64`
-}
-
-/** The eight groups of an IPv6 address, or null. */
-export function parseIpv6(text: string): number[] | null {
-  if (!/^[0-9a-f:.]+$/.test(text)) return null
-  const hostname = URL.parse(`http://[${text}]`)?.hostname
-  if (!hostname) return null
-  // Normalized: hexadecimal groups only, without leading zeros, with at most one `::`.
-  const halves = hostname.slice(1, -1).split('::')
-  const [before = [], after = []] = halves.map((half) => half.split(':').filter(Boolean))
-  const zeros = Array.from({ length: 8 - before.length - after.length }, () => '0')
-  return [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16))
+  return [`${prefix.join(':')}::/64`, `${prefix.slice(0, 3).join(':')}::/48`]
 }

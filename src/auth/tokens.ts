@@ -2,7 +2,8 @@ import { hash } from 'node:crypto'
 import { eq, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
 import { type DatabaseUse, orm, runBatch, runQuery, startUse } from '../db/client.ts'
-import { isMissing, newestApplied, readNewestApplied } from '../db/migrations.ts'
+import { describeOutage } from '../db/failures.ts'
+import { appliedMigrations, isMissing, readApplied } from '../db/migrations.ts'
 import { placementColumns } from '../db/placement.ts'
 import { apiTokens, companies } from '../db/schema.ts'
 import { isPermission, type Permission } from './permissions.ts'
@@ -32,7 +33,7 @@ export interface Found {
   /** Null for a revoked token, undefined for an unknown one. */
   token: Token | null | undefined
   lastUsedAt: number
-  /** The newest migration that the directory has. */
+  /** The migrations that the directory has. */
   applied: string | null
 }
 
@@ -47,7 +48,7 @@ export function hashToken(token: string): string {
 export async function findToken(binding: D1Database, hash: string, use: DatabaseUse = startUse()): Promise<Found> {
   const query = orm
     .select({
-      newestApplied,
+      appliedMigrations,
       id: apiTokens.id,
       companyId: apiTokens.company_id,
       database: placementColumns.database,
@@ -68,13 +69,13 @@ export async function findToken(binding: D1Database, hash: string, use: Database
   try {
     const { values } = await runQuery(() => runBatch(binding, [query], use), true)
     const [[row]] = values
-    if (!row) return { token: undefined, lastUsedAt: 0, applied: await readNewestApplied(binding) }
-    const { newestApplied: applied, lastUsedAt, revokedAt, permissions, ...rest } = row
+    if (!row) return { token: undefined, lastUsedAt: 0, applied: await readApplied(binding) }
+    const { appliedMigrations: applied, lastUsedAt, revokedAt, permissions, ...rest } = row
     const token = { ...rest, hash, permissions: new Set(permissions.filter(isPermission)) }
     return { token: revokedAt === null ? token : null, lastUsedAt: lastUsedAt ?? 0, applied }
   } catch (error) {
-    if (isMissing(error)) return { token: undefined, lastUsedAt: 0, applied: await readNewestApplied(binding) }
-    throw error
+    if (isMissing(error)) return { token: undefined, lastUsedAt: 0, applied: await readApplied(binding) }
+    throw describeOutage(error)
   }
 }
 

@@ -65,7 +65,10 @@ const storedKey = text(1, MAX_KEY_BYTES).check(
     (key) => new TextEncoder().encode(key).length <= MAX_KEY_BYTES,
     `must have at most ${MAX_KEY_BYTES} bytes of UTF-8`,
   ),
-  z.describe('The whole key: the `path` of a listed file, the `key` of an upload, the `storage_key` of an attachment.'),
+  z.meta({ 'x-max-bytes': MAX_KEY_BYTES }),
+  z.describe(
+    `The whole key: the \`path\` of a listed file, the \`key\` of an upload, the \`storage_key\` of an attachment. At most ${MAX_KEY_BYTES} bytes of UTF-8.`,
+  ),
 )
 
 const presignedDownload = component('PresignedDownload', 'A URL to download one file from, and the file.', {

@@ -61,6 +61,7 @@ export async function useStorage<First, Result>(
 const PROBLEMS: Record<StorageProblem, string> = {
   timeout: 'did not respond in time',
   network: 'cannot be reached',
+  address: 'has an address that is not allowed: it must be https, and resolve to public addresses only',
   malformed: 'sent a malformed response',
   refused: 'refused the request',
 }

@@ -35,6 +35,7 @@ export function deletionRecordOf<T>(context: RequestContext, key: string, respon
   return {
     statements: deletionRecord({ ...writerOf(context), key, response: JSON.stringify(response) }),
     isIdempotent: true,
+    isDeletion: true,
     read: (result) => JSON.parse(result ?? 'null'),
   }
 }

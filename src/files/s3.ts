@@ -1,6 +1,7 @@
 import { AwsV4Signer } from 'aws4fetch'
+import { type AddressPolicy, callChecked } from '../http/address.ts'
 import { BUDGET_MS } from '../http/deadline.ts'
-import { callOutside, OutboundError, type OutboundResponse } from '../http/outbound.ts'
+import { OutboundError, type OutboundFailure, type OutboundResponse } from '../http/outbound.ts'
 import { readXml } from '../http/xml.ts'
 import { encodeKey, encodeStrictly } from './keys.ts'
 
@@ -22,6 +23,8 @@ export interface Bucket {
   addressing: 'path' | 'virtual'
   accessKeyId: string
   secretAccessKey: string
+  /** Which endpoints are called. */
+  addresses: AddressPolicy
 }
 
 /** An object as the storage lists it; `changedAt` is in milliseconds since the epoch. */
@@ -33,7 +36,7 @@ export type StoredObject = StoredFile & { contentType: string | null }
 /** `cursor` continues the listing; it is null on the last page. */
 export type FilePage = { files: StoredFile[]; cursor: string | null }
 
-export type StorageProblem = 'timeout' | 'network' | 'malformed' | 'refused'
+export type StorageProblem = 'timeout' | 'network' | 'address' | 'malformed' | 'refused'
 
 /** A company's own storage failed. It holds nothing of the response but its status and a well-formed error code. */
 export class StorageError extends Error {
@@ -135,10 +138,17 @@ async function callBucket<T>(
   read: (response: OutboundResponse) => Promise<T>,
 ): Promise<T> {
   const { headers } = await sign(bucket, now, { method, url })
-  return callOutside({ url, method, headers }, BUDGET_MS.storage, read).catch((error) => {
+  return callChecked(bucket.addresses, { url, method, headers }, BUDGET_MS.storage, read).catch((error) => {
     if (!(error instanceof OutboundError)) throw error
-    throw new StorageError(error.failure === 'timeout' || error.failure === 'network' ? error.failure : 'malformed')
+    throw new StorageError(PROBLEMS[error.failure] ?? 'malformed')
   })
+}
+
+const PROBLEMS: Partial<Record<OutboundFailure, StorageProblem>> = {
+  timeout: 'timeout',
+  network: 'network',
+  resolver: 'network',
+  address: 'address',
 }
 
 async function refusalOf({ status, readText }: OutboundResponse): Promise<StorageError> {

@@ -3,6 +3,7 @@ import { CredentialsError, decryptCredentials } from '../auth/credentials.ts'
 import type { CompanyContext } from '../db/client.ts'
 import type { integrations } from '../db/schema.ts'
 import type { Env } from '../env.ts'
+import { type AddressPolicy, addressPolicy } from '../http/address.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { unusable } from '../http/errors.ts'
 import { log } from '../http/log.ts'
@@ -45,6 +46,7 @@ interface StorageContext extends Pick<CompanyContext, 'companyId'> {
   requestId: string
   now: number
   credentialsKey: string
+  addresses: AddressPolicy
   deploymentStorage: () => FileStorage | null
 }
 
@@ -54,12 +56,13 @@ interface StorageContext extends Pick<CompanyContext, 'companyId'> {
  */
 export async function openStorage(context: StorageContext, row: StorageRow | null): Promise<FileStorage | null> {
   if (!row) return context.deploymentStorage()
-  const { companyId, now, credentialsKey } = context
+  const { companyId, now, credentialsKey, addresses } = context
   try {
     const { bucket: name, region, addressing } = Settings.parse(JSON.parse(row.settings))
     const keys = Credentials.parse(await decryptCredentials(credentialsKey, companyId, 'storage', row.credentials))
     const { access_key_id: accessKeyId, secret_access_key: secretAccessKey } = keys
-    return s3Storage({ endpoint: row.base_url, name, region, addressing, accessKeyId, secretAccessKey }, now)
+    const endpoint = row.base_url
+    return s3Storage({ endpoint, name, region, addressing, accessKeyId, secretAccessKey, addresses }, now)
   } catch (error) {
     const reason = error instanceof CredentialsError ? error.message : 'The settings of the storage are not complete.'
     log('credentials_unreadable', { request_id: context.requestId, company_id: companyId, error: `storage: ${reason}` })
@@ -89,7 +92,8 @@ export function deploymentStorage(env: Env, requestUrl: string, now: number): Fi
   const { STORAGE_BUCKET: name, STORAGE_ACCESS_KEY_ID: accessKeyId, STORAGE_SECRET_ACCESS_KEY: secretAccessKey } = env
   if (!endpoint || !name || !accessKeyId || !secretAccessKey) return null
   const region = env.STORAGE_REGION || 'auto'
-  const s3 = s3Storage({ endpoint, name, region, addressing: 'path', accessKeyId, secretAccessKey }, now)
+  const keys = { accessKeyId, secretAccessKey, addresses: addressPolicy(env) }
+  const s3 = s3Storage({ endpoint, name, region, addressing: 'path', ...keys }, now)
   const relayed = (url: string) => (isRelayed ? url.replace(LOCAL_S3, RELAY) : url)
 
   return {

@@ -35,8 +35,10 @@ export interface Contract {
   hasEtag?: true
   /** The response may have a `Link` to the next page. */
   isPaged?: true
-  /** A change of what has a version: the response carries it as `ETag`, and `If-Match` may give 412. */
+  /** Of one client or order: the response carries its version as a strong `ETag`. */
   hasVersion?: true
+  /** A PUT that takes `If-None-Match: *`. */
+  createsOnly?: true
   /** Of the administration API: the company in its path may not exist yet. */
   createsCompany?: true
   /** How many requests it counts as: 1 by default. */
@@ -213,7 +215,7 @@ export const pageQuery = {
     .check(z.meta({ default: PER_PAGE_DEFAULT }), z.describe('How many elements a page has.')),
 }
 
-/** Up to `max` ids in a query, in ascending order: a comma list, the parameter repeated, or both. */
+/** Up to `max` different ids in a query, in ascending order: a comma list, the parameter repeated, or both. */
 export function idList(max: number) {
   const element = ID_PATTERN.source.slice(1, -1)
   const parts = z.transform((sent) => [sent].flat().flatMap((part) => String(part).split(',')))
@@ -223,8 +225,9 @@ export function idList(max: number) {
       abort: true,
     }),
     z.refine((texts) => texts.length <= max, `must have at most ${max} ids`),
+    z.refine((texts) => new Set(texts.map(Number)).size === texts.length, 'must name each id only once'),
   )
-  const toIds = z.transform((texts: string[]) => [...new Set(texts.map(Number))].sort((a, b) => a - b))
+  const toIds = z.transform((texts: string[]) => texts.map(Number).sort((a, b) => a - b))
   return z.pipe(z.pipe(z.pipe(z.unknown(), parts), texts), toIds).check(
     z.refine((ids) => ids.every(Number.isSafeInteger), 'must be at most 9007199254740991'),
     z.meta({ type: 'string', pattern: `^\\s*${element}\\s*(?:,\\s*${element}\\s*)*$` }),

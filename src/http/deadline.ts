@@ -7,6 +7,8 @@ export const BUDGET_MS = {
   database: 10_000,
   /** Then the request continues without it. */
   limiter: 2_000,
+  /** The object of a token, since its last answer to any call: half of the time that callers commonly wait. */
+  silence: 15_000,
   /** The same. */
   cache: 1_000,
   /** One page of a listing. */

@@ -11,8 +11,9 @@ import { LruCache } from './cache.ts'
 import { type Contract, type Input, type ResponseBody, takesKey } from './contract.ts'
 import { BUDGET_MS, withDeadline } from './deadline.ts'
 import { ApiError, conflict, type Issue, invalid, MAX_ISSUES, notFound } from './errors.ts'
-import { taggedResponse, versionTag, weakenEtag } from './etag.ts'
+import { taggedResponse, UNCOMPRESSED, versionTag, weakenEtag } from './etag.ts'
 import { isolateMemory, type Lease } from './memory.ts'
+import { isFartherBound } from './messages.ts'
 
 const JSON_HEADERS = { 'Cache-Control': 'private, no-store' }
 
@@ -74,7 +75,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
       const { version } = extras
       const headers = {
         ...JSON_HEADERS,
-        ...(contract.hasVersion && version !== undefined && { ETag: versionTag(version) }),
+        ...(contract.hasVersion && version !== undefined && { ...UNCOMPRESSED, ETag: versionTag(version) }),
       }
       // Hono's own `json()` sets one header after the other, each a call out of the isolate's own memory.
       const response =
@@ -84,7 +85,7 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>, prefe
             ? taggedResponse(result, version, { headers, ifNoneMatch: context.ifNoneMatch })
             : Response.json(result, { headers })
       if (extras.nextCursor) response.headers.set('Link', linkNext(c.req.url, extras.nextCursor))
-      if (contract.hasEtag) weakenEtag(response.headers, c.req.header('accept-encoding'))
+      if (contract.hasEtag && !contract.hasVersion) weakenEtag(response.headers, c.req.header('accept-encoding'))
       return response
     })
   }
@@ -275,7 +276,7 @@ export function validate(
 export function invalidInput(target: 'param' | 'query' | 'body', found: readonly z.core.$ZodIssue[]): ApiError {
   const issues = new Map<string, Issue>()
   let count = 0
-  for (const issue of found) {
+  for (const issue of found.filter((each, index) => !isFartherBound(each, found[index + 1]))) {
     const path = target === 'body' ? issue.path : issue.path.slice(0, 1)
     const isRepeated = target === 'query' && issue.code === 'invalid_type' && issue.message.endsWith('not an array')
     const messages = isRepeated ? ['must be sent only once'] : issue.message.split('\n')

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { invalid } from './errors.ts'
 
 /** The entity tags of an `If-None-Match`, without `W/` since the comparison is weak; `*` matches every one. */
 export function etagsOf(ifNoneMatch: string | null): string[] | '*' {
@@ -14,15 +15,19 @@ const ETAG = /(?:^|[\s,])(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
 
 /**
  * The versions that an `If-Match` names, as JSON; null where any will do. A tag begins with the version, which is compared
- * whatever follows it; weak tags count, since a version is exact.
+ * whatever follows it. A weak tag matches none (RFC 9110, 13.1.1).
+ *
+ * @throws ApiError 400 for what is no list of entity tags
  */
 export function versionsOf(ifMatch: string | null): string | null {
-  const tags = etagsOf(ifMatch)
-  if (ifMatch === null || tags === '*') return null
-  return JSON.stringify(tags.flatMap((tag) => (VERSION.exec(tag)?.[1] ? [Number(VERSION.exec(tag)?.[1])] : [])))
+  if (ifMatch === null || ifMatch.trim() === '*') return null
+  if (!/^[\s,]*$/.test(ifMatch.replaceAll(ETAG, ''))) {
+    throw invalid([{ path: 'If-Match', message: 'must be `*` or versions in double quotes, as in `If-Match: "1"`' }])
+  }
+  return JSON.stringify(Array.from(ifMatch.slice(0, MAX_LENGTH).matchAll(VERSION), ([, version]) => Number(version)))
 }
 
-const VERSION = /^"(\d{1,15})(?:-[0-9a-f]*)?"$/
+const VERSION = /(?<=^|[\s,])"(\d{1,15})(?:-[0-9a-f]*)?"/g
 
 /** The tag of a version, for responses to changes. */
 export function versionTag(version: number): string {
@@ -45,8 +50,14 @@ export function taggedResponse(
 }
 
 /**
- * The runtime compresses on the way and keeps the ETag: where the caller accepts a coding the tag is weak, since only
- * the uncompressed bytes are the same (RFC 9110, 8.8.3.3).
+ * Headers of a response with a version: its tag stays strong, since nothing compresses it. Cloudflare weakens the tag of what
+ * it compresses and obeys `no-transform`; the local runtime compresses what names no coding.
+ */
+export const UNCOMPRESSED = { 'Cache-Control': 'private, no-store, no-transform', 'Content-Encoding': 'identity' }
+
+/**
+ * Of a large response without a version, which is compressed in transit: where the caller accepts a coding the tag is
+ * weak, since only the uncompressed bytes are the same (RFC 9110, 8.8.3.3).
  */
 export function weakenEtag(headers: Headers, acceptEncoding = ''): void {
   headers.append('Vary', 'Accept-Encoding')

@@ -53,6 +53,11 @@ function describeIssue(issue: z.core.$ZodRawIssue): string {
   }
 }
 
+/** Whether the next issue is of the same value and kind: its field has a nearer bound than that of exact integers. */
+export function isFartherBound({ code, path }: z.core.$ZodIssue, next: z.core.$ZodIssue | undefined): boolean {
+  return (code === 'too_small' || code === 'too_big') && next?.code === code && String(next.path) === String(path)
+}
+
 function describeBound(origin: string, comparison: string, limit: number | bigint): string {
   const unit = UNITS[origin]
   return unit ? `must have ${comparison} ${limit} ${unit}${limit === 1 ? '' : 's'}` : `must be ${comparison} ${limit}`

@@ -1,17 +1,23 @@
 import { Buffer } from 'node:buffer'
 import { DeadlineError, withDeadline } from './deadline.ts'
 
-/** `cut`: the body ended early. `charset`: an unknown charset, or bytes that are invalid in it. */
-export type OutboundFailure = 'timeout' | 'network' | 'too_large' | 'cut' | 'charset'
+/**
+ * `cut`: the body ended early. `charset`: an unknown charset, or bytes that are invalid in it. `address`, `resolver`: no
+ * call was made, since the address may not be called, or since the resolver did not respond.
+ */
+export type OutboundFailure = 'timeout' | 'network' | 'too_large' | 'cut' | 'charset' | 'address' | 'resolver'
 
 /** A call to an outside system failed. It carries nothing of that system: no address, no text, no cause. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError'
   readonly failure: OutboundFailure
+  /** Of the failure `address`: what is wrong with it, to follow its name in a sentence. */
+  readonly problem: string | null
 
-  constructor(failure: OutboundFailure) {
+  constructor(failure: OutboundFailure, problem: string | null = null) {
     super(`The call to an outside system failed: ${failure}`)
     this.failure = failure
+    this.problem = problem
   }
 }
 

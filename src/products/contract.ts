@@ -34,7 +34,13 @@ export const searchProducts = defineContract({
   tag: 'Products',
   permission: 'products:read',
   query: z.strictObject({
-    q: z.optional(text(0, 200)).check(z.describe('Search text.')),
+    q: z
+      .optional(text(0, 200))
+      .check(
+        z.describe(
+          'Search text. Of a line, the title and the first 200 characters of the description are searched, and of all lines of an invoice the first 40,000 characters of these.',
+        ),
+      ),
     include: z.optional(include),
   }),
   response: z.strictObject({

@@ -33,7 +33,7 @@ export const documentation = {
   searchProducts: {
     summary: 'Search the catalogue, both suppliers and stored invoice lines',
     description:
-      'Searches the sources in parallel and always responds within about 4 seconds: a source that fails or is too slow has empty arrays, and `sources` says why. Every word of `q` must occur, ignoring case: in the title (local), in title or description (lines); at most 50 per source, newest first. supplier_a is searched for the style number found in `q`: the first of at most two that it knows. A blank `q` returns the 20 newest items of the catalogue and nothing else. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed.',
+      'Searches the sources in parallel and always responds within about 4 seconds: a source that fails or is too slow has empty arrays, and `sources` says why. Every word of `q` must occur, ignoring case: in the title (local), in the title or the first 200 characters of the description (lines); at most 50 per source, newest first. supplier_a is searched for the style number found in `q`: the first of at most two that it knows. A blank `q` returns the 20 newest items of the catalogue and nothing else. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed.',
     example: {
       query: { q: 'triblend embroidery', include: 'local,lines' },
       response: {

@@ -147,7 +147,7 @@ function fetchOnce(own: CompanyLookup, integration: Integration, account: string
 }
 
 async function callSupplier(own: CompanyLookup, integration: Integration, account: string): Promise<SupplierResult> {
-  const { credentialsKey, companyId: company_id, requestId: request_id } = own.context
+  const { addresses, credentialsKey, companyId: company_id, requestId: request_id } = own.context
   let callsLeft: number | null = null
   const onCallsLeft = (count: number | null) => {
     callsLeft = count
@@ -162,7 +162,8 @@ async function callSupplier(own: CompanyLookup, integration: Integration, accoun
       log('credentials_unreadable', { request_id, company_id, error })
       return failed('credentials_unreadable', error)
     }
-    const items = await own.lookup.fetch({ baseUrl, credentials: parsed.data, timeoutMs: CALL_MS, onCallsLeft })
+    const connection = { baseUrl, credentials: parsed.data, addresses, timeoutMs: CALL_MS, onCallsLeft }
+    const items = await own.lookup.fetch(connection)
     healths.set(account, recordSuccess(healthOf(account), callsLeft, Date.now()))
     return { state: 'ok', items }
   } catch (thrown) {

@@ -1,9 +1,11 @@
 import { decryptCredentials } from '../auth/credentials.ts'
 import type { CompanyContext } from '../db/client.ts'
+import { type AddressPolicy, callChecked } from '../http/address.ts'
 import { isoTime } from '../http/contract.ts'
+import { pause } from '../http/deadline.ts'
 import { log, nameOf } from '../http/log.ts'
-import { callOutside, OutboundError, type OutboundFailure } from '../http/outbound.ts'
-import { type AddressPolicy, findProblem } from './address.ts'
+import { OutboundError, type OutboundFailure } from '../http/outbound.ts'
+import type { HostPace } from './host-pace.ts'
 import * as message from './message.ts'
 import { type EndpointRow, type Item, loadRound, type Outcome, ROUND_CHANGES, saveRound } from './queries.ts'
 
@@ -13,6 +15,8 @@ const TIMEOUT_MS = 15_000
 const CONCURRENCY = 4
 /** An endpoint at which so many objects fail is down: no more are tried before a retry succeeds. */
 export const MAX_FAILING = 10
+/** An endpoint at which so many attempts failed before one succeeded is disabled: it may never have asked for messages. */
+export const MAX_INITIAL_FAILURES = 20
 /** After what is no failure of the endpoint: the resolver does not respond. */
 const POSTPONE_MS = 30_000
 
@@ -22,6 +26,8 @@ export interface Delivery extends CompanyContext {
   /** The deployment's `CREDENTIALS_KEY`. */
   credentialsKey: string
   addresses: AddressPolicy
+  /** Shared by the endpoints of the company. */
+  pace: HostPace
 }
 
 /** Of one attempt. `gone`: the endpoint wants no more messages. `postponed`: it was not attempted. */
@@ -69,7 +75,7 @@ const objectOf = ({ type, entity_id }: Item) => `${type}/${entity_id}`
 
 /** The deliveries of one round, and what they change. */
 class Round {
-  readonly outcome: Outcome = { done: [], kept: [], released: [], place: {}, disabledReason: null }
+  readonly outcome: Outcome
   isPostponed = false
   private readonly delivery: Delivery
   private readonly endpoint: EndpointRow
@@ -83,6 +89,8 @@ class Round {
     this.delivery = delivery
     this.endpoint = endpoint
     this.failing = failing
+    const { initial_failures } = endpoint
+    this.outcome = { done: [], kept: [], released: [], place: {}, initial_failures, disabledReason: null }
   }
 
   /** @returns the first change that was not considered; null where all were */
@@ -130,6 +138,7 @@ class Round {
     if (result.status === 'delivered') {
       if (item.isStored) this.outcome.done.push(item)
       if (item.attempts > 0) this.failing -= 1
+      this.outcome.initial_failures = null
       return
     }
     this.blocked.add(objectOf(item))
@@ -148,7 +157,14 @@ class Round {
     else if (nextAt === null) {
       const change = `${message.eventTypeOf(item)} of ${item.entity_id}`
       this.outcome.disabledReason = `The delivery of ${change} failed ${attempts} times since ${isoTime(first_attempt_at)}: ${error}.`
-    }
+    } else this.countInitialFailure(error)
+  }
+
+  private countInitialFailure(error: string): void {
+    if (this.outcome.initial_failures === null) return
+    this.outcome.initial_failures += 1
+    if (this.outcome.initial_failures < MAX_INITIAL_FAILURES) return
+    this.outcome.disabledReason ??= `The first ${MAX_INITIAL_FAILURES} deliveries to this address failed, the last one with: ${error}.`
   }
 
   private keep(item: Item, next_attempt_at: number | null, last_error: string | null = null): void {
@@ -171,7 +187,7 @@ class Round {
   }
 }
 
-const REASONS: Record<OutboundFailure, string> = {
+const REASONS: Record<Exclude<OutboundFailure, 'address' | 'resolver'>, string> = {
   timeout: `no response within ${TIMEOUT_MS / 1_000} s`,
   network: 'no connection',
   cut: 'the response ended early',
@@ -179,32 +195,29 @@ const REASONS: Record<OutboundFailure, string> = {
   too_large: 'the response is too large',
 }
 
-/** Sends a change once. @throws ResolverError */
+/** Sends a change once. @throws OutboundError where the resolver does not respond */
 async function attempt(
-  { addresses, db }: Delivery,
+  { addresses, db, pace }: Delivery,
   { id: endpointId, url }: EndpointRow,
   secrets: message.Secrets,
   change: message.FeedChange,
 ): Promise<Result> {
-  const problem = await findProblem(url, addresses)
-  if (problem !== null) return { status: 'failed', error: `the address ${problem}` }
+  await pause(pace.reserve(new URL(url).hostname, Date.now()))
   const body = message.bodyOf(change)
   const signed = message.signedHeaders(secrets, message.messageId(endpointId, change), body, Date.now())
   const bookmark = db.bookmark()
   const headers = bookmark === null ? signed : { ...signed, 'x-bookmark': bookmark }
   try {
     // The body of the response is not read, and no redirect followed.
-    const status = await callOutside(
-      { url, method: 'POST', headers, body },
-      TIMEOUT_MS,
-      async (response) => response.status,
-    )
+    const request = { url, method: 'POST', headers, body } as const
+    const status = await callChecked(addresses, request, TIMEOUT_MS, async (response) => response.status)
     if (status >= 200 && status < 300) return { status: 'delivered' }
     if (status === 410) return { status: 'gone', error: 'HTTP 410 (Gone)' }
     const isRedirect = status >= 300 && status < 400
     return { status: 'failed', error: isRedirect ? `HTTP ${status}, redirects are not followed` : `HTTP ${status}` }
   } catch (error) {
-    if (error instanceof OutboundError) return { status: 'failed', error: REASONS[error.failure] }
-    throw error
+    if (!(error instanceof OutboundError) || error.failure === 'resolver') throw error
+    const { failure, problem } = error
+    return { status: 'failed', error: failure === 'address' ? `the address ${problem}` : REASONS[failure] }
   }
 }

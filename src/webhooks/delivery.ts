@@ -3,8 +3,9 @@ import { CompanyObject, startObject } from '../db/company-object.ts'
 import { forEachDatabase } from '../db/placement.ts'
 import { listWebhookCompanies } from '../db/sweep.ts'
 import type { Env } from '../env.ts'
-import { addressPolicy } from './address.ts'
+import { addressPolicy } from '../http/address.ts'
 import { deliverChanges } from './deliver-changes.ts'
+import { HostPace } from './host-pace.ts'
 import { listEnabledEndpoints } from './queries.ts'
 
 /** One run starts no delivery after so long; a run of its own continues. */
@@ -13,6 +14,7 @@ const RUN_MS = 60_000
 /** Delivers one company's changes to its endpoints. Being the only one, it delivers those of an object in order. */
 export class WebhookDelivery extends CompanyObject {
   protected override readonly name = 'webhooks'
+  private readonly pace = new HostPace()
 
   /** The endpoints do not wait for each other. */
   protected override async run(context: CompanyContext): Promise<number | null> {
@@ -21,7 +23,9 @@ export class WebhookDelivery extends CompanyObject {
     const addresses = addressPolicy(this.env)
     const endpointIds = await listEnabledEndpoints(context)
     const runs = await Promise.allSettled(
-      endpointIds.map((endpointId) => deliverChanges({ ...context, endpointId, credentialsKey, addresses }, endMs)),
+      endpointIds.map((endpointId) =>
+        deliverChanges({ ...context, endpointId, credentialsKey, addresses, pace: this.pace }, endMs),
+      ),
     )
     const failed = runs.find((run) => run.status === 'rejected')
     if (failed) throw failed.reason

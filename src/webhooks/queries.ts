@@ -137,6 +137,7 @@ export interface Outcome {
   /** Objects whose next stored change, if there is one, can be delivered now. */
   released: Pick<Item, 'type' | 'entity_id'>[]
   place: Partial<Pick<EndpointRow, 'position' | 'replay_position' | 'replay_end'>>
+  initial_failures: number | null
   /** Why the endpoint is disabled from now on. */
   disabledReason: string | null
 }
@@ -149,7 +150,7 @@ export interface Outcome {
 export async function saveRound(
   { companyId, db }: CompanyContext,
   { id: endpointId, updated_at, replay_end }: EndpointRow,
-  { done, kept, released, place, disabledReason }: Outcome,
+  { done, kept, released, place, initial_failures, disabledReason }: Outcome,
   nowMs: number,
 ) {
   const key = [
@@ -222,8 +223,11 @@ export async function saveRound(
       .where(sql`${isEndpoint} AND (${replay_end} IS NULL OR replay_end = ${replay_end})`),
     orm
       .update(webhookEndpoints)
-      .set({ enabled: false, disabled_reason: disabledReason, updated_at: nowMs })
-      .where(sql`${isUnchanged} AND ${disabledReason} IS NOT NULL`),
+      .set({
+        initial_failures,
+        ...(disabledReason !== null && { enabled: false, disabled_reason: disabledReason, updated_at: nowMs }),
+      })
+      .where(sql`${isUnchanged} AND (initial_failures IS NOT ${initial_failures} OR ${disabledReason} IS NOT NULL)`),
     selectQueue(companyId, endpointId),
   ])
   return { failing: queue?.failing ?? 0, nextAt: queue?.nextAt ?? null }

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
+import { type AddressPolicy, callChecked } from '../../http/address.ts'
 import { oneLine } from '../../http/contract.ts'
-import { callOutside, OutboundError, type OutboundRequest } from '../../http/outbound.ts'
+import { OutboundError, type OutboundRequest } from '../../http/outbound.ts'
 
 const MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 /** After a 429 that does not say how long to wait. */
@@ -41,6 +42,7 @@ export type Lifetime = { freshMs: number; maxAgeMs: number }
 export interface SupplierConnection<Credentials = unknown> {
   baseUrl: string
   credentials: Credentials
+  addresses: AddressPolicy
   /** For one call with its body read. */
   timeoutMs: number
   /** Receives the calls left in the supplier's current minute, null where it does not say. */
@@ -73,14 +75,14 @@ export class SupplierError extends Error {
  * @throws SupplierError
  */
 export async function fetchItems<Item>(
-  { timeoutMs, onCallsLeft }: SupplierConnection,
+  { addresses, timeoutMs, onCallsLeft }: SupplierConnection,
   request: OutboundRequest,
   rowsOf: (status: number, body: string) => Row[],
   toItem: (row: Row) => Item | null,
 ): Promise<Item[]> {
   let problem = 'the call failed'
   try {
-    return await callOutside(request, timeoutMs, async ({ status, headers, readText }) => {
+    return await callChecked(addresses, request, timeoutMs, async ({ status, headers, readText }) => {
       if (status === 401) throw SupplierError.rejectedCredentials()
       if (status === 429) {
         const retryAfterSeconds = readCount(headers.get('Retry-After')) ?? RETRY_AFTER_SECONDS
@@ -96,7 +98,9 @@ export async function fetchItems<Item>(
     })
   } catch (error) {
     if (error instanceof SupplierError) throw error
-    const message = error instanceof OutboundError ? `the call failed: ${error.failure}` : problem
+    if (!(error instanceof OutboundError)) throw new SupplierError('supplier_unavailable', problem)
+    const isRefused = error.failure === 'address'
+    const message = isRefused ? `the address ${error.problem}` : `the call failed: ${error.failure}`
     throw new SupplierError('supplier_unavailable', message)
   }
 }

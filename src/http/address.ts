@@ -1,14 +1,13 @@
 import * as z from 'zod/mini'
-import { parseIpv6 } from '../auth/failed-lookups.ts'
-import { LruCache } from '../http/cache.ts'
-import { callOutside, OutboundError } from '../http/outbound.ts'
+import { LruCache } from './cache.ts'
+import { callOutside, OutboundError, type OutboundRequest, type OutboundResponse } from './outbound.ts'
 
 /** The JSON API of a resolver, DNS over HTTPS. */
 const DEFAULT_RESOLVER = 'https://cloudflare-dns.com/dns-query'
 const RESOLVER_TIMEOUT_MS = 5_000
 const MAX_ANSWER_BYTES = 65_536
 export const MAX_URL_LENGTH = 2_048
-/** How old the result of a look-up may be: deliveries of one batch share it. */
+/** How old the result of a look-up may be: the calls of one batch share it. */
 const FRESH_MS = 5_000
 
 export interface AddressPolicy {
@@ -80,30 +79,77 @@ function ipv4Number(address: string): number {
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
 const IPV4 = /^[\d.]+$/
 
+/** @param hostname as `URL` normalizes it */
+export function isLoopback(hostname: string): boolean {
+  return LOOPBACK.test(hostname)
+}
+
+/** The address that a normalized hostname is, without brackets; null for a name. */
+function literalOf(hostname: string): string | null {
+  if (hostname.startsWith('[')) return hostname.slice(1, -1)
+  return IPV4.test(hostname) ? hostname : null
+}
+
 /**
- * Checks the address of an endpoint, and where its host resolves to now.
+ * Checks an address that a company chose, without looking up its host: for when it is set.
  *
  * @returns what is wrong with it, to follow its name in a sentence; null where nothing is
+ */
+export function findFormProblem(address: string, allowsLoopback: boolean): string | null {
+  const url = URL.parse(address)
+  if (!url || address.length > MAX_URL_LENGTH) return `must be a URL of at most ${MAX_URL_LENGTH} characters`
+  if (url.username !== '' || url.password !== '') return 'must not contain a user name or password'
+  if (url.hash !== '') return 'must not contain a fragment'
+  // Normalized: numbers and other notations of an IPv4 address have become decimal.
+  const { hostname, port, protocol } = url
+  if (allowsLoopback && isLoopback(hostname) && /^https?:$/.test(protocol)) return null
+  if (protocol !== 'https:') return 'must be an https address'
+  if (port !== '' && Number(port) < 1_024) return 'must have the port 443, or one above 1023'
+  const literal = literalOf(hostname)
+  const isPrivate = isLoopback(hostname) || (literal !== null && !isPublicAddress(literal))
+  return isPrivate ? NOT_PUBLIC : null
+}
+
+const NOT_PUBLIC = 'must resolve to public addresses only'
+
+/**
+ * As {@link findFormProblem}, and checks where the host resolves to now: for when the address is used.
+ *
  * @throws ResolverError when the resolver does not respond
  */
 export async function findProblem(
   address: string,
   { resolver, allowsLoopback }: AddressPolicy,
 ): Promise<string | null> {
-  const url = URL.parse(address)
-  if (!url || address.length > MAX_URL_LENGTH) return `must be a URL of at most ${MAX_URL_LENGTH} characters`
-  if (url.username !== '' || url.password !== '') return 'must not contain a user name or password'
-  if (url.hash !== '') return 'must not contain a fragment'
-  // Normalized: numbers and other notations of an IPv4 address have become decimal.
-  const { hostname } = url
-  if (allowsLoopback && LOOPBACK.test(hostname) && /^https?:$/.test(url.protocol)) return null
-  if (url.protocol !== 'https:') return 'must be an https address'
-  if (url.port !== '' && Number(url.port) < 1_024) return 'must have the port 443, or one above 1023'
-  const literal = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
-  const isLiteral = literal !== hostname || IPV4.test(hostname)
-  const addresses = isLiteral ? [literal] : await resolve(hostname, resolver ?? DEFAULT_RESOLVER)
-  if (addresses.length === 0) return `has the host ${hostname}, which does not resolve to an address`
-  return addresses.every(isPublicAddress) ? null : 'must resolve to public addresses only'
+  const problem = findFormProblem(address, allowsLoopback)
+  if (problem !== null) return problem
+  const { hostname } = new URL(address)
+  if (literalOf(hostname) !== null || (allowsLoopback && isLoopback(hostname))) return null
+  const addresses = await resolve(hostname, resolver ?? DEFAULT_RESOLVER)
+  if (addresses.length === 0) return 'has a host that does not resolve to an address'
+  return addresses.every(isPublicAddress) ? null : NOT_PUBLIC
+}
+
+/**
+ * Makes a call to a host that a company chose, checked at this moment: what is stored may be older than the rules, and a
+ * name may lead elsewhere by now.
+ *
+ * @throws OutboundError `address` for one that may not be called, `resolver` where that is not known, and what
+ *   {@link callOutside} throws
+ */
+export async function callChecked<T>(
+  policy: AddressPolicy,
+  request: OutboundRequest,
+  timeoutMs: number,
+  read: (response: OutboundResponse) => Promise<T>,
+): Promise<T> {
+  const startMs = Date.now()
+  // The path and the query are ours, and may be longer than an address that is set.
+  const problem = await findProblem(URL.parse(request.url)?.origin ?? '', policy).catch((error: unknown) => {
+    throw error instanceof ResolverError ? new OutboundError('resolver') : error
+  })
+  if (problem !== null) throw new OutboundError('address', problem)
+  return callOutside(request, timeoutMs - (Date.now() - startMs), read)
 }
 
 /** By resolver and host. */
@@ -145,4 +191,16 @@ async function queryResolver(resolver: string, name: string, type: 'A' | 'AAAA')
     const failure = error instanceof OutboundError ? error.failure : 'malformed'
     throw new ResolverError(`The resolver did not respond: ${failure}.`)
   }
+}
+
+/** The eight groups of an IPv6 address, or null. */
+export function parseIpv6(text: string): number[] | null {
+  if (!/^[0-9a-f:.]+$/.test(text)) return null
+  const hostname = URL.parse(`http://[${text}]`)?.hostname
+  if (!hostname) return null
+  // Normalized: hexadecimal groups only, without leading zeros, with at most one `::`.
+  const halves = hostname.slice(1, -1).split('::')
+  const [before = [], after = []] = halves.map((half) => half.split(':').filter(Boolean))
+  const zeros = Array.from({ length: 8 - before.length - after.length }, () => '0')
+  return [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16))
 }
