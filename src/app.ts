@@ -9,13 +9,15 @@ import { routes as changes } from './changes/routes.ts'
 import { routes as clients } from './clients/routes.ts'
 import { type AppEnv, openContext } from './context.ts'
 import { contracts } from './contracts.ts'
-import { databaseMessage, startUse } from './db/client.ts'
+import { startUse } from './db/client.ts'
+import { databaseText } from './db/failures.ts'
 import type { Env } from './env.ts'
 import { RELAY, relayFile } from './files/relay.ts'
 import { routes as files } from './files/routes.ts'
 import { countFailure } from './health/failures.ts'
 import { routes as health } from './health/routes.ts'
 import { countSlow } from './health/slow-statements.ts'
+import { isLoopback } from './http/address.ts'
 import type { Contract } from './http/contract.ts'
 import { BUDGET_MS, DeadlineError, withDeadline } from './http/deadline.ts'
 import { honoPath, NO_QUERY, type Route, validate } from './http/endpoint.ts'
@@ -44,7 +46,7 @@ export interface Api {
 /** The application: the middleware in its order around the routes of the integration API and of the administration API. */
 export function createApp({ contracts, routes }: Api, administration: Api): Hono<AppEnv> {
   const app = new Hono<AppEnv>({ strict: false })
-  app.use(addHeaders, respondToPreflight, catchErrors)
+  app.use(addHeaders, refuseForeignHost, respondToPreflight, catchErrors)
   // Hono passes Errors to its own handler before the middleware sees them.
   app.onError((error, c) => toResponse(error, c))
   app.notFound(serveAsset)
@@ -125,6 +127,19 @@ const addHeaders: Middleware = async (c, next) => {
     colo: c.req.raw.cf?.colo,
   })
   if (use.slow > 0) c.executionCtx.waitUntil(countSlow(c.env.CACHE, use.slow, receivedAt))
+}
+
+/**
+ * In development everyone on this machine is signed in, and the commands' token is public: a page of another site whose
+ * name leads to a loopback address must not use them (DNS rebinding).
+ */
+const refuseForeignHost: Middleware = async (c, next) => {
+  if (!c.env.ADMIN_DEVELOPMENT) return next()
+  const { host, hostname } = new URL(c.req.url)
+  const named = URL.parse(`http://${c.req.header('host') ?? host}`)?.hostname ?? ''
+  if (isLoopback(hostname) && isLoopback(named)) return next()
+  const message = 'In development the service has loopback addresses only: use 127.0.0.1 or localhost'
+  return errorResponse(new ApiError('forbidden', { message }))
 }
 
 /** CORS: every origin may send every request. What protects is the token, which no browser sends by itself. */
@@ -225,15 +240,14 @@ function afterWrites(error: ApiError, c: Context<AppEnv>): ApiError {
   return new ApiError('unavailable', { message, cause: [error.message, error.cause].filter(Boolean).join(' | ') })
 }
 
-/** What is logged of a failure: no message that may hold values; D1's own messages name columns only. */
+/** What is logged of a failure: no message that may hold values, see {@link databaseText}. */
 function describe(thrown: unknown): string {
   if (!(thrown instanceof Error)) return typeof thrown
-  const message = databaseMessage(thrown)
-  const isHarmless = message.startsWith('D1_') || thrown instanceof DeadlineError
+  const harmless = thrown instanceof DeadlineError ? thrown.message : databaseText(thrown)
   // The stack begins with the message, whose own lines could look like frames.
   const stack = (thrown.stack ?? '').replace(thrown.message, '')
   const frames = stack.split('\n').filter((line) => line.trimStart().startsWith('at '))
-  return [thrown.name, isHarmless ? message : '', ...frames.slice(0, 6)].filter(Boolean).join(' | ')
+  return [thrown.name, harmless, ...frames.slice(0, 6)].filter(Boolean).join(' | ')
 }
 
 export const routes = [...account, ...clients, ...orders, ...changes, ...products, ...mail, ...files, ...batch]

@@ -7,6 +7,7 @@ import type { CompanyContext, Database, DatabaseUse, Idempotency } from './db/cl
 import { databaseFor, directoryFor } from './db/placement.ts'
 import type { Env } from './env.ts'
 import { deploymentStorage, type FileStorage } from './files/storage.ts'
+import { type AddressPolicy, addressPolicy } from './http/address.ts'
 import type { Lease } from './http/memory.ts'
 import type { RequestUsage } from './rate-limit/middleware.ts'
 import { startWebhooks } from './webhooks/delivery.ts'
@@ -27,6 +28,8 @@ export interface RequestContext extends CompanyContext {
   cache: KVNamespace
   /** Decrypts the credentials of integrations. */
   credentialsKey: string
+  /** Which addresses of integrations are called. */
+  addresses: AddressPolicy
   /** The request's `If-None-Match` and `If-Match`. */
   ifNoneMatch: string | null
   ifMatch: string | null
@@ -91,6 +94,7 @@ export const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
     mailContents: env.FILES,
     cache: env.CACHE,
     credentialsKey: env.CREDENTIALS_KEY,
+    addresses: addressPolicy(env),
     ifNoneMatch: c.req.header('if-none-match') ?? null,
     ifMatch: c.req.header('if-match') ?? null,
     idempotency: null,

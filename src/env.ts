@@ -1,5 +1,5 @@
 import type { Closed, Entered, Entry, Report } from './rate-limit/protocol.ts'
-import type { Demand, HourOfUsage, Rest, Verdict } from './rate-limit/window.ts'
+import type { DatabaseRest, Demand, HourOfUsage, Rest, Verdict } from './rate-limit/window.ts'
 
 /** Answers for one token: see `rate-limit/limiter.ts`. */
 interface RateLimiter extends Rpc.DurableObjectBranded {
@@ -8,6 +8,12 @@ interface RateLimiter extends Rpc.DurableObjectBranded {
   report(report: Report): Rest
   forget(): void
   usage(): HourOfUsage[]
+  ping(): void
+}
+
+/** Counts the database time of one company: see `rate-limit/company-limiter.ts`. */
+interface CompanyLimiter extends Rpc.DurableObjectBranded {
+  report(databaseMs: number): DatabaseRest
   ping(): void
 }
 
@@ -114,10 +120,13 @@ declare global {
       BACKUPS: R2Bucket
       ASSETS: Fetcher
       RATE_LIMITER: DurableObjectNamespace<RateLimiter>
+      COMPANY_LIMITER: DurableObjectNamespace<CompanyLimiter>
       ACCOUNTING_DELIVERY: DurableObjectNamespace<AccountingDelivery>
       WEBHOOK_DELIVERY: DurableObjectNamespace<WebhookDelivery>
       COMPANY_BACKUP: DurableObjectNamespace<CompanyBackup>
       AUTH_FAILURES: RateLimit
+      /** Of an IPv6 /48. */
+      AUTH_FAILURES_WIDE: RateLimit
       ADMIN_REQUESTS: RateLimit
       /** Secret: 32 bytes, base64. Encrypts the companies' integration credentials and webhook secrets. */
       CREDENTIALS_KEY: string
@@ -137,11 +146,14 @@ declare global {
       ACCESS_AUDIENCE?: string
       /** Emails of operators, separated by commas. */
       OPERATORS?: string
-      /** `development` signs everyone on this machine in as an owner of the sample company. Set in `.dev.vars` only. */
+      /**
+       * `development` signs everyone on this machine in as an owner of the sample company; requests to another host than
+       * this machine are then refused. Set in `.dev.vars` only.
+       */
       ADMIN_DEVELOPMENT?: string
-      /** The JSON API of the DNS resolver that checks addresses of webhooks. Default: that of `webhooks/address.ts`. */
+      /** The JSON API of the DNS resolver that checks addresses of companies. Default: that of `http/address.ts`. */
       WEBHOOK_RESOLVER?: string
-      /** `development` delivers webhooks to loopback addresses too. Set in `.dev.vars` only. */
+      /** `development` also calls webhooks and integrations on loopback addresses. Set in `.dev.vars` only. */
       WEBHOOK_LOOPBACK?: string
     }
   }

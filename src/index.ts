@@ -12,6 +12,7 @@ import { sweepWebhooks } from './webhooks/delivery.ts'
 export { AccountingDelivery } from './accounting/delivery.ts'
 export { CompanyBackup } from './backup/company-backup.ts'
 export { FailureCounter } from './health/failures.ts'
+export { CompanyLimiter } from './rate-limit/company-limiter.ts'
 export { RateLimiter } from './rate-limit/limiter.ts'
 export { WebhookDelivery } from './webhooks/delivery.ts'
 

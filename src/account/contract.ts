@@ -28,6 +28,12 @@ export const readAccount = defineContract({
       file_bytes_max: count.check(z.describe('Of an uploaded file.')),
       mail_bytes: count.check(z.describe('Stored (compressed) bytes of email threads.')),
       mail_quota_bytes: count.check(z.describe('The limit of `mail_bytes`.')),
+      stored_bytes: count.check(
+        z.describe(
+          'Bytes of all else in the database, to about 10 %: with soft-deleted rows, changes, stored results and indexes.',
+        ),
+      ),
+      storage_quota_bytes: count.check(z.describe('The limit of `stored_bytes`.')),
     }),
   }),
   errors: [],

@@ -25,6 +25,8 @@ export const documentation = {
           file_bytes_max: 157_286_400,
           mail_bytes: 0,
           mail_quota_bytes: 2_147_483_648,
+          stored_bytes: 412_500,
+          storage_quota_bytes: 2_147_483_648,
         },
       },
     },

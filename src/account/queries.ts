@@ -2,11 +2,18 @@ import { sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import { orm, type Placeholders, prepare } from '../db/client.ts'
 import { DIRECTORY } from '../db/placement.ts'
+import { storedBytes } from '../db/quota.ts'
 import { apiTokens, companies } from '../db/schema.ts'
 
 const ofCompany = prepare((p: Placeholders<'companyId'>) =>
   orm
-    .select({ name: companies.name, mail_bytes: companies.mail_bytes, mail_quota_bytes: companies.mail_quota_bytes })
+    .select({
+      name: companies.name,
+      mail_bytes: companies.mail_bytes,
+      mail_quota_bytes: companies.mail_quota_bytes,
+      stored_bytes: storedBytes.as('stored'),
+      storage_quota_bytes: companies.storage_quota_bytes,
+    })
     .from(companies)
     .where(sql`${companies.id} = ${p.companyId}`),
 )

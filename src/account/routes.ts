@@ -10,9 +10,10 @@ import { findAccount } from './queries.ts'
 export const routes = [
   route(contract.readAccount, async (_input, context) => {
     const { company, token } = await findAccount(context)
+    const { name, ...stored } = company
     const { id, permissions, expiresAt } = context.token
     return {
-      company: { id: context.companyId, name: company.name },
+      company: { id: context.companyId, name },
       token: {
         id,
         name: token.name,
@@ -27,8 +28,7 @@ export const routes = [
         batch_operations_max: OPERATIONS_MAX,
         body_bytes_max: BODY_LIMIT_BYTES,
         file_bytes_max: MAX_FILE_BYTES,
-        mail_bytes: company.mail_bytes,
-        mail_quota_bytes: company.mail_quota_bytes,
+        ...stored,
       },
     }
   }),

@@ -21,7 +21,8 @@ const operationBody = z.unknown().check(
 const errorResponse = z.unknown().check(z.meta(reference('ErrorResponse')))
 
 const operation = component('BatchOperation', 'One change: what its own request would be.', {
-  method: z.enum(['POST', 'PATCH', 'PUT']),
+  // Any value passes, as for `body`: another method is an error of its operation.
+  method: z.unknown().check(z.meta({ enum: ['POST', 'PATCH', 'PUT'] })),
   path: z
     .string()
     .check(
@@ -31,7 +32,9 @@ const operation = component('BatchOperation', 'One change: what its own request 
       ),
     ),
   body: operationBody,
-  if_match: z.optional(z.string().check(z.maxLength(2_000), z.describe('The `If-Match` of the request.'))),
+  if_match: z.optional(
+    z.string().check(z.maxLength(2_000), z.describe('The `If-Match` of the request: versions in double quotes.')),
+  ),
 })
 
 const batch = component('Batch', 'Changes of clients and orders.', {

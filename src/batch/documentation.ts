@@ -6,7 +6,7 @@ export const documentation = {
   runBatch: {
     summary: 'Create and update many clients and orders',
     description:
-      'Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where the database refuses one of them (such as a taken `external_id`, or another version than its `if_match` names): `transaction` tells which were committed together. An operation cannot refer to what another one of the batch creates. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is.',
+      'Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count) or the database refuses one of them (such as a taken `external_id`, or another version than its `if_match` names): `transaction` tells which were committed together. An operation cannot refer to what another one of the batch creates. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is.',
     example: {
       body: {
         operations: [
@@ -26,7 +26,8 @@ export const documentation = {
             body: {
               error: {
                 code: 'invalid_request',
-                message: 'The resource has another version than `If-Match` names: read it again and repeat the change',
+                message:
+                  'The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change',
                 details: { reason: 'version_mismatch' },
               },
             },

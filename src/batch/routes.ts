@@ -17,11 +17,18 @@ export const routes = [
     const outcomes = await runWrites(
       context,
       body.operations.map((each) => writeOf(each, context)),
+      body.operations.map(weightOf),
     )
     const results = outcomes.map(present)
     return { results, transactions: Math.max(0, ...results.map(({ transaction }) => transaction ?? 0)) }
   }),
 ]
+
+/** About how many characters it may have the database index: of a text, no more than a name or title has. */
+function weightOf({ body }: contract.BatchOperation): number {
+  const texts = Object.values(body ?? {}).filter((value) => typeof value === 'string')
+  return texts.reduce((sum, { length }) => sum + Math.min(length, 255), 0)
+}
 
 type Reply = { body: unknown }
 

@@ -1,6 +1,7 @@
+import { LruCache } from '../http/cache.ts'
 import { poll } from '../http/deadline.ts'
 
-/** The expected database time of a token's batches in flight: 8 with the first estimate, 50 with the least. */
+/** The expected database time of a company's batches in flight: 8 with the first estimate, 50 with the least. */
 const IN_FLIGHT_MS = 250
 const FIRST_ESTIMATE_MS = 30
 const LEAST_ESTIMATE_MS = 5
@@ -8,11 +9,11 @@ const LEAST_ESTIMATE_MS = 5
 /** How much a cheaper batch lowers the estimate; a more expensive one raises it at once. */
 const ADAPTATION = 0.2
 
-/** A token bucket of database time: a burst, then a third of the time. The rest is for other tokens. */
+/** A token bucket of database time: a burst, then a third of the time. The rest is for other companies. */
 const BURST_MS = 1_000
 const FILL_RATE = 1 / 3
 
-/** How long a batch waits for the earlier ones of its token, and after which one in flight was lost with its request. */
+/** How long a batch waits for the earlier ones of its company, and after which one in flight was lost with its request. */
 const QUEUE_MS = 5_000
 const LOST_MS = 20_000
 
@@ -21,7 +22,7 @@ export function mayEnter(inFlight: number, estimateMs: number): boolean {
   return inFlight === 0 || (inFlight + 1) * estimateMs <= IN_FLIGHT_MS
 }
 
-/** The estimate after a batch. For a token with different batches it is near the most expensive one. */
+/** The estimate after a batch. For a company with different batches it is near the most expensive one. */
 export function updateEstimate(estimateMs: number, durationMs: number): number {
   return Math.max(LEAST_ESTIMATE_MS, estimateMs + (durationMs - estimateMs) * ADAPTATION, durationMs)
 }
@@ -29,7 +30,7 @@ export function updateEstimate(estimateMs: number, durationMs: number): number {
 /** The place of one batch, in the queue or in flight; `enteredAt` is 0 while it is queued. */
 export type Pass = { enteredAt: number }
 
-/** Admits a token's batches in their order: a crowd cannot fill the database's queue before the first is charged. */
+/** Admits a company's batches in their order: a crowd cannot fill the database's queue before the first is charged. */
 export class DatabaseGate {
   private estimateMs = FIRST_ESTIMATE_MS
   private bucketMs = BURST_MS
@@ -101,4 +102,13 @@ export class DatabaseGate {
     this.filledAt = now
     return this.bucketMs
   }
+}
+
+const gates = new LruCache<number, DatabaseGate>({ maxWeight: 1_000 })
+
+/** The gate that all tokens of a company share in this isolate. */
+export function gateOfCompany(companyId: number): DatabaseGate {
+  const gate = gates.get(companyId) ?? new DatabaseGate()
+  gates.set(companyId, gate)
+  return gate
 }

@@ -2,8 +2,8 @@ import { DurableObject } from 'cloudflare:workers'
 import { type Found, findToken, LAST_USED_EVERY_MS, TOKEN_MS, usable } from '../auth/tokens.ts'
 import { isCurrent } from '../db/migrations.ts'
 import type { Env } from '../env.ts'
-import { withDeadline } from '../http/deadline.ts'
 import { log, nameOf } from '../http/log.ts'
+import { CompanyShare } from './company-limiter.ts'
 import { Freshness, type StoredFreshness } from './freshness.ts'
 import type { Closed, Entered, Entry, Report } from './protocol.ts'
 import { addUsage, count, type Demand, type HourOfUsage, type Rest, type Verdict, type Window } from './window.ts'
@@ -12,8 +12,6 @@ import { addUsage, count, type Demand, type HourOfUsage, type Rest, type Verdict
 const REFRESH_AFTER_MS = 15_000
 /** How often a look-up that failed is repeated while the token may still be used. */
 const RETRY_MS = 2_000
-/** A request waits so long for a look-up; then its isolate looks the token up itself. */
-const LOOK_UP_MS = 1_500
 
 /** One stored row counts so many requests before they arrive: a crash may lose them, and never gives them twice. */
 const BLOCK = 20
@@ -44,6 +42,7 @@ export class RateLimiter extends DurableObject<Env> {
   private hours = this.stored?.hours ?? []
   private identity: Identity | undefined = this.stored?.identity
   private freshness: Freshness | undefined
+  private readonly company = new CompanyShare(this.env.COMPANY_LIMITER)
   private lookUp: Promise<void> | null = null
   /** Changes when a look-up under way is of no use any more. */
   private epoch = 0
@@ -139,7 +138,7 @@ export class RateLimiter extends DurableObject<Env> {
       if (now >= this.nextLookUpAt) this.ctx.waitUntil(this.startLookUp(hash).catch(() => undefined))
       return identity
     }
-    await withDeadline(this.startLookUp(hash), LOOK_UP_MS)
+    await this.startLookUp(hash)
     const found = this.identity
     // Another one was cached while this one waited, or an administrator has changed the token meanwhile.
     if (!found) return this.identify(hash)
@@ -186,7 +185,12 @@ export class RateLimiter extends DurableObject<Env> {
   }
 
   private count(demand: Demand, now: number): Verdict {
-    const { window, verdict } = count(this.window, now, demand)
+    // No request is allowed or counted while its company has no database time.
+    const isClosed = this.company.isClosed(now)
+    const { window, verdict } = count(this.window, now, isClosed ? { ...demand, requests: 0 } : demand)
+    if (isClosed) verdict.allowed = false
+    if (this.company.rest) verdict.company = this.company.rest
+    this.company.add(this.identity?.token?.companyId, demand.databaseMs, now)
     const used = {
       requests: (verdict.allowed ? demand.requests - (demand.counted?.requests ?? 0) : 0) + (demand.uncounted ?? 0),
       refused: (verdict.allowed ? 0 : demand.requests) + (demand.refused ?? 0),

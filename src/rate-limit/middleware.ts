@@ -5,7 +5,7 @@ import type { BatchResult, Meter } from '../db/client.ts'
 import { parseBookmark, type Version } from '../db/placement.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import { ApiError, errorResponse } from '../http/errors.ts'
-import type { Pass } from './database-gate.ts'
+import { type DatabaseGate, gateOfCompany, type Pass } from './database-gate.ts'
 import { recordDistance } from './distances.ts'
 import type { Mark } from './freshness.ts'
 import type { Admission, Remote } from './protocol.ts'
@@ -165,14 +165,14 @@ export class RequestUsage implements Meter {
   }
 
   /**
-   * Runs a batch as soon as the token's earlier ones leave room for it, and charges its time.
+   * Runs a batch as soon as the company's earlier ones leave room for it, and charges its time.
    *
    * @throws ApiError 429 without running it, where the wait was too long or the allowance was used up meanwhile
    */
   async run<T extends BatchResult>(batch: () => Promise<T>): Promise<T> {
-    const { batches } = this.gate
+    const batches = gateOfCompany(this.token.companyId)
     await this.announceLate()
-    const pass = batches.tryEnter() ?? (await this.waitForPass())
+    const pass = batches.tryEnter() ?? (await this.waitForPass(batches))
     const startedAt = Date.now()
     const work = batch()
     const settle = (durationMs: number) => {
@@ -202,7 +202,8 @@ export class RequestUsage implements Meter {
     const { verdict } = this
     if (!verdict) return
     headers.set('RateLimit-Policy', POLICY)
-    headers.set('RateLimit', describeLimits({ ...verdict, databaseMs: this.gate.databaseLeft() }, Date.now()))
+    const { remaining, resetAt } = verdict
+    headers.set('RateLimit', describeLimits({ ...this.gate.left(), remaining, resetAt }, Date.now()))
   }
 
   /**
@@ -238,13 +239,12 @@ export class RequestUsage implements Meter {
     if (!isKnown) this.admission = { ...admission, write: null }
   }
 
-  private async waitForPass(): Promise<Pass> {
-    const { batches } = this.gate
+  private async waitForPass(batches: DatabaseGate): Promise<Pass> {
     const waited = batches.wait()
     this.remote.keepAlive(waited.catch(() => undefined))
     const pass = await waited.catch(() => {
       const seconds = Math.max(1, Math.ceil(batches.expectedMs() / 1_000))
-      throw rateLimited(seconds, 'Too many concurrent requests of this token')
+      throw rateLimited(seconds, 'Too many concurrent requests of this company')
     })
     const refusal = this.refusal() ?? this.gate.databaseRefusal()
     if (!refusal) return pass

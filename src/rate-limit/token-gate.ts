@@ -1,19 +1,18 @@
 import { TOKEN_MS, type Token, usable } from '../auth/tokens.ts'
 import { isCurrent, verifySchema } from '../db/migrations.ts'
-import { BUDGET_MS, poll, withDeadline, withFairDeadline } from '../http/deadline.ts'
+import { BUDGET_MS, DeadlineError, poll, withDeadline, withFairDeadline } from '../http/deadline.ts'
 import { log, nameOf } from '../http/log.ts'
-import { DatabaseGate } from './database-gate.ts'
+import { Allowance } from './allowance.ts'
 import { isPrimaryNear, updateMean } from './distances.ts'
 import { merge, type Seen } from './freshness.ts'
 import type { Admission, Remote } from './protocol.ts'
-import type { Rest, Use, Verdict } from './window.ts'
-import { DATABASE_LIMIT_MS, databaseResetAt, LIMIT, WINDOW_MS } from './window.ts'
+import { isOutOfTime, type Rest, type Use, type Verdict } from './window.ts'
 
 /** A token that this isolate may use without another look-up, until then; null for one that has ended. */
 type Known = { token: Token | null; until: number }
 
-/** A call under way, since then. */
-type Turn = { at: number }
+/** A call under way, since then, with the requests that the object may allow by it. */
+type Turn = { at: number; requests: number }
 
 /** How long an isolate goes on without an object that failed. */
 const RETRY_MS = 5_000
@@ -22,26 +21,25 @@ const REPORT_MS = 50
 const NEARLY_USED_MS = 500
 /** Calls of one token's requests at once; the others wait for one of them to end. */
 const MAX_CALLS = 16
+/** An object that is slow gets as many calls at once as it has left to allow, from the requests that waited so long. */
+const PATIENCE_MS = 1_000
+/** After so long a call is given up, and one that was lost with its request frees its turn. */
+const LOST_MS = 2 * BUDGET_MS.silence
 
 /**
  * One token in this isolate: what it knows of the token's object, and what it has not reported to it. After a refusal it
- * refuses by itself until the reset. While the object fails or is slow, it allows what the last answer left of the window,
- * or else one whole allowance; the next successful call counts those requests.
+ * refuses by itself until the reset. Requests wait for an object that is slow. While it fails, or after a long silence,
+ * they are allowed what the last answer left of the window, or else one whole allowance; the next successful call counts
+ * them.
  */
 export class TokenGate {
-  readonly batches = new DatabaseGate()
-  private rest: Rest = { remaining: LIMIT, resetAt: 0, databaseMs: DATABASE_LIMIT_MS }
+  private readonly allowance = new Allowance()
   private known: Known | null = null
   /** Round trip to the object. */
   private callMs: number | undefined
-  private uncounted = 0
   /** While the object fails: when it is called again. */
   private retryAt: number | null = null
   private loggedAt = 0
-  private unreportedMs = 0
-  /** Of the calls under way. */
-  private reportingMs = 0
-  private refused = 0
   /** What could not be reported of writes. */
   private lost: Seen | undefined
   private readonly calls = new Set<Turn>()
@@ -60,17 +58,17 @@ export class TokenGate {
   /** The token with which a read may begin at the primary beside the call; null where it must wait for the call. */
   assume(now: number): Token | null {
     const token = this.knownToken(now)
-    const mayBegin = token && this.retryAt === null && !this.refusal(now)
+    const mayBegin = token && this.retryAt === null && !this.allowance.refusal(now)
     return mayBegin && isPrimaryNear(token.database, this.callMs) ? token : null
   }
 
   /** The refusal that every request gets without a call, for its headers with the token that was last seen. */
   refuse(remote: Remote, now: number): Admission | null {
-    const verdict = this.refusal(now)
+    const verdict = this.allowance.refusal(now)
     const token = this.known?.token
     if (!verdict || !token) return null
     this.probe(remote)
-    this.refused++
+    this.allowance.refuse()
     return { token, verdict, mark: 'primary', isTouchDue: false }
   }
 
@@ -90,35 +88,40 @@ export class TokenGate {
     const send = async (use: Use) => {
       const { allowed, ...rest } = await remote.take({ ...use, requests, counted })
       // Where they are refused, the first one is not counted any more either.
-      this.rest = rest
+      this.allowance.replace(rest)
       return { ...rest, allowed }
     }
-    const verdict = this.retryAt === null ? await this.call(remote, send) : null
+    const verdict = this.retryAt === null ? await this.call(remote, send, this.takeTurn(requests - 1)) : null
     return verdict ?? this.allowLocally(requests - 1)
   }
 
-  /** Milliseconds of database time left, as far as this isolate knows; negative when overused. */
-  databaseLeft(): number {
-    return this.rest.databaseMs - this.unreportedMs - this.reportingMs
+  /** What is left as far as this isolate knows. */
+  left(): Rest {
+    return this.allowance.left()
   }
 
   /** The refusal of every request while the database time is used up, as far as this isolate knows. */
   databaseRefusal(): Verdict | null {
-    const verdict = this.refusal(Date.now())
-    return verdict && verdict.databaseMs <= 0 ? verdict : null
+    const now = Date.now()
+    const verdict = this.allowance.refusal(now)
+    return verdict && isOutOfTime(verdict, now) ? verdict : null
   }
 
   charge(databaseMs: number): void {
-    this.unreportedMs += databaseMs
+    this.allowance.charge(databaseMs)
   }
 
-  /** Reports what a write or a read of the primary has shown, and the database time where that deserves a call. */
-  async report(remote: Remote, read?: Seen, budgetMs: number = BUDGET_MS.afterwards): Promise<void> {
-    const isDue = this.unreportedMs >= REPORT_MS || (this.unreportedMs > 0 && this.databaseLeft() < NEARLY_USED_MS)
+  /**
+   * Reports what a write or a read of the primary has shown, and the database time where that deserves a call.
+   *
+   * @param waitMs how long it waits for an object that is slow, which gets the report all the same
+   */
+  async report(remote: Remote, read?: Seen, waitMs: number = LOST_MS): Promise<void> {
+    const dueMs = this.allowance.dueMs()
+    const isDue = dueMs >= REPORT_MS || (dueMs > 0 && this.left().databaseMs < NEARLY_USED_MS)
     if (!read && !this.lost && !isDue) return
-    const send = (use: Use) => this.sendReport(remote, use, read)
-    const done = this.retryAt === null ? await this.call(remote, send, this.takeTurn(), budgetMs) : null
-    if (done) return
+    const call = this.retryAt === null ? this.call(remote, (use) => this.sendReport(remote, use, read)) : null
+    if (call && (await withDeadline(call, waitMs).catch(() => null))) return
     if (read) this.lose(read)
     this.probe(remote)
   }
@@ -137,83 +140,75 @@ export class TokenGate {
   /** Lets this isolate and the object look the token up again. */
   async forget(remote: Remote): Promise<void> {
     this.known = null
-    await withDeadline(remote.forget(), BUDGET_MS.limiter).catch((error: unknown) => this.fail(remote, error))
-  }
-
-  /** Why every request is refused until the reset, as far as this isolate knows. */
-  private refusal(now: number): Verdict | null {
-    const verdict = { ...this.rest, databaseMs: this.databaseLeft(), allowed: false }
-    if (verdict.databaseMs <= 0) return now < databaseResetAt(verdict) ? verdict : null
-    return verdict.remaining <= 0 && now < verdict.resetAt ? verdict : null
+    await withDeadline(remote.forget(), BUDGET_MS.limiter).catch((error: unknown) => {
+      if (!(error instanceof DeadlineError)) this.fail(remote, error)
+    })
   }
 
   /** A place among the calls; null while the object fails, and once a refusal has come. */
   private async waitForTurn(remote: Remote, isWrite: boolean): Promise<Turn | null> {
+    const beganAt = Date.now()
+    const isRefused = () => this.allowance.refusal(Date.now()) !== null
     // The object must know of a write: once it may be called again, a write does that itself.
-    if (isWrite && this.retryAt !== null && Date.now() >= this.retryAt && !this.refusal(Date.now())) {
-      this.retryAt = Date.now() + RETRY_MS
-      return this.takeTurn()
+    if (isWrite && this.retryAt !== null && beganAt >= this.retryAt && !isRefused()) {
+      this.retryAt = beganAt + RETRY_MS
+      return this.takeTurn(1)
     }
     const hasTurn = () => {
-      // Calls that were lost with their requests.
-      for (const turn of this.calls) if (Date.now() > turn.at + 2 * BUDGET_MS.limiter) this.calls.delete(turn)
-      return this.calls.size < MAX_CALLS || this.retryAt !== null || this.refusal(Date.now()) !== null
+      const now = Date.now()
+      for (const turn of this.calls) if (now > turn.at + LOST_MS) this.calls.delete(turn)
+      const most = now < beganAt + PATIENCE_MS ? MAX_CALLS : Math.max(MAX_CALLS, this.allowance.requestsLeft(now))
+      return this.calls.size < most || this.retryAt !== null || isRefused()
     }
-    const beganAt = Date.now()
-    while (!hasTurn()) {
-      // As long as calls end, waiting for them is no failure of the object.
-      const failsAt = Math.max(beganAt, this.answeredAt) + BUDGET_MS.limiter
-      await poll(hasTurn, Math.max(1, failsAt - Date.now())).catch((error: unknown) => {
-        if (this.answeredAt + BUDGET_MS.limiter <= Date.now()) this.fail(remote, error)
-      })
-    }
-    if (this.retryAt !== null || this.refusal(Date.now())) return null
-    return this.takeTurn()
+    // Calls that are not answered fail before. A turn may be taken between the poll and this request.
+    while (!hasTurn()) await poll(hasTurn, LOST_MS).catch((error: unknown) => this.fail(remote, error))
+    return this.retryAt !== null || isRefused() ? null : this.takeTurn(1)
   }
 
-  private takeTurn(): Turn {
-    const turn = { at: Date.now() }
+  private takeTurn(requests = 0): Turn {
+    const turn = { at: Date.now(), requests }
     this.calls.add(turn)
     return turn
   }
 
-  /** Null where the object fails or is slow, with which it is no longer called for a while. */
-  private call<T>(
-    remote: Remote,
-    send: (use: Use) => Promise<T>,
-    turn = this.takeTurn(),
-    budgetMs: number = BUDGET_MS.limiter,
-  ): Promise<T | null> {
-    const use: Required<Use> = { databaseMs: this.unreportedMs, refused: this.refused, uncounted: this.uncounted }
+  /** Null where the object fails or is silent, with which it is no longer called for a while. */
+  private call<T>(remote: Remote, send: (use: Use) => Promise<T>, turn = this.takeTurn()): Promise<T | null> {
+    const { allowance } = this
+    const use = allowance.begin()
     turn.at = Date.now()
-    this.add(use, -1)
-    this.reportingMs += use.databaseMs
     let hasFailed = false
     const sent = send(use).then((result) => {
       this.answeredAt = Date.now()
       // Counted after all: it must not be reported again.
-      if (hasFailed) this.add(use, -1)
+      if (hasFailed) allowance.succeedLate(use)
       return result
     })
-    const outcome = withFairDeadline(sent, budgetMs)
+    const outcome = this.untilSilent(sent, turn.at)
+      .then((result) => {
+        allowance.end(use)
+        return result
+      })
       .catch((error: unknown) => {
         hasFailed = true
-        this.add(use, 1)
+        allowance.fail(use)
         this.fail(remote, error)
         return null
       })
-      .finally(() => {
-        this.reportingMs -= use.databaseMs
-        this.calls.delete(turn)
-      })
+      .finally(() => this.calls.delete(turn))
     remote.keepAlive(outcome)
     return outcome
   }
 
-  private add(use: Required<Use>, sign: 1 | -1): void {
-    this.unreportedMs = Math.max(0, this.unreportedMs + sign * use.databaseMs)
-    this.refused = Math.max(0, this.refused + sign * use.refused)
-    this.uncounted = Math.max(0, this.uncounted + sign * use.uncounted)
+  /** Settles as the call does, or rejects when the object has answered none for a long time. */
+  private async untilSilent<T>(sent: Promise<T>, sentAt: number): Promise<T> {
+    const endsAt = () => Math.min(Math.max(sentAt, this.answeredAt) + BUDGET_MS.silence, sentAt + LOST_MS)
+    for (;;) {
+      try {
+        return await withFairDeadline(sent, endsAt() - Date.now())
+      } catch (error) {
+        if (!(error instanceof DeadlineError) || Date.now() >= endsAt()) throw error
+      }
+    }
   }
 
   private async enterRemotely(remote: Remote, use: Use, isWrite: boolean) {
@@ -240,14 +235,9 @@ export class TokenGate {
     return true
   }
 
-  /** What the object answers may arrive in another order than it was sent. */
-  private receive<T extends Rest>(rest: T): T {
-    const { resetAt, databaseMs } = rest
-    const isSame = resetAt === this.rest.resetAt && this.retryAt === null
-    const remaining = isSame ? Math.min(rest.remaining, this.rest.remaining) : rest.remaining
-    if (resetAt >= this.rest.resetAt || this.retryAt !== null) this.rest = { remaining, resetAt, databaseMs }
+  private receive(rest: Rest): void {
+    this.allowance.receive(rest, this.retryAt !== null)
     this.retryAt = null
-    return rest
   }
 
   private fail(remote: Remote, error: unknown): void {
@@ -281,19 +271,8 @@ export class TokenGate {
     return { token, verdict: this.allowLocally(1), mark: 'primary', isTouchDue, ...(isWrite && { write: null }) }
   }
 
-  /** Allows what is left of the window, or of a whole allowance when it is over. */
   private allowLocally(requests: number): Verdict {
-    const now = Date.now()
-    if (now >= this.rest.resetAt) {
-      this.rest = { remaining: LIMIT, resetAt: now + WINDOW_MS, databaseMs: DATABASE_LIMIT_MS }
-      this.uncounted = 0
-      this.unreportedMs = Math.max(0, this.unreportedMs - DATABASE_LIMIT_MS)
-    }
-    const allowed = this.databaseLeft() > 0 && requests <= this.rest.remaining
-    if (allowed) {
-      this.rest = { ...this.rest, remaining: this.rest.remaining - requests }
-      this.uncounted += requests
-    }
-    return { ...this.rest, databaseMs: this.databaseLeft(), allowed }
+    const pending = this.calls.values().reduce((sum, turn) => sum + turn.requests, 0)
+    return this.allowance.allow(requests, pending)
   }
 }

@@ -1,6 +1,8 @@
 /** The allowances of one token in a window: requests, and milliseconds of database time. */
 export const LIMIT = 300
 export const DATABASE_LIMIT_MS = 15_000
+/** Milliseconds of database time that all tokens of one company may use in a window together. */
+export const COMPANY_LIMIT_MS = 40_000
 export const WINDOW_MS = 60_000
 
 /** One fixed window from its first request: requests counted, and database time used with the debt of earlier windows. */
@@ -23,13 +25,18 @@ export interface Demand extends Use {
   counted?: { requests: number; resetAt: number }
 }
 
-/** What is left of a token's window, which ends at `resetAt`. */
-export interface Rest {
+/** What is left of a window of database time, which ends at `resetAt`; negative when overused. */
+export interface DatabaseRest {
+  resetAt: number
+  databaseMs: number
+}
+
+/** What is left of a token's window. */
+export interface Rest extends DatabaseRest {
   /** Requests that are not counted yet. */
   remaining: number
-  resetAt: number
-  /** Database time; negative when overused. */
-  databaseMs: number
+  /** Of the token's company; absent while that is not known. */
+  company?: DatabaseRest
 }
 
 /** The decision on one request, and what is left after it. */
@@ -38,36 +45,61 @@ export interface Verdict extends Rest {
 }
 
 /** Counts the use that is reported, and the requests of the demand if the window has room for all of them. */
-export function count(window: Window | undefined, now: number, demand: Demand): { window: Window; verdict: Verdict } {
-  const current = advance(window, now)
+export function count(
+  window: Window | undefined,
+  now: number,
+  demand: Demand,
+  limitMs = DATABASE_LIMIT_MS,
+): { window: Window; verdict: Verdict } {
+  const current = advance(window, now, limitMs)
   const resetAt = current.startedAt + WINDOW_MS
   const { counted } = demand
   const released = counted?.resetAt === resetAt ? counted.requests : 0
   const before = Math.min(LIMIT, Math.max(0, current.count - released) + (demand.uncounted ?? 0))
   const databaseMs = current.databaseMs + demand.databaseMs
-  const allowed = databaseMs < DATABASE_LIMIT_MS && before + demand.requests <= LIMIT
+  const allowed = databaseMs < limitMs && before + demand.requests <= LIMIT
   const total = allowed ? before + demand.requests : before
   return {
     window: { startedAt: current.startedAt, count: total, databaseMs },
-    verdict: { allowed, remaining: LIMIT - total, resetAt, databaseMs: DATABASE_LIMIT_MS - databaseMs },
+    verdict: { allowed, remaining: LIMIT - total, resetAt, databaseMs: limitMs - databaseMs },
   }
 }
 
 /** The window at `now`. Each window that has passed pays off one allowance of database time. */
-function advance(window: Window | undefined, now: number): Window {
+function advance(window: Window | undefined, now: number, limitMs: number): Window {
   if (!window) return { startedAt: now, count: 0, databaseMs: 0 }
   const passed = Math.floor((now - window.startedAt) / WINDOW_MS)
   // A clock that went backwards neither gives a second allowance nor makes the wait longer.
   if (passed < 1) return { ...window, startedAt: Math.min(window.startedAt, now) }
-  const debtMs = Math.max(0, window.databaseMs - passed * DATABASE_LIMIT_MS)
+  const debtMs = Math.max(0, window.databaseMs - passed * limitMs)
   // With a debt the next window begins on schedule, so that a `Retry-After` already sent stays right.
   return { startedAt: debtMs > 0 ? window.startedAt + passed * WINDOW_MS : now, count: 0, databaseMs: debtMs }
 }
 
+/** What an earlier rest of the company has become by `now`: windows pass by time alone. */
+export function companyRestAt(rest: DatabaseRest | undefined, now: number): DatabaseRest {
+  const window = rest && {
+    startedAt: rest.resetAt - WINDOW_MS,
+    count: 0,
+    databaseMs: COMPANY_LIMIT_MS - rest.databaseMs,
+  }
+  return count(window, now, { requests: 0, databaseMs: 0 }, COMPANY_LIMIT_MS).verdict
+}
+
 /** When there is database time again: when the first window begins with less than a whole allowance used. */
-export function databaseResetAt({ resetAt, databaseMs }: Pick<Rest, 'resetAt' | 'databaseMs'>): number {
-  const windows = Math.floor((DATABASE_LIMIT_MS - databaseMs) / DATABASE_LIMIT_MS)
+export function databaseResetAt({ resetAt, databaseMs }: DatabaseRest, limitMs = DATABASE_LIMIT_MS): number {
+  const windows = Math.floor((limitMs - databaseMs) / limitMs)
   return resetAt + Math.max(0, windows - 1) * WINDOW_MS
+}
+
+/** Whether there is no database time at `now`. */
+export function isClosed(rest: DatabaseRest | undefined, now: number, limitMs = DATABASE_LIMIT_MS): boolean {
+  return rest !== undefined && rest.databaseMs <= 0 && now < databaseResetAt(rest, limitMs)
+}
+
+/** Whether the token or its company has no database time at `now`. */
+export function isOutOfTime(rest: Rest, now: number): boolean {
+  return isClosed(rest, now) || isClosed(rest.company, now, COMPANY_LIMIT_MS)
 }
 
 /** Whole seconds until a reset: at least 1, and at most `withinMs`, however far the clocks of two machines differ. */
