@@ -118,7 +118,13 @@ export const createClient = defineContract({
   response,
 })
 
-export const readClient = defineContract({ ...one, ...read, operationId: 'readClient', hasEtag: true })
+export const readClient = defineContract({
+  ...one,
+  ...read,
+  operationId: 'readClient',
+  hasEtag: true,
+  hasVersion: true,
+})
 
 export const updateClient = defineContract({
   ...one,
@@ -144,6 +150,7 @@ export const readClientByExternalId = defineContract({
   operationId: 'readClientByExternalId',
   errors: ['not_found'],
   hasEtag: true,
+  hasVersion: true,
 })
 
 export const putClient = defineContract({
@@ -152,6 +159,7 @@ export const putClient = defineContract({
   method: 'PUT',
   operationId: 'putClient',
   body: wholeClient,
+  createsOnly: true,
   errors: ['precondition_failed'],
   hasVersion: true,
 })

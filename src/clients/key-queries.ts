@@ -15,7 +15,7 @@ import {
   totalOf,
 } from '../db/keyset.ts'
 import { companies } from '../db/schema.ts'
-import { clientSearch, gramOf, gramPrefix, idOf, inSlot } from '../db/search.ts'
+import { clientSearch, gramOf, gramPrefix, idOf, inSlot, rowidOf } from '../db/search.ts'
 import type { FoundPage, PageStart } from '../http/paging.ts'
 import type { ClientList } from './contract.ts'
 import type { ClientRow } from './queries.ts'
@@ -26,7 +26,9 @@ export async function listByKey(
   query: ClientList,
   start: PageStart,
 ): Promise<FoundPage<ClientRow>> {
-  const { sort, deleted, q = '', updated_since, external_id } = query
+  const { page: _page, per_page: _perPage, cursor: _cursor, ...listed } = query
+  const { sort, deleted, q = '', updated_since, external_id, ...unused } = listed
+  unused satisfies Record<string, never>
   const { db, companyId } = context
   const { folded, digits, match } = clientSearch(q.trim())
   const text = match === null ? { gram: gramOf(folded) } : { match }
@@ -58,8 +60,8 @@ const statements = perVariant((variant: Pick<ClientList, 'sort' | 'deleted'>) =>
       .orderBy(order)
   }),
   whole: prepare((p: Values) => {
-    const counter = p.search || p.updated_since || p.external_id ? undefined : sql`companies.client_count`
-    const total = totalOf(keysetOf(variant, p), counter).as('total')
+    const list = keysetOf(variant, p)
+    const total = totalOf(list, list.filters.some(Boolean) ? undefined : sql`companies.client_count`).as('total')
     return orm.select({ total, sequence: companies.last_change }).from(companies).where(eq(companies.id, p.companyId))
   }),
 }))
@@ -68,20 +70,21 @@ function keysetOf({ sort, deleted }: Pick<ClientList, 'sort' | 'deleted'>, p: Va
   const { column, direction } = sortOf(sort)
   const hasChangedSince = p.updated_since && sql`clients.updated_at >= ${p.updated_since}`
   const hasExternalId = p.external_id && sql`clients.external_id = ${p.external_id}`
+  const filters = [hasChangedSince, hasExternalId]
   const index = (flag: Flag, of: string) =>
     `clients_${flag ? 'deleted' : 'live'}${of === 'id' ? '' : `_${of.replace('_at', '')}`}`
   return {
     table: 'clients',
     sort: { column, direction },
     flags: DELETED[deleted],
-    filters: [hasChangedSince, hasExternalId, p.search && hasText(p, p.search)],
+    filters: [...filters, p.search && hasText(p, p.search)],
     index: (flag) => index(flag, column),
     source: (flag): Source | undefined => {
       if (hasExternalId) return { index: 'clients_external_id', condition: hasExternalId }
       if (p.slot && flag === 0) {
         // Only those that are not deleted are in the index.
         const ids = p.match ? idsOfMatch(p, direction, column === 'id') : idsOfGram(p)
-        return { ids, isPage: Boolean(p.match && column === 'id' && !hasChangedSince) }
+        return { ids, isPage: Boolean(p.match && column === 'id' && !filters.some(Boolean)) }
       }
       if (!hasChangedSince || column === 'updated_at') return undefined
       return { index: index(flag, 'updated_at'), condition: hasChangedSince }
@@ -97,9 +100,9 @@ function hasText({ digits }: Values, search: SQL | Values['search']): SQL {
 
 /** The hits of a search in the order of their ids; with `isPaged`, those behind the cursor. */
 function idsOfMatch({ slot, match, id }: Values, direction: 'ASC' | 'DESC', isPaged: boolean) {
-  const rowid = (of: SQL) => sql`(CAST(${slot} AS INTEGER) << 53 | ${of})`
   const [low, high] = direction === 'ASC' ? [sql`${id} + 1`, sql`9007199254740991`] : [sql`0`, sql`${id} - 1`]
-  const inRange = isPaged && id ? sql`BETWEEN ${rowid(low)} AND ${rowid(high)}` : slot && inSlot(slot)
+  const isBehind = isPaged && id && slot
+  const inRange = isBehind ? sql`BETWEEN ${rowidOf(slot, low)} AND ${rowidOf(slot, high)}` : slot && inSlot(slot)
   return (limit: SQL) => sql`SELECT ${idOf(sql`rowid`)} AS id FROM clients_fts
     WHERE clients_fts MATCH ${match} AND rowid ${inRange} ORDER BY rowid ${sql.raw(direction)} ${limit}`
 }

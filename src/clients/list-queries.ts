@@ -4,7 +4,7 @@ import { OWN_SLOT, orm, type Placeholders, prepare, prepareBatch } from '../db/c
 import { clientColumns, jsonRow } from '../db/columns.ts'
 import { OFFSET_MAX, pageOfSpan, spanOfPage, totalOfCounted } from '../db/paging.ts'
 import { clientBlocks, clientSearchCounts, clients, companies } from '../db/schema.ts'
-import { blockOfGram, clientSearch, gramBlock, gramOf, gramPrefix, idOf, inSlot } from '../db/search.ts'
+import { blockOfGram, clientSearch, gramBlock, gramOf, gramPrefix, idOf, inSlot, rowidOf } from '../db/search.ts'
 import { LruCache } from '../http/cache.ts'
 import type { FoundPage, PageStart } from '../http/paging.ts'
 import type { ClientList } from './contract.ts'
@@ -26,8 +26,9 @@ export async function listClients(
   query: ClientList,
   { limit, offset, after }: PageStart,
 ): Promise<FoundPage<ClientRow>> {
-  const { q = '', sort, deleted, updated_since, external_id } = query
-  const isNewest = sort === '-id' && deleted === 'exclude' && updated_since === undefined && external_id === undefined
+  const { page: _page, per_page: _perPage, cursor: _cursor, q = '', sort, deleted, ...filters } = query
+  const isFiltered = deleted !== 'exclude' || Object.values(filters).some((value) => value !== undefined)
+  const isNewest = sort === '-id' && !isFiltered
   if (after || !isNewest) return listByKey(context, query, { limit, offset, after })
   const { rows, total } = await listNewest(context, q.trim(), { companyId: context.companyId, limit, offset })
   const last = rows.at(-1)
@@ -58,7 +59,7 @@ const deepPage = prepare((p: Page) => {
   const counted = sql`counted AS MATERIALIZED (
     SELECT block AS part, live AS number FROM ${clientBlocks} WHERE company_id = ${p.companyId} AND live > 0)`
   const inSpan = sql`SELECT id FROM clients WHERE company_id = ${p.companyId} AND deleted = 0
-    AND id BETWEEN (SELECT low << 12 FROM span) AND (SELECT high << 12 | 4095 FROM span)`
+    AND id BETWEEN (SELECT low << 12 FROM span) AND (SELECT (high << 12) | 4095 FROM span)`
   return selectPage(p, counted, pageOfSpan(inSpan, ['id']))
 })
 
@@ -126,8 +127,8 @@ const pageOfHits = prepare((p: Search & Placeholders<'match'>) =>
 
 /** A page of many hits, found by the counts of each block of ids; the total is their sum. */
 const pageOfMatch = prepare((p: Search & Placeholders<'match'>) => {
-  const rowid = (block: SQL) => sql`(CAST(${p.slot} AS INTEGER) << 53 | ${block} << 12)`
-  const inBlocks = (low: SQL, high: SQL) => sql`BETWEEN ${rowid(low)} AND (${rowid(high)} | 4095)`
+  const firstOf = (block: SQL) => rowidOf(p.slot, sql`CAST(${block} AS INTEGER) << 12`)
+  const inBlocks = (low: SQL, high: SQL) => sql`BETWEEN ${firstOf(low)} AND (CAST(${firstOf(high)} AS INTEGER) | 4095)`
   const inSpan = inBlocks(sql`(SELECT low FROM span)`, sql`(SELECT high FROM span)`)
   return searchPage(
     p,

@@ -6,6 +6,7 @@ import { assignments, clientColumns, insertRow, jsonRow, type RowOf } from '../d
 import { failWhen, isOtherVersion, type KeyName, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
 import { clients, companies } from '../db/schema.ts'
 import { digitsOf, fold } from '../db/search.ts'
+import { invalid } from '../http/errors.ts'
 import { etagsOf, versionsOf } from '../http/etag.ts'
 import type { ClientFields, NewClient, WholeClient } from './contract.ts'
 
@@ -83,6 +84,7 @@ export function changeOf(context: RequestContext, key: ClientKey, fields: Client
     statements: versions === null ? statements : [versionGuard({ ...named, versions }), ...statements],
     // After a change of the email or of `deleted`, the same email may name another client: such a write is not retried.
     isIdempotent: 'id' in key && versions === null,
+    isDeletion: fields.deleted === true && Object.keys(fields).length === 1,
     read: (result) => (result === null ? undefined : client.decode(result)),
   }
 }
@@ -132,9 +134,11 @@ const absenceGuard = prepare((p: ExternalKey) =>
 export function replacementOf(context: RequestContext, externalId: string, fields: WholeClient): Write<ClientRow> {
   const { companyId, ifMatch, ifNoneMatch } = context
   const key = { companyId, externalId }
+  const known = etagsOf(ifNoneMatch)
+  if (ifNoneMatch !== null && known !== '*') throw invalid([{ path: 'If-None-Match', message: 'must be `*`' }])
   const guards = [
     ...(ifMatch === null ? [] : [matchGuard({ ...key, versions: versionsOf(ifMatch) ?? undefined })]),
-    ...(etagsOf(ifNoneMatch) === '*' ? [absenceGuard(key)] : []),
+    ...(known === '*' ? [absenceGuard(key)] : []),
   ]
   const [upsert, ...others] = replacement({
     ...writerOf(context),

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { id, oneLine, SUGGESTED } from '../http/contract.ts'
+import { id, oneLine, SUGGESTED, text } from '../http/contract.ts'
 
 /** Of an array in a context. */
 const MAX_ELEMENTS = 100
@@ -27,7 +27,6 @@ const linkedId = z.union([id, digits.check(z.refine(Number.isSafeInteger))], {
 })
 const linkedClient = z.looseObject({ id: z.nullish(linkedId) })
 const linkedOrder = z.looseObject({ id: linkedId })
-const participantEmail = z.string().check(z.maxLength(1_000))
 const listOf = <T extends z.ZodMiniType>(element: T) =>
   z.nullish(z.array(element).check(z.maxLength(MAX_ELEMENTS), storable()))
 
@@ -50,7 +49,7 @@ export const newThreadContext = z
     clients_data: listOf(linkedClient).check(z.describe('An `id` must be a client of the company.')),
     orders_data: listOf(linkedOrder).check(z.describe('Each `id` must be an order of the company.')),
     selected_order_id: z.nullish(linkedId).check(z.describe('The `id` of an element of `orders_data`.')),
-    participant_emails: listOf(participantEmail),
+    participant_emails: listOf(text(0, 1_000)),
     participants_data: listOf(z.record(z.string(), z.unknown())),
     legacy_thread_id: ignored({ type: ['string', 'null'] }),
     fetched_at: ignoredTime,

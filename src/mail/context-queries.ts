@@ -4,6 +4,7 @@ import { type Actor, actorOf, auditEntry } from '../db/audit.ts'
 import { type CompanyContext, orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
 import { assignments, insertRow } from '../db/columns.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
+import { checkQuota, throwQuotaRefusal } from '../db/quota.ts'
 import { threadContextLinks, threadContexts } from '../db/schema.ts'
 import type { CursorPlace } from '../http/cursor.ts'
 import { invalid } from '../http/errors.ts'
@@ -27,7 +28,7 @@ const { company_id, legacy_thread_id, thread_id, updated_at } = threadContexts
 
 const hasLegacyId = (p: Which) => sql`${company_id} = ${p.companyId} AND ${legacy_thread_id} = ${p.legacyThreadId}`
 
-const { company_id: _company, ...columns } = getTableColumns(threadContexts)
+const { company_id: _company, text_bytes: _texts, stored_bytes: _stored, ...columns } = getTableColumns(threadContexts)
 const COLUMNS = Object.keys(columns)
 
 /** Contexts that are tied to the company, with what belongs to it of their contents. */
@@ -135,7 +136,10 @@ const replacement = prepareBatch((p: Values) => {
  * @throws ApiError 400 naming each id that is not the company's or is deleted
  */
 export async function replaceThreadContext(context: RequestContext, legacyThreadId: string, body: NewThreadContext) {
-  const [, , , [row], problems] = await context.db.writeIdempotent(replacement(valuesOf(context, legacyThreadId, body)))
+  const { companyId, tokenId, now } = actorOf(context)
+  const [, , , [row], problems] = await context.db
+    .writeIdempotent([...replacement(valuesOf(context, legacyThreadId, body)), checkQuota({ companyId, tokenId, now })])
+    .catch(throwQuotaRefusal)
   if (problems.length > 0) {
     throw invalid(
       problems.map(({ path }) => ({ path, message: MESSAGES[path] ?? 'is not of this company, or is deleted' })),
@@ -165,6 +169,7 @@ export function contextDeletionOf(
   return {
     statements: deletion({ ...writerOf(context), legacyThreadId }),
     result: 0,
+    isDeletion: true,
     read: (result) => (result === null ? undefined : JSON.parse(result)),
   }
 }

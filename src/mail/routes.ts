@@ -42,7 +42,8 @@ export const routes = [
   }),
 
   route(contract.listThreadContexts, async ({ query }, context, extras) => {
-    const { client_id, order_id, per_page: limit } = query
+    const { client_id, order_id, per_page: limit, cursor: _cursor, ...unused } = query
+    unused satisfies Record<string, never>
     const { after, following } = openList(contract.listThreadContexts, query, context, extras)
     const entity = order_id === undefined ? 'client' : 'order'
     const entityId = order_id ?? client_id ?? 0
@@ -51,7 +52,9 @@ export const routes = [
   }),
 
   route(contract.listEmailThreads, async ({ query }, context, extras) => {
-    const { account_email: accountEmail, deleted, updated_since: updatedSince = 0, per_page: limit } = query
+    const { account_email: accountEmail, deleted, updated_since: updatedSince = 0, ...paged } = query
+    const { per_page: limit, cursor: _cursor, ...unused } = paged
+    unused satisfies Record<string, never>
     const { after, following } = openList(contract.listEmailThreads, query, context, extras)
     const { rows, next } = await listThreads(context, { accountEmail, deleted, updatedSince, after, limit })
     return listResponse(rows.map(summaryText), { per_page: limit, ...following(next) })

@@ -110,6 +110,7 @@ const deletion = prepareBatch((p: Placeholders<Actor | Key, KeyName>) => {
 export function threadDeletionOf(context: RequestContext, key: ThreadKey): Write<ThreadSummaryRow | undefined> {
   return {
     statements: deletion({ ...writerOf(context), ...key }),
+    isDeletion: true,
     read: (result) => (result === null ? undefined : decode(result)),
   }
 }

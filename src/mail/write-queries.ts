@@ -1,8 +1,10 @@
 import { eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../context.ts'
 import { actorOf, auditEntry } from '../db/audit.ts'
-import { databaseMessage, orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
+import { orm, type Placeholders, prepare, prepareBatch } from '../db/client.ts'
 import { assignments, insertRow, type RowOf } from '../db/columns.ts'
+import { databaseMessage } from '../db/failures.ts'
+import { checkMailQuotas, checkQuota, quotaRefusal, throwQuotaRefusal } from '../db/quota.ts'
 import { companies, emailThreadSegments, emailThreads, IN_OBJECT } from '../db/schema.ts'
 import { LruCache } from '../http/cache.ts'
 import { ApiError } from '../http/errors.ts'
@@ -77,7 +79,10 @@ const touch = prepare((p: Write) =>
 export async function touchThread(context: RequestContext, key: ThreadKey, input: ThreadInput) {
   const known = knownHashes.get(`${context.companyId}/${key.legacyThreadId}`)?.get(key.accountEmail)
   if (known !== input.content.hash || TEXT_FIELDS.some((field) => isLarge(input.texts[field]))) return undefined
-  const [[row]] = await context.db.writeIdempotent([touch(valuesOf(context, key, input))])
+  const values = valuesOf(context, key, input)
+  const [[row]] = await context.db
+    .writeIdempotent([touch(values), checkQuota(batchOf(values))])
+    .catch(throwQuotaRefusal)
   if (!row) return undefined
   rememberHash(row)
   context.announceChange()
@@ -135,13 +140,8 @@ const nameWritten = prepareBatch((p: Placeholders<Key | 'newId'>) => [
   requireObject(p, written(p)),
 ])
 
-// A trigger undoes the whole batch when it raised the stored bytes above the quota.
-const checkQuota = prepare((p: Placeholders<'companyId'>) =>
-  orm
-    .update(companies)
-    .set({ mail_bytes_checked: sql`mail_bytes` })
-    .where(sql`id = ${p.companyId} AND mail_bytes_checked <> mail_bytes`),
-)
+/** What the check of the quotas is about. */
+const batchOf = ({ companyId, tokenId, now }: ReturnType<typeof actorOf>) => ({ companyId, tokenId, now })
 
 /**
  * Compresses what was sent: content of more than {@link MAX_DATABASE_BYTES} is for R2, and of texts what is more than one
@@ -204,7 +204,7 @@ type CompressedThread = Awaited<ReturnType<typeof compressThread>>
  * Creates the thread, or replaces what was sent of it, in one transaction. Content that is stored already is not written.
  *
  * @returns the row, and the segments of the texts that were not sent
- * @throws ApiError 413 when the company's mail would exceed its quota; nothing is changed then
+ * @throws ApiError 413 when the company would exceed a quota; nothing is changed then
  */
 export async function writeThread(context: RequestContext, { values, segments, object }: CompressedThread) {
   const { db, announceChange, waitUntil } = context
@@ -222,13 +222,15 @@ export async function writeThread(context: RequestContext, { values, segments, o
     ...(isUploaded ? [moveUpload(values), dropUpload(values)] : []),
     endNamingOfWritten(values),
     ...(object ? nameWritten(values) : []),
-    checkQuota(values),
+    checkMailQuotas(batchOf(values)),
   ]).catch(async (error) => {
     withdraw()
     const message = databaseMessage(error)
     if (message.includes(OBJECT_LOST)) throw new ApiError('unavailable', { headers: { 'Retry-After': '10' } })
-    if (!message.includes('mail quota exceeded')) throw error
-    throw await overQuota(context, values)
+    const refusal = quotaRefusal(error)
+    if (!refusal && !message.includes('mail quota exceeded')) throw error
+    const ofMail = await overQuota(context, values)
+    throw refusal ?? ofMail
   })
   if (!row) throw new Error('An upsert returned no row.')
   // The content was stored already.

@@ -244,7 +244,7 @@ export const listOrders = defineContract({
     client_id: z.optional(idText).check(z.describe('Only orders of this client.')),
     status: z
       .optional(idList(100))
-      .check(z.describe('Only orders with one of these order status ids: a comma list, or the parameter repeated.')),
+      .check(z.describe('Only orders with one of these status ids, none twice: a comma list, or repeated.')),
     from: z.optional(date).check(z.describe('Only orders created on this date or later.')),
     to: z.optional(date).check(z.describe('Only orders created on this date or earlier.')),
     expand: z.optional(commaList(EXPANSIONS, 'Comma list of what to add to each order: `totals`, `client`.')),
@@ -269,6 +269,7 @@ export const readOrder = defineContract({
   ...one,
   operationId: 'readOrder',
   hasEtag: true,
+  hasVersion: true,
   response: fullOrder,
 })
 

@@ -6,7 +6,7 @@ import { assignments, insertRow, type itemColumns, jsonRow, paymentColumns, type
 import { type KeyName, resultStatement, type Write, writerOf } from '../db/idempotency.ts'
 import { accountingEvent } from '../db/outbox.ts'
 import { companies, invoiceItems, orders, payments } from '../db/schema.ts'
-import { searchText } from '../db/search.ts'
+import { lineSearchTexts } from '../db/search.ts'
 import { invalid, notFound, unusable } from '../http/errors.ts'
 import type { NewItem, NewPayment } from './invoice-contract.ts'
 import { type ChangedRow, changedJson, decodeChange, LISTS } from './queries.ts'
@@ -52,6 +52,9 @@ const replacement = prepareBatch((p: Change & Placeholders<'items'>) => {
   const line = { ...LINE, position: sql`item.key + 1` }
   const lastId = sql`(SELECT max(id) FROM invoice_items WHERE company_id = ${p.companyId})`
   const left = sql`invoice_items.id NOT IN (SELECT ${ITEM_ID} FROM ${items} WHERE ${ITEM_ID} IS NOT NULL)`
+  const list = (values: SQL[]) => sql`(${sql.join(values, sql`, `)})`
+  const columns = Object.keys(line).map((name) => sql.raw(`invoice_items.${name}`))
+  const isDifferent = sql`${list(columns)} IS NOT ${list(Object.values(line))}`
   const stored = sql`SELECT ${LISTS.invoice_items.row} AS line FROM ${invoiceItems} WHERE ${isOfInvoice}
     ORDER BY ${invoiceItems.position}, ${invoiceItems.id}`
   return [
@@ -59,8 +62,9 @@ const replacement = prepareBatch((p: Change & Placeholders<'items'>) => {
     orm
       .update(invoiceItems)
       .set(assignments(invoiceItems, line))
-      .from(items)
-      .where(sql`${isOfInvoice} AND invoice_items.id = ${ITEM_ID} AND ${isAllowed}`),
+      // With a limit it is read once and indexed, not parsed again for each line of the invoice.
+      .from(sql`(SELECT key, value, ${ITEM_ID} AS id FROM ${items} WHERE ${ITEM_ID} IS NOT NULL LIMIT -1) AS item`)
+      .where(sql`${isOfInvoice} AND invoice_items.id = item.id AND ${isDifferent} AND ${isAllowed}`),
     insertRow(
       invoiceItems,
       {
@@ -89,10 +93,11 @@ type Lines = { change: ChangedRow; items: RowOf<typeof itemColumns>[] }
  * does not exist, 409 where it has no invoice, 400 for ids that are not those of its lines.
  */
 export function replacementOf(context: RequestContext, orderId: number, items: NewItem[]): Write<Lines> {
-  const lines = items.map(({ unit_price, ...item }) => ({
+  const texts = lineSearchTexts(items)
+  const lines = items.map(({ unit_price, ...item }, index) => ({
     ...item,
     unit_price_cents: toHundredths(unit_price),
-    search_text: searchText([item.title, item.description]),
+    search_text: texts[index],
   }))
   return guarded(context, orderId, {
     statements: replacement({ ...writerOf(context), orderId, items: JSON.stringify(lines) }),
@@ -174,6 +179,7 @@ export function paymentRemovalOf(context: RequestContext, orderId: number, payme
   return guarded(context, orderId, {
     statements: deletion({ ...writerOf(context), orderId, paymentId }),
     event: 1,
+    isDeletion: true,
     // Before the deletion, so that it still has the payment.
     result: -2,
     read: (result) => {

@@ -25,13 +25,17 @@ import { hasStatus, inDays, listNewest, type RangePlaceholders, selectTotal } fr
 /** One page, and the exact total. Newest orders are found by counts, however far the page; others by their keys. */
 export async function listOrders(
   context: RequestContext,
-  { sort, deleted, status, updated_since, external_id, q = '', client_id, from, to, expand = [] }: OrderList,
+  { page: _page, per_page: _perPage, cursor: _cursor, ...listed }: OrderList,
   { limit, offset, after }: PageStart,
 ): Promise<FoundPage<ListedRow>> {
   const { db, companyId } = context
+  const { sort, deleted, status, q = '', client_id, from, to, expand = [], ...filters } = listed
+  const { updated_since, external_id, ...unused } = filters
+  unused satisfies Record<string, never>
   const [one, ...others] = status ?? []
   const search = fold(q.trim())
-  const isFiltered = deleted !== 'exclude' || updated_since !== undefined || external_id !== undefined || search !== ''
+  const isFiltered =
+    deleted !== 'exclude' || search !== '' || Object.values(filters).some((value) => value !== undefined)
   if (!after && !sort && !isFiltered && others.length === 0) {
     const { rows, total } = await listNewest(context, { client_id, from, to, status: one }, expand, { limit, offset })
     const last = rows.at(-1)
@@ -70,7 +74,8 @@ const statements = perVariant((variant: Variant) => ({
       .orderBy(order)
   }),
   whole: prepare((p: Values) => {
-    const isCounted = !p.updated_since && !p.external_id && !p.search
+    const { client_id: _client, status: _status, statuses: _statuses, from: _from, to: _to, ...others } = p
+    const isCounted = !keysetOf(variant, others).filters.some(Boolean)
     const total = totalOf(keysetOf(variant, p), isCounted ? sql`${selectTotal(p)}` : undefined).as('total')
     return orm.select({ total, sequence: companies.last_change }).from(companies).where(eq(companies.id, p.companyId))
   }),

@@ -145,6 +145,7 @@ export function deletionOf(context: RequestContext, orderId: number): Write<Chan
   return guarded(context, orderId, {
     statements: deletion({ ...writerOf(context), orderId }),
     event: 0,
+    isDeletion: true,
     read: (result) => (result === null ? undefined : decodeChange(result)),
   })
 }
