@@ -2,9 +2,10 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { createLocalJWKSet, errors, type JSONWebKeySet, jwtVerify } from 'jose'
 import * as z from 'zod/mini'
 import { countFailure } from '../auth/authenticate.ts'
-import { networkOf } from '../auth/failed-lookups.ts'
+import { networksOf } from '../auth/failed-lookups.ts'
 import type { CompanyContext } from '../db/client.ts'
 import type { Env } from '../env.ts'
+import { isLoopback } from '../http/address.ts'
 import { LruCache } from '../http/cache.ts'
 import { ROLES, type Role } from '../http/contract.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
@@ -21,7 +22,6 @@ const OPERATOR = 'operator'
 const DEVELOPER = 'owner@ridgeline.example'
 
 const SECRET = /^Bearer +([0-9a-f]{64})$/i
-const LOOPBACK = /^(127\.0\.0\.1|localhost|\[::1\])$/
 
 /** Who a request is from, before the database is asked. */
 interface Identity {
@@ -39,7 +39,7 @@ export async function identify(request: Request, env: Env, requestId: string): P
   const { hostname, origin } = new URL(request.url)
   const authorization = request.headers.get('authorization')
   const assertion = request.headers.get('cf-access-jwt-assertion')
-  const isDevelopment = env.ADMIN_DEVELOPMENT === 'development' && LOOPBACK.test(hostname)
+  const isDevelopment = env.ADMIN_DEVELOPMENT === 'development' && isLoopback(hostname)
   let identity: Identity
   if (authorization !== null) {
     if (!isSecret(authorization, env)) throw await refuse(request, env, requestId, 'secret')
@@ -104,7 +104,7 @@ const NOT_SIGNED_IN = 'Sign in through Cloudflare Access, or send the header Aut
 async function refuse(request: Request, env: Env, requestId: string, problem: string): Promise<ApiError> {
   const address = request.headers.get('cf-connecting-ip') ?? 'unknown'
   log('admin_refused', { request_id: requestId, problem, address })
-  if (!(await countFailure(env.AUTH_FAILURES, networkOf(address), requestId))) {
+  if ((await countFailure(env, networksOf(address), requestId)).length > 0) {
     return rateLimited(LIMIT_SECONDS, 'Too many refused requests from this network')
   }
   const message = problem === 'none' ? NOT_SIGNED_IN : 'The sign-in is not valid for this service: sign in again'

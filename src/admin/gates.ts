@@ -8,12 +8,16 @@ const CALLS = 6
 
 /** An object knows a token for 30 seconds; its last use is written once a minute. */
 const USED_MS = 120_000
-/** As many valid tokens as a company may have. */
+/** As many valid tokens as a company of an earlier release may have. */
 const FORGOTTEN_MAX = 500
 
-/** Lets the objects of all tokens of the company look them up again, before the response. */
-export async function forgetCompany(context: AdminContext): Promise<void> {
-  await forgetTokens(context, await listUsedTokens(context, context.now - USED_MS, FORGOTTEN_MAX))
+/**
+ * Lets the objects of all tokens of the company look them up again, before the response.
+ *
+ * @param sinceMs tokens last used before are left out; 0 after a restore, whose rows say when they were used until then
+ */
+export async function forgetCompany(context: AdminContext, sinceMs = context.now - USED_MS): Promise<void> {
+  await forgetTokens(context, await listUsedTokens(context, sinceMs, FORGOTTEN_MAX))
 }
 
 /**

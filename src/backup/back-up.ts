@@ -1,6 +1,8 @@
 import type { CompanyContext } from '../db/client.ts'
 import { BUDGET_MS, withDeadline } from '../http/deadline.ts'
 import {
+  BackupError,
+  formatManifest,
   isFullDue,
   type Line,
   type Manifest,
@@ -62,7 +64,8 @@ export async function beginBackup(context: BackupContext, nowMs: number): Promis
   if (!found) return null
   const backups = await listBackups(context)
   const last = backups.at(-1)
-  const previous = last && !isFullDue(backups, nowMs) ? await readManifest(context, last) : null
+  const isContinued = last && !isFullDue(backups, nowMs)
+  const previous = isContinued ? await readManifest(context, last).catch(nullWhenDamaged) : null
   const sequence = Number(found.company.last_change)
   const reachesBack =
     previous && previous.sequence <= sequence && (found.oldestChange ?? sequence + 1) <= previous.sequence + 1
@@ -80,6 +83,12 @@ export async function beginBackup(context: BackupContext, nowMs: number): Promis
     after: null,
     parts: [],
   }
+}
+
+/** A backup that continued a damaged one could not be restored: the next one is full. */
+function nullWhenDamaged(error: unknown): null {
+  if (error instanceof BackupError) return null
+  throw error
 }
 
 /**
@@ -200,8 +209,8 @@ async function endBackup(context: BackupContext, state: BackupState, nowMs: numb
   const { company, schema } = found
   const finished_at = new Date(nowMs).toISOString()
   const { database } = context
-  const facts = {
-    format: 1,
+  const manifest: Manifest = {
+    format: 2,
     company_id,
     database,
     at,
@@ -213,9 +222,9 @@ async function endBackup(context: BackupContext, state: BackupState, nowMs: numb
     appended,
     company,
     counts,
+    parts,
   }
-  const manifest: Manifest = { ...facts, format: 1, parts }
-  await withDeadline(bucket.put(manifestKey(company_id, { at, kind }), JSON.stringify(manifest)), BUDGET_MS.storage)
+  await withDeadline(bucket.put(manifestKey(company_id, manifest), formatManifest(manifest)), BUDGET_MS.storage)
 }
 
 /** Backups of which one call removes the parts, and objects of one deletion. */

@@ -31,7 +31,8 @@ const part = z.object({ key: z.string(), bytes: count, sha256: z.string(), rows:
 export type Part = z.infer<typeof part>
 
 const manifest = z.object({
-  format: z.literal(1),
+  /** Those of format 1 have no checksum. */
+  format: z.literal([1, 2]),
   company_id: z.int(),
   /** When it began, which names it, and when it ended: each row is as it was at a time in between. */
   at: z.iso.datetime(),
@@ -85,13 +86,21 @@ export class BackupError extends Error {
   override readonly name = 'BackupError'
 }
 
-/** @throws BackupError for what is no manifest */
-export function parseManifest(text: string): Manifest {
+/** The text of a manifest, with its checksum. */
+export function formatManifest(facts: Manifest): string {
+  return JSON.stringify({ ...facts, sha256: hash('sha256', JSON.stringify(facts)) })
+}
+
+/** @throws BackupError for what is no manifest, or not as it was written */
+export function parseManifest(text: string, key = 'A manifest'): Manifest {
   try {
-    return manifest.parse(JSON.parse(text))
+    const { sha256, ...facts } = JSON.parse(text)
+    const parsed = manifest.parse(facts)
+    if (parsed.format === 1 || sha256 === hash('sha256', JSON.stringify(facts))) return parsed
   } catch {
-    throw new BackupError('A manifest cannot be read.')
+    throw new BackupError(`${key} cannot be read.`)
   }
+  throw new BackupError(`${key} is damaged: its checksum differs.`)
 }
 
 /** The bytes of a part, and what its manifest says of it. */

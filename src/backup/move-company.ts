@@ -1,5 +1,6 @@
-import { type CompanyContext, databaseMessage, openDatabase } from '../db/client.ts'
-import { NEWEST_MIGRATION, readNewestApplied } from '../db/migrations.ts'
+import { type CompanyContext, openDatabase } from '../db/client.ts'
+import { databaseMessage } from '../db/failures.ts'
+import { isCurrent, readApplied } from '../db/migrations.ts'
 import { bindingOf, databaseNames, openCompany } from '../db/placement.ts'
 import type { Administrator, Env, MoveProblem, MoveResult } from '../env.ts'
 import { log } from '../http/log.ts'
@@ -60,8 +61,7 @@ async function open(env: Env, by: Administrator, destination: string): Promise<F
   }
   if (!row) {
     if (database === destination) return { move: ends(database, destination), state: null, startedAt: 0 }
-    const applied = await readNewestApplied(bindingOf(env, destination))
-    if (applied === null || applied < NEWEST_MIGRATION) return { problem: 'outdated' }
+    if (!isCurrent(await readApplied(bindingOf(env, destination)))) return { problem: 'outdated' }
     return { move: ends(database, destination), state: BEGINNING, startedAt: Date.now() }
   }
   if (destination === row.source && !databaseNames(env).includes(row.destination)) {

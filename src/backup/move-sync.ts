@@ -1,4 +1,5 @@
-import { type CompanyContext, databaseMessage } from '../db/client.ts'
+import type { CompanyContext } from '../db/client.ts'
+import { databaseMessage } from '../db/failures.ts'
 import type { Row, Value } from './format.ts'
 import { clearLog, findKeys, isAmong, measureLog, putRows, readLog, removeKeys } from './move-queries.ts'
 import { CHANGES, MOVED, type MovedTable } from './move-tables.ts'

@@ -2,6 +2,7 @@ import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { type CompanyContext, orm } from '../db/client.ts'
 import { insertJsonRows, insertRow } from '../db/columns.ts'
 import { freeSlot, isHere } from '../db/placement.ts'
+import { recountOf } from '../db/quota.ts'
 import { apiTokens, changes, companies, emailThreadObjects, webhookDeliveries, webhookEndpoints } from '../db/schema.ts'
 import { named, tableOf } from '../db/tables.ts'
 import { type Line, MARKS, type Marks, type Row } from './format.ts'
@@ -155,13 +156,13 @@ export async function endTokens(
  */
 export async function openForRestore(context: CompanyContext & { slot: number | null }, company: Row): Promise<void> {
   const { companyId, db } = context
-  const { name, mail_quota_bytes, created_at, updated_at } = company
+  const { name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at } = company
   const free = freeSlot(context.slot ?? Number(company.slot))
   const state = { suspended: sql`1`, deliveries_paused: sql`1` }
   await db.writeIdempotent([
     insertRow(
       companies,
-      { ...state, id: companyId, slot: free, name, mail_quota_bytes, created_at, updated_at },
+      { ...state, id: companyId, slot: free, name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at },
       sql`WHERE NOT EXISTS (SELECT 1 FROM companies WHERE id = ${companyId})`,
     ),
     orm.update(companies).set(state).where(sql`id = ${companyId}`),
@@ -202,13 +203,15 @@ export async function raiseMarks({ companyId, db }: CompanyContext, marks: Marks
       .from(companies)
       .where(isCompany),
     ...(company ? [orm.update(companies).set(settings(company)).where(isCompany)] : []),
+    recountOf(companyId, Date.now()),
   ])
   return row as Marks
 }
 
 function settings(company: Row) {
-  const names = ['name', 'accounting_sync_enabled', 'suspended', 'mail_quota_bytes', 'created_at', 'updated_at']
-  return Object.fromEntries(names.map((name) => [name, sql`${company[name] ?? null}`]))
+  const names = ['name', 'accounting_sync_enabled', 'suspended', 'mail_quota_bytes', 'storage_quota_bytes']
+  const values = [...names, 'created_at', 'updated_at'].filter((name) => company[name] !== undefined)
+  return Object.fromEntries(values.map((name) => [name, sql`${company[name] ?? null}`]))
 }
 
 /** Adds objects of R2 that the database does not know, for the sweep to remove at a time. See `mail/objects.ts`. */

@@ -2,7 +2,7 @@ import type { RestoreProblem, RestoreProgress } from '../env.ts'
 import { BackupError, type BackupName, type Line, type Manifest, planRestore, type Row } from './format.ts'
 import { countRows, isEmpty, readCompany } from './queries.ts'
 import { insertLines, openForRestore, updateLines } from './restore-queries.ts'
-import { beginSettlement, type SettleContext, type Settlement, stepSettlement } from './settle.ts'
+import { beginSettlement, findKnownMarks, type SettleContext, type Settlement, stepSettlement } from './settle.ts'
 import { listBackups, readManifest, readPart } from './store.ts'
 import { TABLES, UNITS, type Unit } from './tables.ts'
 
@@ -43,6 +43,8 @@ export async function beginRestore(context: RestoreContext, untilMs: number): Pr
     if (index > 0 && previous !== chain[index - 1]?.at) throw new BackupError('A backup between two others is missing.')
   }
   const { company, counts } = await manifestOf(context, newest)
+  // The end of the restore reads them again: a damaged manifest behind the restored ones must be found before anything changes.
+  await findKnownMarks(context)
   const check = { backup: 0, part: 0 }
   return {
     check,

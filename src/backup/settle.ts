@@ -102,7 +102,7 @@ function highest(marks: Marks, others: Partial<Marks>): Marks {
 }
 
 /** What the bucket has of the company: the marks that the sweep writes, and its newest backup. */
-async function findKnownMarks({ companyId, bucket }: SettleContext): Promise<Partial<Marks>> {
+export async function findKnownMarks({ companyId, bucket }: SettleContext): Promise<Partial<Marks>> {
   const known = (await readKnownMarks(bucket))[companyId]
   const newest = (await listBackups({ bucket, companyId })).at(-1)
   const company = newest ? (await readManifest({ bucket, companyId }, newest)).company : {}

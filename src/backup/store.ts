@@ -26,9 +26,9 @@ export async function listBackups({ bucket, companyId }: Store): Promise<BackupN
 
 /** @throws BackupError when it is missing or damaged */
 export async function readManifest({ bucket, companyId }: Store, backup: BackupName): Promise<Manifest> {
-  const text = await read(bucket, manifestKey(companyId, backup), (object) => object.text())
-  const manifest = parseManifest(text)
-  if (manifest.company_id !== companyId || manifest.at !== backup.at) throw new BackupError('A manifest is misplaced.')
+  const key = manifestKey(companyId, backup)
+  const manifest = parseManifest(await read(bucket, key, (object) => object.text()), key)
+  if (manifestKey(manifest.company_id, manifest) !== key) throw new BackupError(`${key} is misplaced.`)
   return manifest
 }
 

@@ -90,7 +90,10 @@ export async function readEnds({ companyId, db }: CompanyContext, nowMs: number)
 }
 
 /** Columns of `companies` that are of one database. */
-const OWN_COLUMNS = ['id', 'slot', 'database', 'database_slot', 'mail_quota_bytes']
+const OWN_COLUMNS = [
+  ...['id', 'slot', 'database', 'database_slot', 'mail_quota_bytes'],
+  ...['stored_bytes', 'audit_counted', 'recounted_at'],
+]
 
 /** Completes the company's row in its new database, which takes writes from now on. Nothing refers to it yet. */
 export async function openDestination({ companyId, db }: CompanyContext, company: Row): Promise<void> {

@@ -11,6 +11,14 @@ const check = z.strictObject({
 const schema = z.extend(check, {
   applied: z.nullable(z.string()).check(z.describe('The newest migration that the database has.')),
   needed: z.string().check(z.describe('The newest migration that this release needs.')),
+  missing: z
+    .array(z.string())
+    .check(
+      z.describe('Migrations that this release needs and the database does not have: it is older, and not served.'),
+    ),
+  unknown: z
+    .array(z.string())
+    .check(z.describe('Migrations that the database has and this release does not know: it is newer, and served.')),
 })
 
 // Outside of /api/v1 and /admin/v1, and for callers without a token.
@@ -32,6 +40,8 @@ export const readHealth = defineContract({
         .check(z.describe('By the name of the binding: the further databases of companies. Empty where there is one.')),
       cache: check,
       files: check,
+      backups: check,
+      credentials_key: check.check(z.describe('Whether `CREDENTIALS_KEY` has the form of a key.')),
       durable_objects: z
         .record(z.string(), check)
         .check(z.describe('By the name of the binding: one object of each class.')),

@@ -1,4 +1,5 @@
-import { NEWEST_MIGRATION, readNewestApplied } from '../db/migrations.ts'
+import { firstKeyPrefix } from '../auth/credentials.ts'
+import { compareSchema, readApplied } from '../db/migrations.ts'
 import { bindingOf, DIRECTORY, databaseNames } from '../db/placement.ts'
 import type { Env } from '../env.ts'
 import { isoTime, type ResponseBody } from '../http/contract.ts'
@@ -10,7 +11,13 @@ type Health = ResponseBody<typeof readHealth>
 type Check = Health['checks']['database']
 
 /** The Durable Object classes: a test compares them with the bindings of `wrangler.toml`. */
-const OBJECTS = ['RATE_LIMITER', 'ACCOUNTING_DELIVERY', 'WEBHOOK_DELIVERY', 'COMPANY_BACKUP'] as const
+const OBJECTS = [
+  'RATE_LIMITER',
+  'COMPANY_LIMITER',
+  'ACCOUNTING_DELIVERY',
+  'WEBHOOK_DELIVERY',
+  'COMPANY_BACKUP',
+] as const
 
 /** How long each check may take. */
 const TIMEOUT_MS = 2_000
@@ -55,22 +62,28 @@ async function checkAll(env: Env): Promise<Health> {
     return [name.toLowerCase(), result]
   }
   async function checkSchema(name: string, binding: string) {
-    const [database, applied] = await check(name, async () => readNewestApplied(bindingOf(env, binding)))
-    const isCurrent = applied !== null && applied >= NEWEST_MIGRATION
+    const [database, applied] = await check(name, async () => readApplied(bindingOf(env, binding)))
+    const schema = compareSchema(applied)
+    const isCurrent = schema.missing.length === 0
     if (!isCurrent && database.status === 'ok') failures[name === 'database' ? 'schema' : `${name}_schema`] = 'outdated'
     const status = isCurrent ? ('ok' as const) : ('failed' as const)
-    return { database, schema: { status, ms: database.ms, applied, needed: NEWEST_MIGRATION } }
+    return { database, schema: { status, ms: database.ms, ...schema } }
   }
   const further = databaseNames(env).filter((name) => name !== DIRECTORY)
-  const [{ database, schema }, databases, [cache], [files], ...objects] = await Promise.all([
-    checkSchema('database', DIRECTORY),
-    Promise.all(
-      further.map(async (name) => [name.toLowerCase(), (await checkSchema(name.toLowerCase(), name)).schema] as const),
-    ),
-    check('cache', () => env.CACHE.get(NAME)),
-    check('files', () => env.FILES.head(NAME)),
-    ...OBJECTS.map(ping),
-  ])
+  const [{ database, schema }, databases, [cache], [files], [backups], [credentials_key], ...objects] =
+    await Promise.all([
+      checkSchema('database', DIRECTORY),
+      Promise.all(
+        further.map(
+          async (name) => [name.toLowerCase(), (await checkSchema(name.toLowerCase(), name)).schema] as const,
+        ),
+      ),
+      check('cache', () => env.CACHE.get(NAME)),
+      check('files', () => env.FILES.head(NAME)),
+      check('backups', () => env.BACKUPS.head(NAME)),
+      check('credentials_key', () => firstKeyPrefix(env.CREDENTIALS_KEY)),
+      ...OBJECTS.map(ping),
+    ])
   const isHealthy = Object.keys(failures).length === 0
   if (!isHealthy) log('health_failed', { failures }, 'error')
   return {
@@ -82,6 +95,8 @@ async function checkAll(env: Env): Promise<Health> {
       databases: Object.fromEntries(databases),
       cache,
       files,
+      backups,
+      credentials_key,
       durable_objects: Object.fromEntries(objects),
     },
   }

@@ -59,6 +59,10 @@ const company = z.strictObject({
     'How many bytes of compressed mail the company may store.',
     z._default(z.int().check(z.positive()), 2_147_483_648),
   ),
+  storage_quota_bytes: field(
+    'How many bytes of all else the company may store in the database.',
+    z._default(z.int().check(z.positive()), 2_147_483_648),
+  ),
   created_at: createdAt,
   updated_at: updatedAt,
   last_client_id: lastNumber('client'),

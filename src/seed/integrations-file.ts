@@ -1,21 +1,20 @@
 import * as z from 'zod/mini'
 import { regionOfHost } from '../files/s3.ts'
+import { type AddressPolicy, findFormProblem, MAX_URL_LENGTH } from '../http/address.ts'
 import { oneLine } from '../http/contract.ts'
+import type { Issue } from '../http/errors.ts'
 import { type SupplierName, suppliers } from '../products/suppliers/registry.ts'
 import { secret } from '../products/suppliers/supplier.ts'
 
-const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
 /** A bucket that can be a label of a host name and is covered by a certificate for `*.HOST`. */
 const BUCKET_LABEL = /^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/
 const IP_ADDRESS = /^(\[.*\]|[\d.]+)$/
 
-const address = oneLine(1, 2048).check(
-  z.refine((value) => {
-    const url = URL.parse(value)
-    if (url === null || url.username !== '' || url.password !== '' || url.hash !== '') return false
-    return url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.test(url.hostname))
-  }, 'must be an https address, or http on a loopback address'),
-)
+/** A loopback address has the form too: see {@link findAddressIssues}. */
+const address = oneLine(1, MAX_URL_LENGTH).check(({ value, issues }) => {
+  const message = findFormProblem(value, true)
+  if (message !== null) issues.push({ code: 'custom', message, input: value })
+})
 
 /** A field with the description that the published JSON Schema has for it. */
 export function field<T extends z.ZodMiniType>(description: string, schema: T) {
@@ -116,3 +115,15 @@ export const integrationsFile = z.strictObject({
 })
 
 export type IntegrationsFile = z.output<typeof integrationsFile>
+
+/** Addresses that the service may not call, by their paths: those on loopback, unless it is for development. */
+export function findAddressIssues(file: IntegrationsFile, { allowsLoopback }: AddressPolicy): Issue[] {
+  return Object.entries(file).flatMap(([kind, integration]) => {
+    const { base_url, token_url } = { base_url: undefined, token_url: undefined, ...integration }
+    const fields = { [kind === 'storage' ? 'endpoint' : 'base_url']: base_url, token_url }
+    return Object.entries(fields).flatMap(([field, address]) => {
+      const message = address === undefined ? null : findFormProblem(address, allowsLoopback)
+      return message === null ? [] : [{ path: `${kind}.${field}`, message }]
+    })
+  })
+}

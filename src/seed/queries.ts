@@ -100,7 +100,7 @@ export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
 }
 
 /** Columns that are made of others, or move with every change. */
-const DERIVED = /_key$|_digits$|_linked$|^(company_id|id|search_text|updated_at|version)$/
+const DERIVED = /_key$|_digits$|_linked$|^(company_id|id|search_text|text_bytes|stored_bytes|updated_at|version)$/
 
 /** The columns of clients and orders in which rows that exist differ from the file, as a comma list for each row. */
 export function selectDifferences({ companyId }: CompanyContext, file: SeedFile, rows: Rows, now: number) {
@@ -140,7 +140,7 @@ export function selectDifferences({ companyId }: CompanyContext, file: SeedFile,
 }
 
 /** The company's own fields that a file replaces. */
-const COMPANY = ['name', 'accounting_sync_enabled', 'suspended', 'mail_quota_bytes'] as const
+const COMPANY = ['name', 'accounting_sync_enabled', 'suspended', 'mail_quota_bytes', 'storage_quota_bytes'] as const
 /** Those that a file only raises. */
 const LAST = ['last_client_id', 'last_order_id', 'last_invoice_id', 'last_payment_id', 'last_invoice_number'] as const
 

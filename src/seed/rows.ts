@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import * as schema from '../db/schema.ts'
-import { digitsOf, fold, searchText } from '../db/search.ts'
+import { digitsOf, fold, lineSearchTexts, searchText } from '../db/search.ts'
 import { isoDate } from '../http/contract.ts'
 import { toHundredths } from '../orders/totals.ts'
 import type { SeedFile } from './file.ts'
@@ -60,12 +60,13 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
     const times = { created_at: invoice.created_at ?? created_at, updated_at: invoice.updated_at ?? updated_at }
     return { ...invoice, ...times, company_id, project_id, number, tax_id, discount_hundredths }
   })
-  const items = invoices.flatMap(({ id: invoice_id, items }) =>
-    numbered(items).map((item) => {
-      const search_text = searchText([item.title, item.description])
+  const items = invoices.flatMap(({ id: invoice_id, items }) => {
+    const texts = lineSearchTexts(items)
+    return numbered(items).map((item, index) => {
+      const search_text = texts[index] ?? ''
       return { ...item, company_id, invoice_id, unit_price_cents: toHundredths(item.unit_price), search_text }
-    }),
-  )
+    })
+  })
   const payments = invoices.flatMap(({ id: invoice_id, payments }) =>
     payments.map((payment) => ({ ...payment, company_id, invoice_id, amount_cents: toHundredths(payment.amount) })),
   )

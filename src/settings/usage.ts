@@ -13,6 +13,13 @@ interface Hour extends Figures {
   hour: string
 }
 
+interface Company {
+  mail_bytes: number
+  mail_quota_bytes: number
+  stored_bytes: number
+  storage_quota_bytes: number
+}
+
 interface Usage {
   data: Hour[]
   totals: Figures
@@ -32,9 +39,12 @@ const CHART = { width: 800, narrowWidth: 340, height: 170, left: 48, bottom: 22,
 export const usage: View = {
   id: 'usage',
   title: 'Usage',
-  lead: 'Of all tokens of the company in the last 24 hours. Refused are requests beyond the rate limit.',
+  lead: 'Of all tokens of the company in the last 24 hours, and what it stores. Refused are requests beyond the rate limit.',
   async load({ path }) {
-    const { data, totals, incomplete } = await call<Usage>('GET', `${path}/usage?hours=24`)
+    const [{ data, totals, incomplete }, stored] = await Promise.all([
+      call<Usage>('GET', `${path}/usage?hours=24`),
+      call<Company>('GET', path),
+    ])
     const refused = totals.requests > 0 ? ` (${((100 * totals.refused) / totals.requests).toFixed(1)}%)` : ''
     return [
       incomplete && el('p', { class: 'problem' }, 'Some counters could not be read: the figures are too low.'),
@@ -44,6 +54,8 @@ export const usage: View = {
         figure('Requests', totals.requests.toLocaleString('en')),
         figure('Refused', `${totals.refused.toLocaleString('en')}${refused}`),
         figure('Database time', duration(totals.database_ms)),
+        figure('Stored mail', share(stored.mail_bytes, stored.mail_quota_bytes)),
+        figure('Other stored data', share(stored.stored_bytes, stored.storage_quota_bytes)),
       ),
       chart(
         'Requests per hour',
@@ -60,6 +72,12 @@ export const usage: View = {
 
 function figure(label: string, value: string): HTMLElement {
   return el('div', {}, el('dt', {}, label), el('dd', {}, value))
+}
+
+/** Of a quota: `12.3 MB (0.6%)`. */
+function share(bytes: number, quota: number): string {
+  const percent = quota > 0 ? ` (${((100 * bytes) / quota).toFixed(1)}%)` : ''
+  return `${(bytes / 1e6).toLocaleString('en', { maximumFractionDigits: 1 })} MB${percent}`
 }
 
 function duration(ms: number): string {

@@ -14,6 +14,8 @@ import { adminPage, adminPageOf } from '../paging.ts'
 const params = z.strictObject({ company_id: idText.check(z.describe('The company.')) })
 const count = z.int().check(z.nonnegative())
 
+const quota = z.optional(count.check(z.maximum(2 ** 40), z.meta({ maximum: 2 ** 40 })))
+
 const company = component('Company', 'A company of this deployment.', {
   id,
   name: z.string(),
@@ -25,6 +27,8 @@ const company = component('Company', 'A company of this deployment.', {
   order_count: count,
   mail_bytes: count.check(z.describe('Stored bytes of email threads.')),
   mail_quota_bytes: count,
+  stored_bytes: count.check(z.describe('Stored bytes of all else, to about 10 %.')),
+  storage_quota_bytes: count,
   created_at: dateTime,
   updated_at: dateTime,
 })
@@ -64,7 +68,8 @@ export const updateCompany = defineContract({
       suspended: z.optional(z.boolean()),
       accounting_sync_enabled: z.optional(z.boolean()),
       deliveries_paused: z.optional(z.boolean()),
-      mail_quota_bytes: z.optional(count.check(z.maximum(2 ** 40), z.meta({ maximum: 2 ** 40 }))),
+      mail_quota_bytes: quota,
+      storage_quota_bytes: quota,
     })
     .check(namesAField, z.meta({ id: 'CompanyChange', description: 'The fields to change.' })),
   response: company,

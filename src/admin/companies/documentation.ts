@@ -11,6 +11,8 @@ const company = {
   order_count: 80,
   mail_bytes: 0,
   mail_quota_bytes: 2_147_483_648,
+  stored_bytes: 412_500,
+  storage_quota_bytes: 2_147_483_648,
   created_at: '2026-03-02T09:00:00.000Z',
   updated_at: '2026-03-02T09:00:00.000Z',
 }

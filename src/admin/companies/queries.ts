@@ -2,15 +2,17 @@ import { sql } from 'drizzle-orm'
 import { adminEntry } from '../../db/audit.ts'
 import { openDatabase, orm } from '../../db/client.ts'
 import { bindingOf, DIRECTORY, placementColumns, syncDirectory } from '../../db/placement.ts'
+import { storedBytes } from '../../db/quota.ts'
 import { apiTokens, companies } from '../../db/schema.ts'
 import { log, nameOf } from '../../http/log.ts'
 import type { AdminContext } from '../context.ts'
 
 const { id, name, suspended, accounting_sync_enabled, deliveries_paused, client_count, order_count } = companies
-const { mail_bytes, mail_quota_bytes, created_at, updated_at } = companies
+const { mail_bytes, mail_quota_bytes, storage_quota_bytes, created_at, updated_at } = companies
 const columns = {
   ...{ id, name, suspended, accounting_sync_enabled, deliveries_paused, client_count, order_count },
-  ...{ mail_bytes, mail_quota_bytes, created_at, updated_at },
+  ...{ mail_bytes, mail_quota_bytes, storage_quota_bytes, created_at, updated_at },
+  stored_bytes: storedBytes.as('stored'),
 }
 
 /** The companies of the directory behind an id, each with what its own database counts. */
@@ -56,7 +58,8 @@ export async function readCompany({ companyId, db, database }: AdminContext) {
 export type CompanyChange = Partial<
   Pick<
     typeof companies.$inferInsert,
-    'name' | 'suspended' | 'accounting_sync_enabled' | 'deliveries_paused' | 'mail_quota_bytes'
+    | ('name' | 'suspended' | 'accounting_sync_enabled' | 'deliveries_paused')
+    | ('mail_quota_bytes' | 'storage_quota_bytes')
   >
 >
 

@@ -1,4 +1,4 @@
-import { databaseMessage } from '../../db/client.ts'
+import { databaseMessage } from '../../db/failures.ts'
 import { databaseNames } from '../../db/placement.ts'
 import type { MoveProblem } from '../../env.ts'
 import { isoTime } from '../../http/contract.ts'

@@ -86,7 +86,9 @@ function pageOf<Row>(section: Section, rows: Row[], present: (row: Row) => objec
   return last ? { last: placeOf(last), pieces: rows.map((row) => line(section, present(row))) } : END
 }
 
-function ownFields<T extends { company_id: number }>({ company_id: _, ...row }: T) {
+type Counted = { company_id: number; text_bytes?: number | null; stored_bytes?: number | null }
+
+function ownFields<T extends Counted>({ company_id: _, text_bytes: _texts, stored_bytes: _stored, ...row }: T) {
   return row
 }
 
@@ -97,10 +99,11 @@ function isoTimes({ created_at, updated_at }: Times) {
 }
 
 function presentCompany(row: NonNullable<Awaited<ReturnType<typeof readCompany>>>) {
-  const { id, name, accounting_sync_enabled, suspended, mail_quota_bytes } = row
+  const { id, name, accounting_sync_enabled, suspended, mail_quota_bytes, storage_quota_bytes } = row
+  const settings = { accounting_sync_enabled, suspended, mail_quota_bytes, storage_quota_bytes }
   const { last_client_id, last_order_id, last_invoice_id, last_payment_id, last_invoice_number } = row
   const last = { last_client_id, last_order_id, last_invoice_id, last_payment_id, last_invoice_number }
-  return { id, name, accounting_sync_enabled, suspended, mail_quota_bytes, ...isoTimes(row), ...last }
+  return { id, name, ...settings, ...isoTimes(row), ...last }
 }
 
 /** Without the credentials: it is not seeded again. */
@@ -115,13 +118,13 @@ function presentIntegration({
 }
 
 function presentOrder({ order, invoice, artworks }: OrderWithParts) {
-  const { company_id: _, title_key: _title, number_key: _number, ...own } = order
+  const { title_key: _title, number_key: _number, ...own } = ownFields(order)
   return {
     ...own,
     ...isoTimes(order),
     invoice: invoice ? presentInvoice(invoice) : null,
-    artworks: artworks.map(({ company_id: _, project_id: _order, placements, colors, ...artwork }) => ({
-      ...artwork,
+    artworks: artworks.map(({ project_id: _order, placements, colors, ...artwork }) => ({
+      ...ownFields(artwork),
       placements: JSON.parse(placements),
       colors: JSON.parse(colors),
     })),
@@ -129,17 +132,17 @@ function presentOrder({ order, invoice, artworks }: OrderWithParts) {
 }
 
 function presentInvoice(invoice: NonNullable<OrderWithParts['invoice']>) {
-  const { company_id: _, project_id: _order, discount_hundredths, items, payments, ...own } = invoice
+  const { project_id: _order, discount_hundredths, items, payments, ...own } = ownFields(invoice)
   return {
     ...own,
     ...isoTimes(invoice),
     discount_amount: fromCents(discount_hundredths),
-    items: items.map(({ company_id: _, invoice_id: _invoice, search_text: _text, unit_price_cents, ...item }) => ({
-      ...item,
+    items: items.map(({ invoice_id: _invoice, search_text: _text, unit_price_cents, ...item }) => ({
+      ...ownFields(item),
       unit_price: fromCents(unit_price_cents),
     })),
-    payments: payments.map(({ company_id: _, invoice_id: _invoice, amount_cents, ...payment }) => ({
-      ...payment,
+    payments: payments.map(({ invoice_id: _invoice, amount_cents, ...payment }) => ({
+      ...ownFields(payment),
       amount: fromCents(amount_cents),
     })),
   }

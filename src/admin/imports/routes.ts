@@ -1,7 +1,9 @@
-import { databaseMessage } from '../../db/client.ts'
+import { databaseMessage } from '../../db/failures.ts'
 import { syncDirectory } from '../../db/placement.ts'
+import { addressPolicy } from '../../http/address.ts'
 import { isoTime } from '../../http/contract.ts'
 import { ApiError, invalid, notFound } from '../../http/errors.ts'
+import { findAddressIssues } from '../../seed/integrations-file.ts'
 import { countRows, describeConflict, planLoad } from '../../seed/load.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
@@ -19,6 +21,8 @@ export const routes = [
     }
     const rows = countRows(file)
     if (rows > MAX_ROWS) throw invalid([{ path: 'file', message: `must have at most ${MAX_ROWS} rows, not ${rows}` }])
+    const issues = findAddressIssues(file.integrations, addressPolicy(context.env))
+    if (issues.length > 0) throw invalid(issues.map((issue) => ({ ...issue, path: `file.integrations.${issue.path}` })))
     if (!check) await refuseGap(context, hash, part, parts)
 
     const { db, now, companyId, env } = context

@@ -3,6 +3,7 @@ import { decryptCredentials } from '../../auth/credentials.ts'
 import { companyPrefix } from '../../files/keys.ts'
 import { StorageError } from '../../files/s3.ts'
 import { openStorage } from '../../files/storage.ts'
+import { addressPolicy } from '../../http/address.ts'
 import { isoTime } from '../../http/contract.ts'
 import { BUDGET_MS, withDeadline } from '../../http/deadline.ts'
 import { invalidInput } from '../../http/endpoint.ts'
@@ -10,7 +11,7 @@ import { ApiError, invalid, notFound, unusable } from '../../http/errors.ts'
 import { log, nameOf } from '../../http/log.ts'
 import { suppliers } from '../../products/suppliers/registry.ts'
 import { type Supplier, SupplierError } from '../../products/suppliers/supplier.ts'
-import { integrationsFile } from '../../seed/integrations-file.ts'
+import { findAddressIssues, integrationsFile } from '../../seed/integrations-file.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
 import * as contract from './contract.ts'
@@ -31,6 +32,8 @@ export const routes = [
         parsed.error.issues.map((issue) => ({ ...issue, path: issue.path.slice(1) })),
       )
     }
+    const issues = findAddressIssues(parsed.data, addressPolicy(context.env))
+    if (issues.length > 0) throw invalid(issues.map((each) => ({ ...each, path: each.path.slice(kind.length + 1) })))
     if (before && originsOf(parsed.data[kind]).some((origin) => !before.origins.includes(origin))) {
       throw invalid([{ path: 'credentials', message: 'is required where the address is of another host' }])
     }
@@ -110,6 +113,8 @@ const SUPPLIER_MS = 5_000
 /** Makes one call that changes nothing. */
 async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: boolean; message: string }> {
   const { companyId, env, now, requestId } = context
+  const { CREDENTIALS_KEY: credentialsKey } = env
+  const addresses = addressPolicy(env)
   try {
     if (row.kind === 'accounting_sync') {
       // Only the company's object may use its tokens, which rotate.
@@ -117,8 +122,7 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
       return await withDeadline((async () => object.check(companyId))(), BUDGET_MS.handler / 2)
     }
     if (row.kind === 'storage') {
-      const unused = () => null
-      const opened = { companyId, requestId, now, credentialsKey: env.CREDENTIALS_KEY, deploymentStorage: unused }
+      const opened = { companyId, requestId, now, credentialsKey, addresses, deploymentStorage: () => null }
       const storage = await openStorage(opened, row)
       await storage?.list(companyPrefix(companyId))
       return { ok: true, message: 'The storage lists the files of the company.' }
@@ -126,8 +130,8 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
     const supplier: Supplier | undefined = Object.values(suppliers).find(({ name }) => name === row.kind)
     const lookup = supplier?.adapter.search(TEST_STYLE).lookups[0]
     if (!supplier || !lookup) return { ok: false, message: 'The supplier is unknown.' }
-    const credentials = await decryptCredentials(env.CREDENTIALS_KEY, companyId, row.kind, row.credentials)
-    const connection = { baseUrl: row.base_url, credentials, timeoutMs: SUPPLIER_MS, onCallsLeft: () => {} }
+    const credentials = await decryptCredentials(credentialsKey, companyId, row.kind, row.credentials)
+    const connection = { baseUrl: row.base_url, credentials, addresses, timeoutMs: SUPPLIER_MS, onCallsLeft: () => {} }
     await lookup.fetch(connection)
     return { ok: true, message: 'The supplier accepts the credentials.' }
   } catch (error) {

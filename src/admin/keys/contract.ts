@@ -17,7 +17,7 @@ export const rotateKey = defineContract({
     ),
     remaining: count.check(z.describe('Values that are not encrypted with the first key, after this request.')),
   }),
-  errors: [],
+  errors: ['conflict'],
 })
 
 export const endpoints = [rotateKey]

@@ -1,8 +1,8 @@
 import { sql } from 'drizzle-orm'
 import { adminEntry, collectAdminEntries } from '../../db/audit.ts'
 import { orm } from '../../db/client.ts'
-import { isSettled } from '../../db/placement.ts'
-import { accountingConnections, integrations, webhookEndpoints } from '../../db/schema.ts'
+import { isPresent, isSettled } from '../../db/placement.ts'
+import { accountingConnections, integrations, moves, webhookEndpoints } from '../../db/schema.ts'
 import type { AdminContext } from '../context.ts'
 
 /** Where encrypted values are; each is bound to its company and a kind, see `auth/credentials.ts`. */
@@ -32,13 +32,19 @@ export interface EncryptedValue {
   stored: string
 }
 
-/** How many values are not encrypted with a key, and some of them. @param prefix how values of that key begin */
+/** A company whose move is not finished: which of its copies will be the one left behind is not known yet. */
+export async function findMoving({ directory }: AdminContext): Promise<number | null> {
+  const [[row]] = await directory.read([orm.select({ id: moves.company_id }).from(moves).limit(1)])
+  return row?.id ?? null
+}
+
+/** How many values are not encrypted with a key, and some of them that may be changed. @param prefix how values of that key begin */
 export async function listOldValues({ db }: AdminContext, prefix: string, after: string, limit: number) {
   const selects = (Object.keys(COLUMNS) as EncryptedTable[]).map((name) => {
     const { table, column, id } = COLUMNS[name]
     return sql`SELECT ${name} AS name, ${table.company_id} AS company_id, ${id} AS id, ${column} AS stored
       FROM ${table} WHERE ${column} IS NOT NULL AND substr(${column}, 1, ${prefix.length}) <> ${prefix}
-        AND ${isSettled(sql`${table.company_id}`)}`
+        AND ${isPresent(sql`${table.company_id}`)}`
   })
   const all = sql`(${sql.join(selects, sql` UNION ALL `)}) AS v`
   const place = sql<string>`v.name || '/' || printf('%015d', v.company_id) || '/' || v.id`
@@ -53,7 +59,7 @@ export async function listOldValues({ db }: AdminContext, prefix: string, after:
         place: place.as('value_place'),
       })
       .from(all)
-      .where(sql`${place} > ${after}`)
+      .where(sql`${place} > ${after} AND ${isSettled(sql`v.company_id`)}`)
       .orderBy(sql`value_place`)
       .limit(limit),
   ])

@@ -1,9 +1,10 @@
-import { decryptCredentials, encryptCredentials, firstKeyPrefix } from '../../auth/credentials.ts'
+import { CredentialsError, decryptCredentials, encryptCredentials, firstKeyPrefix } from '../../auth/credentials.ts'
 import { openEach } from '../../db/placement.ts'
+import { ApiError } from '../../http/errors.ts'
 import { credentialsKind } from '../../webhooks/message.ts'
 import { adminRoute } from '../endpoint.ts'
 import * as contract from './contract.ts'
-import { type EncryptedValue, listOldValues, saveValues } from './queries.ts'
+import { type EncryptedValue, findMoving, listOldValues, saveValues } from './queries.ts'
 
 /** Values that one request encrypts anew: D1 takes 1,000 statements, and each costs a millisecond of CPU. */
 const VALUES_MAX = 100
@@ -13,7 +14,14 @@ const PAGES_MAX = 20
 export const routes = [
   adminRoute(contract.rotateKey, async (_input, context) => {
     const keys = context.env.CREDENTIALS_KEY
-    const prefix = await firstKeyPrefix(keys)
+    const prefix = await firstKeyPrefix(keys).catch((error: unknown) => {
+      throw error instanceof CredentialsError ? new ApiError('conflict', { message: error.message }) : error
+    })
+    const moving = await findMoving(context)
+    if (moving !== null) {
+      const message = `The move of company ${moving} is not finished: finish it or take it back, and repeat this. Keep the old key`
+      throw new ApiError('conflict', { message })
+    }
     const encrypt = async (value: EncryptedValue) => {
       const kind = value.table === 'webhook_endpoints' ? credentialsKind(value.id) : value.id
       const credentials = await decryptCredentials(keys, value.companyId, kind, value.stored).catch(() => null)

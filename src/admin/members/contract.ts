@@ -41,6 +41,7 @@ export const putMember = defineContract({
   params,
   body: component('MemberInput', 'The role of a member.', { role }),
   response: member,
+  errors: ['conflict'],
 })
 
 export const deleteMember = defineContract({

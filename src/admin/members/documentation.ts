@@ -14,7 +14,7 @@ export const documentation = {
   },
   putMember: {
     summary: 'Add a member or change their role',
-    description: 'Takes effect with the next request of that person.',
+    description: 'Takes effect with the next request of that person. The last owner cannot become a developer.',
     example: { params, body: { role: 'developer' }, response: member },
   },
   deleteMember: {

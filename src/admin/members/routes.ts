@@ -17,6 +17,11 @@ export const routes = [
   adminRoute(contract.putMember, async ({ params, body }, context) => {
     const member = await putMember(context, params.email, body.role)
     if (!member) throw new ApiError('conflict', { message: 'The company has 1,000 members: remove one first' })
+    if (member === 'last_owner') {
+      throw new ApiError('conflict', {
+        message: 'The last owner cannot become a developer: make another member an owner first',
+      })
+    }
     return present(member)
   }),
 

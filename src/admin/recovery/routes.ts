@@ -5,6 +5,7 @@ import { readCursor, writeCursor } from '../../http/cursor.ts'
 import { ApiError, type ErrorKind } from '../../http/errors.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
+import { forgetCompany } from '../gates.ts'
 import { cursorScope } from '../paging.ts'
 import * as contract from './contract.ts'
 import { beginRecovery, findNextCompany, recordRestore } from './queries.ts'
@@ -36,6 +37,7 @@ export const routes = [
       throw new ApiError(kind, { message: result.message ?? message })
     }
     const { begun, ...progress } = result
+    if (progress.done) await forgetCompany(context, 0)
     if (begun || progress.done) {
       await recordRestore(context, begun ? 'company.restore' : 'company.restored', progress.backup)
     }

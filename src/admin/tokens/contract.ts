@@ -3,6 +3,9 @@ import { PERMISSIONS } from '../../auth/permissions.ts'
 import { component, dateTime, defineContract, id, idText, trimmed } from '../../http/contract.ts'
 import { adminPage, adminPageOf } from '../paging.ts'
 
+/** Revoked and expired tokens do not count. */
+export const ACTIVE_TOKENS_MAX = 50
+
 /** The longest time for which the old token stays valid after a rotation. */
 const OVERLAP_MAX_SECONDS = 7 * 86_400
 /** By default, a day. */

@@ -1,5 +1,6 @@
 import { PERMISSIONS } from '../../auth/permissions.ts'
 import type { Documentation } from '../../http/contract.ts'
+import { ACTIVE_TOKENS_MAX } from './contract.ts'
 
 const token = {
   id: 7,
@@ -30,13 +31,13 @@ export const documentation = {
   },
   createToken: {
     summary: 'Create a token',
-    description: 'The secret is in this response only.',
+    description: `The secret is in this response only. A company has at most ${ACTIVE_TOKENS_MAX} active tokens, those that are neither revoked nor expired: 409 beyond.`,
     example: { params, body: { name: 'Website orders' }, response: { ...token, token: secret } },
   },
   rotateToken: {
     summary: 'Replace a token',
     description:
-      'Creates a token with the name and the permissions of the present one, which stays valid for `overlap_seconds`, so that a client can change over without an outage. With 0 it ends within 30 seconds everywhere.',
+      'Creates a token with the name and the permissions of the present one, which stays valid for `overlap_seconds`, so that a client can change over without an outage. With 0 it ends within 30 seconds everywhere. While both are valid they count as two active tokens: 409 where that is too many.',
     example: {
       params: { ...params, token_id: '7' },
       body: { overlap_seconds: 86_400 },

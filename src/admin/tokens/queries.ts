@@ -4,9 +4,7 @@ import { orm } from '../../db/client.ts'
 import { insertRow } from '../../db/columns.ts'
 import { apiTokens } from '../../db/schema.ts'
 import type { AdminContext } from '../context.ts'
-
-/** Of one company, without revoked and expired ones. */
-const MAX_TOKENS = 500
+import { ACTIVE_TOKENS_MAX } from './contract.ts'
 
 export type TokenRow = typeof apiTokens.$inferSelect
 
@@ -35,6 +33,10 @@ export async function findToken({ companyId, directory: db }: AdminContext, id: 
 
 const isToken = (companyId: number, id: number) => sql`company_id = ${companyId} AND id = ${id}`
 const isActive = (now: number) => sql`revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${now})`
+/** Whether the company may have one more active token than its others. */
+const hasRoom = ({ companyId, now }: AdminContext, others = sql`1`) =>
+  sql`(SELECT count(*) FROM api_tokens
+    WHERE company_id = ${companyId} AND ${isActive(now)} AND ${others}) < ${ACTIVE_TOKENS_MAX}`
 const hashOf = (hash: string) => sql`(SELECT id FROM api_tokens WHERE token_hash = ${hash})`
 
 /** What a new token is, of which the database has only the SHA-256. */
@@ -61,32 +63,33 @@ function insertToken({ companyId, caller, now }: AdminContext, token: NewToken, 
   return insertRow(apiTokens, values, sql`WHERE ${when}`).returning()
 }
 
-/** @returns the token; null where the company has 500 that are valid */
+/** @returns the token; null where the company has {@link ACTIVE_TOKENS_MAX} */
 export async function createToken(context: AdminContext, token: NewToken): Promise<TokenRow | null> {
-  const { companyId, directory: db, now } = context
-  const count = sql`(SELECT count(*) FROM api_tokens WHERE company_id = ${companyId} AND ${isActive(now)})`
-  const [[row]] = await db.write([
-    insertToken(context, token, sql`${count} < ${MAX_TOKENS}`),
+  const [[row]] = await context.directory.write([
+    insertToken(context, token, hasRoom(context)),
     adminEntry(context, 'tokens.create', hashOf(token.hash), sql`${hashOf(token.hash)} IS NOT NULL`),
   ])
   return row ?? null
 }
 
 /**
- * Creates a token in the place of another, which expires at `endsAt` if it did not earlier.
+ * Creates a token in the place of another, which expires at `endsAt` if it did not earlier. While both are valid they count
+ * as two.
  *
- * @returns both as they are now; null where the other one is no longer valid
+ * @returns both as they are now; null where the other one is no longer valid, or the company has no room for both
  */
 export async function replaceToken(context: AdminContext, id: number, token: NewToken, endsAt: number) {
   const { companyId, directory: db, now } = context
   const isMeant = isToken(companyId, id)
+  const isPresent = sql`EXISTS (SELECT 1 FROM api_tokens WHERE ${isMeant} AND ${isActive(now)})`
+  const room = hasRoom(context, endsAt > now ? sql`1` : sql`id <> ${id}`)
   const [[row], , [old]] = await db.write([
-    insertToken(context, token, sql`EXISTS (SELECT 1 FROM api_tokens WHERE ${isMeant} AND ${isActive(now)})`),
+    insertToken(context, token, sql`${isPresent} AND ${room}`),
     adminEntry(context, 'tokens.rotate', id, sql`${hashOf(token.hash)} IS NOT NULL`),
     orm
       .update(apiTokens)
       .set({ expires_at: sql`min(coalesce(expires_at, ${endsAt}), ${endsAt})` })
-      .where(sql`${isMeant} AND ${isActive(now)}`)
+      .where(sql`${isMeant} AND ${isActive(now)} AND ${hashOf(token.hash)} IS NOT NULL`)
       .returning(),
   ])
   return row && old ? { token: row, old } : null

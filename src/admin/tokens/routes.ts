@@ -42,7 +42,7 @@ export const routes = [
       permissions: PERMISSIONS.filter((each) => permissions.includes(each)),
       expiresAt: readExpiry(expires_at, context),
     })
-    if (!row) throw new ApiError('conflict', { message: 'The company has 500 valid tokens: revoke one first' })
+    if (!row) throw tooManyTokens('revoke one first')
     return { ...presenter(context)(row), token }
   }),
 
@@ -64,6 +64,9 @@ export const routes = [
       },
       now + body.overlap_seconds * 1_000,
     )
+    if (!replaced && presenter(context)(present).state === 'active') {
+      throw tooManyTokens('revoke one first, or rotate with `overlap_seconds` 0, which ends the old one at once')
+    }
     if (!replaced) {
       throw new ApiError('conflict', { message: 'The token is revoked or expired: create another one instead' })
     }
@@ -78,6 +81,10 @@ export const routes = [
     return presenter(context)(row)
   }),
 ]
+
+function tooManyTokens(remedy: string): ApiError {
+  return new ApiError('conflict', { message: `The company has ${contract.ACTIVE_TOKENS_MAX} active tokens: ${remedy}` })
+}
 
 /** Milliseconds. @throws ApiError 400 for a time that has passed */
 function readExpiry(text: string | null, { now }: AdminContext): number | null {

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
+import { MAX_URL_LENGTH } from '../../http/address.ts'
 import { component, dateTime, defineContract, id, idText, namesAField, text } from '../../http/contract.ts'
-import { MAX_URL_LENGTH } from '../../webhooks/address.ts'
 import { EVENT_TYPES } from '../../webhooks/message.ts'
 import { adminPage, adminPageOf } from '../paging.ts'
 

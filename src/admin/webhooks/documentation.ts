@@ -33,7 +33,7 @@ export const documentation = {
   createWebhook: {
     summary: 'Create a webhook endpoint',
     description:
-      'What changes from now on is delivered to it; the first change up to 5 minutes late. The signing secret is in this response only. A company has at most 10 endpoints.',
+      'What changes from now on is delivered to it; the first change up to 5 minutes late. The signing secret is in this response only. A company has at most 10 endpoints. At most 10 messages a second go to one host, over all endpoints of the company. An address at which the first 20 attempts fail is disabled with a reason.',
     example: { params: ofCompany, body: { url: endpoint.url }, response: { ...endpoint, secret } },
   },
   readWebhook: {
@@ -60,7 +60,7 @@ export const documentation = {
   replayWebhook: {
     summary: 'Deliver a time span again',
     description:
-      'The changes of the span that the endpoint was already sent are delivered again before new ones, with the same ids, instead of a replay that is under way. Of a disabled endpoint, once it is enabled. Changes are kept for 31 days.',
+      'The changes of the span that the endpoint was already sent are delivered again before new ones, with the same ids. Of a disabled endpoint, once it is enabled. While a replay is under way another one is refused with 409. Changes are kept for 31 days.',
     example: {
       params,
       body: { from: '2026-03-01T00:00:00Z', to: '2026-03-02T00:00:00Z' },

@@ -85,6 +85,7 @@ export async function createEndpoint(context: AdminContext, endpoint: NewEndpoin
     company_id: companyId,
     event_types: JSON.stringify(endpoint.event_types),
     position,
+    initial_failures: 0,
     created_at: now,
     updated_at: now,
   }
@@ -113,7 +114,11 @@ export async function updateEndpoint(context: AdminContext, id: string, change: 
   const { companyId, db, now } = context
   const isMeant = isEndpoint(companyId, id)
   const isDue = change.enabled === true || change.url !== undefined
-  const state = change.enabled === undefined ? {} : { disabled_reason: null }
+  const state = {
+    ...(change.enabled !== undefined && { disabled_reason: null }),
+    // A new address has to show that it accepts messages, and one that did not yet gets another chance.
+    ...(isDue && { initial_failures: change.url === undefined ? sql`initial_failures * 0` : 0 }),
+  }
   const [, , , [row]] = await db.writeIdempotent([
     adminEntry(context, `webhooks.update:${Object.keys(change).sort().join()}`, id, exists(isMeant)),
     orm
@@ -177,19 +182,21 @@ export async function findSpan({ companyId, db }: AdminContext, id: string, from
   return span?.first != null && span.last !== null ? { first: span.first, last: span.last } : null
 }
 
-/** @returns the endpoint as it is now; null where there is none */
+/** @returns the endpoint as it is now; null where a replay of it is under way */
 export async function startReplay(context: AdminContext, id: string, { first, last }: { first: number; last: number }) {
   const { companyId, db } = context
   const isMeant = isEndpoint(companyId, id)
-  const [, , [row]] = await db.writeIdempotent([
-    adminEntry(context, 'webhooks.replay', id, exists(isMeant)),
+  const isIdle = sql`${isMeant} AND replay_end IS NULL`
+  const [, [started], [row]] = await db.write([
+    adminEntry(context, 'webhooks.replay', id, exists(isIdle)),
     orm
       .update(webhookEndpoints)
       .set({ replay_position: first - 1, replay_end: last })
-      .where(isMeant),
+      .where(isIdle)
+      .returning({ id: webhookEndpoints.id }),
     selectEndpoint(isMeant),
   ])
-  return row ?? null
+  return started && row ? row : null
 }
 
 /**

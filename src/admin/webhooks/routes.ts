@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { decryptCredentials, encryptCredentials } from '../../auth/credentials.ts'
+import { addressPolicy, findProblem, ResolverError } from '../../http/address.ts'
 import { isoTimeOrNull, withIsoTimes } from '../../http/contract.ts'
 import { ApiError, invalid, notFound } from '../../http/errors.ts'
-import { addressPolicy, findProblem, ResolverError } from '../../webhooks/address.ts'
 import { startWebhooks } from '../../webhooks/delivery.ts'
 import { credentialsKind, EVENT_TYPES, eventTypeOf, readSecrets, rotateSecret } from '../../webhooks/message.ts'
 import type { AdminContext } from '../context.ts'
@@ -96,7 +96,10 @@ export const routes = [
       throw new ApiError('conflict', { message: 'No change from then is kept that the endpoint was already sent' })
     }
     const row = await queries.startReplay(context, endpoint_id, span)
-    if (!row) throw notFound('Endpoint')
+    if (!row) {
+      const message = 'A replay of the endpoint is under way: wait until `replaying` is false'
+      throw new ApiError('conflict', { message })
+    }
     startDelivery(context, row)
     return present(row)
   }),
