@@ -75,8 +75,12 @@ export function openAdminApi(service: Service): AdminApi {
   const open: AdminApi['open'] = (contract, request = {}) => send(service, contract, request)
   const call: AdminApi['call'] = async (contract, request) => {
     const response = await open(contract, request)
-    // A test compares every response of the service with its contract.
-    return JSON.parse(await response.text())
+    const body = await readJson(response)
+    const { error } = contract.response.safeParse(body)
+    // A newer service may have added fields.
+    const isOther = error?.issues.some(({ code }) => code !== 'unrecognized_keys')
+    if (isOther) throw new CommandError(describeOther(service, response))
+    return body as ResponseBody<typeof contract>
   }
   return {
     open,
@@ -152,7 +156,7 @@ async function readFailure(response: Response, service: Service, mayRepeat: bool
   if (!success) {
     const hint = status < 400 && status >= 300 ? ': Cloudflare Access needs CF_ACCESS_CLIENT_ID and …_SECRET' : ''
     return {
-      error: new CommandError(`${url} did not respond as this service does (HTTP ${status})${hint}.`),
+      error: new CommandError(describeOther(service, response, hint)),
       retryMs: status >= 500 && mayRepeat ? RETRY_MS : null,
     }
   }
@@ -164,6 +168,10 @@ async function readFailure(response: Response, service: Service, mayRepeat: bool
     error: new AdminError(status, text.replace(/\.?$/, '.'), details?.issues),
     retryMs: isRefused && Number.isFinite(seconds) ? seconds * 1000 : null,
   }
+}
+
+function describeOther({ url }: Service, { status }: Response, hint = ''): string {
+  return `${url} did not respond as this service does (HTTP ${status})${hint}.`
 }
 
 async function readJson(response: Response): Promise<unknown> {

@@ -85,13 +85,25 @@ export function toLine(text: string): string {
   return text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
 }
 
-/** Runs a command, or prints its help. A failure becomes one line on standard error and exit code 1. */
+/** The reader of the output, such as `head`, has read enough. */
+const isClosedPipe = (error: unknown) => error instanceof Error && 'code' in error && error.code === 'EPIPE'
+
+/**
+ * Runs a command, or prints its help. A failure becomes one line on standard error and exit code 1.
+ *
+ * @param help names every option of the command
+ */
 export async function runCommand(help: string, main: (args: string[]) => Promise<void>): Promise<void> {
   const args = process.argv.slice(2)
+  process.stdout.on('error', (error) => {
+    if (!isClosedPipe(error)) throw error
+  })
   if (args.includes('--help') || args.includes('-h')) return print(help)
   try {
+    refuseTaken(help)
     await main(args)
   } catch (error) {
+    if (isClosedPipe(error)) return
     process.exitCode = 1
     const cause = error instanceof Error ? error.message : String(error)
     const message = error instanceof CommandError ? cause : `Failed: ${cause}`
@@ -100,11 +112,20 @@ export async function runCommand(help: string, main: (args: string[]) => Promise
   }
 }
 
+/** @throws CommandError for an option of the command that stood before `--`: npm passes it on as a setting of its own */
+function refuseTaken(help: string): void {
+  for (const [option, name = ''] of help.matchAll(/--([a-z][a-z-]*)/g)) {
+    if (process.env[`npm_config_${name.replaceAll('-', '_')}`] === undefined) continue
+    throw new CommandError(`npm has taken '${option}' for itself: write \`--\` before the options.`)
+  }
+}
+
 /** Runs the action of a command that the command line names, with the other arguments. */
 export function runActions(usage: string, help: string, actions: Record<string, (args: string[]) => Promise<void>>) {
   return runCommand(help, async (args) => {
     const name = args.find((arg) => Object.hasOwn(actions, arg)) ?? ''
-    const problem = args[0] === undefined ? '' : `Unknown action '${args[0]}'. `
+    const isMissing = args[0] === undefined || args[0].startsWith('-')
+    const problem = isMissing ? 'Missing action. ' : `Unknown action '${args[0]}'. `
     if (!actions[name]) throw new CommandError(`${problem}Usage: ${usage}`)
     await actions[name](args.toSpliced(args.indexOf(name), 1))
   })

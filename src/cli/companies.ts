@@ -37,8 +37,8 @@ const HELP = `${Object.values(USAGE).join('\n')}
 to another database while it is used, and goes on where it was interrupted; with the present database it takes a move
 back.
 'suspend' refuses every request of a company's tokens with 403 until 'resume'. 'usage' shows requests, refused ones and
-database time by hour. 'members' are the people who may open the company's settings: a developer manages tokens,
-webhooks and events, an owner integrations and members too.
+database time by hour, and what the company stores. 'members' are the people who may open the company's settings: a
+developer manages tokens, webhooks and events, an owner integrations and members too.
 
 'export' prints all data of a company as lines of JSON. 'restore' loads the backup of a day into an empty company.
 
@@ -136,9 +136,13 @@ async function showUsage(args: string[]): Promise<void> {
   const hours = readValue(wholeNumber(1, 24), values.hours ?? '24', '--hours')
   await using service = await connect(readPlace(values))
   const { data, totals, incomplete } = await callFor(service, api.readUsage, id, { query: { hours } })
+  const stored = await callFor(service, api.readCompany, id)
   const rows = data.map(({ hour, ...used }) => [shortTime(hour), used.requests, used.refused, used.database_ms])
   rows.push(['total', totals.requests, totals.refused, totals.database_ms])
   print(formatTable(['HOUR', 'REQUESTS', 'REFUSED', 'DATABASE MS'], rows))
+  const { mail_bytes, mail_quota_bytes, stored_bytes, storage_quota_bytes } = stored
+  const sizes = [mail_bytes, mail_quota_bytes, stored_bytes, storage_quota_bytes].map((n) => (n / 1e6).toFixed(1))
+  print(`Stored: ${sizes[0]} of ${sizes[1]} MB of mail, and ${sizes[2]} of ${sizes[3]} MB of all else.`)
   if (incomplete) warn('Some tokens could not be counted.')
 }
 

@@ -64,6 +64,7 @@ async function copyLines(body: ReadableStream<Uint8Array> | null, output: Writab
     line += text
     // The last line is complete only at the end.
     const end = line.lastIndexOf('\n', line.length - 2) + 1
+    if (output.errored) throw output.errored
     if (end > 0 && !output.write(line.slice(0, end))) await once(output, 'drain')
     line = line.slice(end)
   }

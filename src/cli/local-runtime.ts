@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { parse as parseToml } from 'smol-toml'
 import * as z from 'zod/mini'
+import { areKeys, MALFORMED_KEY } from '../auth/credentials.ts'
 import { DATABASE_BINDING } from '../http/contract.ts'
 import { CommandError, warn } from './command.ts'
 import { PROJECT_ROOT } from './wrangler.ts'
@@ -14,9 +15,10 @@ const DEV_VARS = `${PROJECT_ROOT}.dev.vars`
  *
  * @throws CommandError when there are none
  */
-export function readDevVars(): { ADMIN_TOKEN: string } & NodeJS.Dict<string> {
-  const vars = existsSync(DEV_VARS) ? parseEnv(readFileSync(DEV_VARS, 'utf8')) : {}
-  const { ADMIN_TOKEN } = vars
+export function readDevVars(file = DEV_VARS): { ADMIN_TOKEN: string } & NodeJS.Dict<string> {
+  const vars = existsSync(file) ? parseEnv(readFileSync(file, 'utf8')) : {}
+  const { ADMIN_TOKEN, CREDENTIALS_KEY = '' } = vars
+  if (!areKeys(CREDENTIALS_KEY)) throw new CommandError(`.dev.vars: ${MALFORMED_KEY}`)
   if (ADMIN_TOKEN) return { ...vars, ADMIN_TOKEN }
   throw new CommandError('.dev.vars has no ADMIN_TOKEN: restore the file of this repository.')
 }

@@ -1,3 +1,4 @@
+import { isLoopback } from '../http/address.ts'
 import { type AdminApi, openAdminApi, type Service } from './admin-api.ts'
 import { CommandError, TEXT } from './command.ts'
 import { readDevVars, startRuntime } from './local-runtime.ts'
@@ -14,8 +15,6 @@ export const PLACE = {
   --remote URL  the service at this address, by default CRM_API_URL of the environment, where it is set;
                 CRM_ADMIN_TOKEN is the service's ADMIN_TOKEN`,
 }
-
-const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/
 
 /**
  * @param mayBeNew whether the directory of `--state` may be absent
@@ -35,7 +34,7 @@ export function readPlace(
 
 function readService(address: string, name: string): Service {
   const url = URL.parse(address)
-  const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && LOOPBACK.test(url.hostname))
+  const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname))
   if (!url || !isSafe || url.username !== '' || url.pathname !== '/' || url.search !== '' || url.hash !== '') {
     throw new CommandError(`${name} must be the https address of a service, without a path, not '${address}'.`)
   }

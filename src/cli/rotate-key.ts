@@ -15,10 +15,13 @@ await runCommand(HELP, async (args) => {
   await using service = await connect(readPlace(values))
   let done = 0
   for (;;) {
-    const { reencrypted, remaining } = await service.call(rotateKey, { isRepeatable: true })
+    const { reencrypted, unreadable, remaining } = await service.call(rotateKey, { isRepeatable: true })
     done += reencrypted
     if (remaining === 0) break
     if (reencrypted === 0) {
+      if (remaining > unreadable) {
+        throw new CommandError('A company is being moved: repeat this when its move is finished. Keep the old key.')
+      }
       const rest = remaining === 1 ? '1 value' : `${remaining} values`
       throw new CommandError(`${rest} can be read with no key: save those credentials again. Keep the old key.`)
     }

@@ -3,7 +3,7 @@ import * as z from 'zod/mini'
 import { listCompanies } from '../admin/companies/contract.ts'
 import { putIntegration } from '../admin/integrations/contract.ts'
 import { putMember } from '../admin/members/contract.ts'
-import { createToken, listTokens, revokeToken } from '../admin/tokens/contract.ts'
+import { ACTIVE_TOKENS_MAX, createToken, listTokens, revokeToken } from '../admin/tokens/contract.ts'
 import { PERMISSIONS } from '../auth/permissions.ts'
 import { isoDate } from '../http/contract.ts'
 import type { SeedFile, SeedInput } from '../seed/file.ts'
@@ -22,8 +22,9 @@ const DATE = /(?<=")\d{4}-\d\d-\d\d(?=["T])/g
 const TOKEN_NAME = 'sample (dev)'
 /** Who opens the settings in development. */
 export const OWNER = 'owner@ridgeline.example'
-/** The tokens of earlier starts remain valid for this long. */
+/** The tokens of earlier starts remain valid for this long, at most so many of them. */
 const TOKEN_RETENTION_MS = 30 * DAY_MS
+const TOKENS_KEPT = 20
 
 /**
  * The company of `sample-company.json`, a seed file, with a year of orders. All its dates are moved by the same number of
@@ -97,12 +98,19 @@ async function findCompany(api: AdminApi) {
   return data.find(({ suspended }) => !suspended) ?? data[0]
 }
 
-/** Creates a token for a start, and revokes those of early ones. */
-async function replaceTokens(api: AdminApi, company_id: number): Promise<string> {
+/** Creates a token for a start, and revokes the earliest ones of others. */
+export async function replaceTokens(api: AdminApi, company_id: number): Promise<string> {
   const earliest = Date.now() - TOKEN_RETENTION_MS
+  let others = 0
+  const own: { id: number; isOld: boolean }[] = []
   for await (const { id, name, state, created_at } of api.list(listTokens, { params: { company_id } })) {
-    const isOld = name === TOKEN_NAME && state === 'active' && Date.parse(created_at) < earliest
-    if (isOld) await api.call(revokeToken, { params: { company_id, token_id: id } })
+    if (state !== 'active') continue
+    if (name === TOKEN_NAME) own.push({ id, isOld: Date.parse(created_at) < earliest })
+    else others++
+  }
+  const kept = Math.max(0, Math.min(TOKENS_KEPT, ACTIVE_TOKENS_MAX - 1 - others))
+  for (const [index, { id, isOld }] of own.entries()) {
+    if (isOld || index < own.length - kept) await api.call(revokeToken, { params: { company_id, token_id: id } })
   }
   const body = { name: TOKEN_NAME, permissions: [...PERMISSIONS] }
   const { token } = await api.call(createToken, { params: { company_id }, body })

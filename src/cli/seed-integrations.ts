@@ -16,6 +16,7 @@ const PROBLEMS: Record<StorageProblem, string> & Record<string, string> = {
   RequestTimeTooSkewed: 'the clock of this machine differs from that of the storage',
   timeout: 'it did not respond in time',
   network: 'it cannot be reached',
+  address: 'its endpoint must be an https address that resolves to public addresses only',
   malformed: 'its response is not a list of objects: is the endpoint the one of its S3 API?',
   refused: 'it refused the listing',
 }
@@ -32,7 +33,9 @@ export async function checkStorage(
 ): Promise<void> {
   const { base_url, bucket, region, addressing, credentials } = given
   const { access_key_id: accessKeyId = '', secret_access_key: secretAccessKey = '' } = credentials
-  const target = { endpoint: base_url, region, addressing, name: bucket, accessKeyId, secretAccessKey }
+  // On loopback too: whether the service may call it is the service's to say.
+  const addresses = { resolver: process.env.WEBHOOK_RESOLVER, allowsLoopback: true }
+  const target = { endpoint: base_url, region, addressing, name: bucket, accessKeyId, secretAccessKey, addresses }
   try {
     await listObjects(target, now, companyPrefix(companyId), 1)
   } catch (error) {

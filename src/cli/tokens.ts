@@ -17,6 +17,8 @@ const HELP = `${Object.values(USAGE).join('\n')}
 
 'create' prints a new token once, alone on standard output. 'list' shows names, permissions and times. 'rotate' prints
 the successor of one in the same way, and ends the old one. 'revoke' ends one, everywhere within 30 seconds.
+A company has at most ${api.ACTIVE_TOKENS_MAX} active tokens; 'list --company ID' counts them. Both tokens of a rotation count until the old
+one ends: with ${api.ACTIVE_TOKENS_MAX} of them use '--overlap 0s'.
 
   --company ID       of the company, as in its seed file
   --name NAME        what the token is for
@@ -83,12 +85,15 @@ async function list(args: string[]): Promise<void> {
   const company_id = company === undefined ? undefined : readValue(idText, company, '--company')
   await using service = await connect(readPlace(values))
   const rows: (string | number)[][] = []
+  let active = 0
   for await (const token of service.list(api.listAllTokens, { query: { company_id } })) {
     const times = [token.created_at, token.last_used_at, token.expires_at].map((time) => shortTime(time))
     const allowed = token.permissions.length === PERMISSIONS.length ? 'all' : token.permissions.join()
+    if (token.state === 'active') active++
     rows.push([token.id, token.company_id, token.name, token.state, ...times, allowed])
   }
   print(formatTable(HEADINGS, rows))
+  if (company !== undefined) print(`${active} of at most ${api.ACTIVE_TOKENS_MAX} active tokens.`)
 }
 
 /** Prints the successor of a token. */

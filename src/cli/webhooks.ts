@@ -147,7 +147,7 @@ async function remove(args: string[]): Promise<void> {
   print(`Deleted ${params.endpoint_id} (${url}).`)
 }
 
-/** Delivers the changes of a time span again, instead of a replay that is under way. */
+/** Delivers the changes of a time span again. */
 async function replay(args: string[]): Promise<void> {
   const options = { ...PLACE.options, from: TEXT, to: TEXT }
   const { values, positionals } = readCommandLine(args, USAGE.replay, options, ONE)

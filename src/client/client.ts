@@ -99,7 +99,7 @@ export function createClient(options: ClientOptions) {
     update: (idOrEmail: Id, body: ClientChanges, options?: ChangeOptions) =>
       sendClient('PATCH', ['clients', idOrEmail], { ...options, body }),
     /** Creates the client of your own id, or replaces its fields: those left out become what they are in a new client. */
-    upsert: (externalId: string, body: WholeClient, options?: ChangeOptions) =>
+    upsert: (externalId: string, body: WholeClient, options?: ChangeOptions & { ifNoneMatch?: '*' }) =>
       sendClient('PUT', ['clients', 'by-external-id', externalId], { ...options, body }),
   }
 

@@ -15,7 +15,7 @@ export function listOf<Item, Args extends [query?: ListQuery], OnePage extends C
 ) {
   const readPage = ({ signal, ...query }: ListQuery) => read<OnePage>(segments, { signal, query })
 
-  /** Pages of 100 by default. A page's `pagination.next_cursor` continues after it, for 7 days. */
+  /** Pages of 100 by default. A page's `pagination.next_cursor` continues after it: see the README for how long. */
   async function* pages(...[query]: Args): AsyncGenerator<OnePage, void, undefined> {
     const { page: firstPage, ...filter }: ListQuery = { per_page: MAX_PER_PAGE, ...query }
     for (let next: ListQuery = { ...filter, page: firstPage }; ; ) {

@@ -11,6 +11,8 @@ export interface Allowance {
 export interface RateBudget {
   requests: Allowance
   databaseMs: Allowance
+  /** Of all tokens of the company together; null where the service does not limit it. */
+  companyMs: Allowance | null
 }
 
 /** The `t` of a response is rounded up to seconds, so that one window's ends differ by this much. */
@@ -36,10 +38,10 @@ export function followBudget() {
     /** Milliseconds until so many requests can be sent within the allowances: 0 for now. */
     waitMs(count: number): number {
       if (budget === null) return 0
-      const { requests, databaseMs } = budget
+      const { requests, databaseMs, companyMs } = budget
       const resets = [
         ...(requests.remaining < Math.min(count, requests.limit) ? [requests.resetsAt] : []),
-        ...(databaseMs.remaining <= 0 ? [databaseMs.resetsAt] : []),
+        ...[databaseMs, companyMs].flatMap((time) => (time && time.remaining <= 0 ? [time.resetsAt] : [])),
       ]
       return Math.max(0, Math.max(...resets) - Date.now())
     },
@@ -55,6 +57,7 @@ export function followBudget() {
       budget = {
         requests: { ...requests, remaining: Math.max(0, remaining - count) },
         databaseMs: renew(budget.databaseMs),
+        companyMs: budget.companyMs && renew(budget.companyMs),
       }
     },
 
@@ -63,14 +66,21 @@ export function followBudget() {
       inFlight -= 1
       const received = headers && readBudget(headers, Date.now())
       if (!received) return
-      windowMs = received.windowMs
-      const databaseMs = received.databaseMs
-      budget = { requests: update(budget?.requests, received.requests), databaseMs }
+      const { requests, ...times } = received
+      windowMs = times.windowMs
+      budget = {
+        requests: update(budget?.requests, requests),
+        databaseMs: times.databaseMs,
+        companyMs: times.companyMs,
+      }
     },
   }
 }
 
-/** Reads `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11); null where one is missing. */
+/**
+ * Reads `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11): null where one of the token's is
+ * missing. Policies with other names are ignored.
+ */
 export function readBudget(headers: Headers, nowMs: number): (RateBudget & { windowMs: number }) | null {
   const policies = readItems(headers.get('ratelimit-policy'))
   const limits = readItems(headers.get('ratelimit'))
@@ -82,7 +92,8 @@ export function readBudget(headers: Headers, nowMs: number): (RateBudget & { win
   }
   const requests = allowance('default')
   const databaseMs = allowance('database')
-  return requests && databaseMs && { requests, databaseMs, windowMs: (policies.get('default')?.w ?? 60) * 1000 }
+  const windowMs = (policies.get('default')?.w ?? 60) * 1000
+  return requests && databaseMs && { requests, databaseMs, companyMs: allowance('company'), windowMs }
 }
 
 /** The integer parameters of a structured field's items (RFC 9651), by item. */

@@ -35,7 +35,7 @@ export interface paths {
         };
         /**
          * List and search clients
-         * @description Newest first (`id` descending) unless `sort` says otherwise. Soft-deleted clients are hidden unless `deleted` says otherwise; filters can be combined. Send `next_cursor` as `cursor`, or follow `Link`, to read on: cursors meet every client that stays in the list exactly once, whatever changes meanwhile, which page numbers cannot. In an order by `updated_at`, a client keeps the place that it had at the first page, and one created since is not met. Behind a cursor, `total` is that of the first page, and a list can be walked for 30 days. To follow changes, use `GET /changes`. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.
+         * @description Newest first (`id` descending) unless `sort` says otherwise. Soft-deleted clients are hidden unless `deleted` says otherwise; filters can be combined. Send `next_cursor` as `cursor`, or follow `Link`, to read on: cursors meet every client that stays in the list exactly once, whatever changes meanwhile, which page numbers cannot. In an order by `updated_at`, a client keeps the place that it had at the first page, and one created since is not met. Behind a cursor, `total` is that of the first page. A cursor is valid for 7 days, and a walk of clients or orders for 30 days in all. To follow changes, use `GET /changes`. `q` finds a substring, ignoring case in any script, in company name, first name, last name, "first last", email or phone. Three or more digits, and a `q` of digits only, match the digits of a phone, whatever separates them.
          *
          *     Permission: `clients:read`.
          */
@@ -226,7 +226,7 @@ export interface paths {
         get?: never;
         /**
          * Replace the lines of an order’s invoice
-         * @description The lines become exactly those of `items`, in their order. A line with the `id` of one of this invoice replaces that one and keeps the id, with defaults for what is left out; one without an `id` is new; those that are not in the list are deleted. The totals follow. When the company’s accounting sync is enabled, the change is delivered to the accounting system after the response. 409 where the order has no invoice. The body may have up to 400000 bytes.
+         * @description The lines become exactly those of `items`, in their order. A line with the `id` of one of this invoice replaces that one and keeps the id, with defaults for what is left out; one without an `id` is new; those that are not in the list are deleted. At most 500 lines and 400,000 bytes; a search of products finds a line by its title and the first 200 characters of its description, within the first 40,000 characters of these of an invoice. The totals follow. When the company’s accounting sync is enabled, the change is delivered to the accounting system after the response. 409 where the order has no invoice. The body may have up to 400000 bytes.
          *
          *     Permission: `orders:write`.
          */
@@ -313,7 +313,7 @@ export interface paths {
         };
         /**
          * Search the catalogue, both suppliers and stored invoice lines
-         * @description Searches the sources in parallel and always responds within about 4 seconds: a source that fails or is too slow has empty arrays, and `sources` says why. Every word of `q` must occur, ignoring case: in the title (local), in title or description (lines); at most 50 per source, newest first. supplier_a is searched for the style number found in `q`: the first of at most two that it knows. A blank `q` returns the 20 newest items of the catalogue and nothing else. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed.
+         * @description Searches the sources in parallel and always responds within about 4 seconds: a source that fails or is too slow has empty arrays, and `sources` says why. Every word of `q` must occur, ignoring case: in the title (local), in the title or the first 200 characters of the description (lines); at most 50 per source, newest first. supplier_a is searched for the style number found in `q`: the first of at most two that it knows. A blank `q` returns the 20 newest items of the catalogue and nothing else. Results of suppliers are cached: fresh for 10 minutes, then stale for up to 24 hours while they are refreshed.
          *
          *     Permission: `products:read`.
          */
@@ -543,7 +543,7 @@ export interface paths {
         put?: never;
         /**
          * Create and update many clients and orders
-         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where the database refuses one of them (such as a taken `external_id`, or another version than its `if_match` names): `transaction` tells which were committed together. An operation cannot refer to what another one of the batch creates. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is.
+         * @description Carries out 1 to 100 operations in their order, each with the rules, the permission and the result of its own request: one that is wrong gets its error, the others go on. All are committed in one transaction, or in several where their texts have more than 40,000 characters together (of each text, the first 255 count) or the database refuses one of them (such as a taken `external_id`, or another version than its `if_match` names): `transaction` tells which were committed together. An operation cannot refer to what another one of the batch creates. A batch counts as its number of operations against the rate limit, and is refused as a whole where less is left. After a lost response, send it again with the same `Idempotency-Key`: what was carried out is not carried out again, the rest is.
          *
          *     Any token.
          */
@@ -612,6 +612,10 @@ export interface components {
                 mail_bytes: number;
                 /** @description The limit of `mail_bytes`. */
                 mail_quota_bytes: number;
+                /** @description Bytes of all else in the database, to about 10 %: with soft-deleted rows, changes, stored results and indexes. */
+                stored_bytes: number;
+                /** @description The limit of `stored_bytes`. */
+                storage_quota_bytes: number;
             };
         };
         /** @description An artwork of an order. */
@@ -644,13 +648,13 @@ export interface components {
         };
         /** @description One change: what its own request would be. */
         BatchOperation: {
-            /** @enum {string} */
+            /** @enum {unknown} */
             method: "POST" | "PATCH" | "PUT";
             /** @description `/clients` or `/orders` to create, `/clients/{id}` or `/orders/{id}` to update, `/clients/by-external-id/{external_id}` to create or replace. */
             path: string;
             /** @description The body of the request. */
             body: components["schemas"]["NewClient"] | components["schemas"]["NewOrder"] | components["schemas"]["ClientChanges"] | components["schemas"]["OrderChanges"] | components["schemas"]["WholeClient"];
-            /** @description The `If-Match` of the request. */
+            /** @description The `If-Match` of the request: versions in double quotes. */
             if_match?: string;
         };
         /** @description What became of one operation. */
@@ -1487,7 +1491,7 @@ export interface components {
              *     - `external_id_taken`: Another resource of the company has this `external_id`: choose another, or update that one
              *     - `idempotency_key_reused`: The `Idempotency-Key` was sent with another request before: send a new key with each new request
              *     - `idempotency_key_in_use`: A request with this `Idempotency-Key` is still running: retry after the time in Retry-After
-             *     - `version_mismatch`: The resource has another version than `If-Match` names: read it again and repeat the change
+             *     - `version_mismatch`: The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change
              *     - `already_exists`: The resource already exists: send the request without `If-None-Match` to replace it
              *     - `invoice_missing`: The order has no invoice
              *     - `cursor_expired`: The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor
@@ -1502,7 +1506,7 @@ export interface components {
             /** @description The limit, in bytes. */
             limit_bytes: number;
             /**
-             * @description `storage_quota`: that of stored email threads.
+             * @description `storage_quota`: what the company may store, email threads or all else.
              * @enum {string}
              */
             reason?: "storage_quota";
@@ -1663,7 +1667,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "invalid_request",
-                 *         "message": "The resource has another version than `If-Match` names: read it again and repeat the change",
+                 *         "message": "The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
                  *         "details": {
                  *           "reason": "version_mismatch"
                  *         }
@@ -1673,7 +1677,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorResponse"];
             };
         };
-        /** @description The body is larger than `details.limit_bytes`. With the `details.reason` `storage_quota`, the stored (compressed) email threads of the company would exceed that limit; only a PUT that increases them is rejected. */
+        /** @description The body is larger than `details.limit_bytes`. With the `details.reason` `storage_quota`, what the company stores, email threads (compressed) or all else, would exceed that limit. Only writes that store more are rejected: reading and deleting always work. */
         BodyTooLarge: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1823,13 +1827,13 @@ export interface components {
          */
         "X-Request-Id": string;
         /**
-         * @description Allowed in `w` seconds: `q` requests (`default`) and `q` milliseconds of database time (`database`).
-         * @example "default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds"
+         * @description Allowed in `w` seconds: to the token, `q` requests (`default`) and `q` milliseconds of database time (`database`); to all tokens of the company together, `q` milliseconds of database time (`company`). Ignore names that you do not know.
+         * @example "default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds", "company";q=40000;w=60;qu="milliseconds"
          */
         "RateLimit-Policy": string;
         /**
-         * @description Left of each limit: `r` requests or milliseconds of database time; more after `t` seconds.
-         * @example "default";r=299;t=60, "database";r=14998;t=60
+         * @description Left of each limit: `r` requests or milliseconds of database time; more after `t` seconds. That of `company` may be some seconds old.
+         * @example "default";r=299;t=60, "database";r=14998;t=60, "company";r=39991;t=60
          */
         RateLimit: string;
         /**
@@ -1847,6 +1851,11 @@ export interface components {
          * @example "1.0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11.3"
          */
         ETag: string;
+        /**
+         * @description The version of the object, in every encoding that is accepted. Send it back in `If-Match`, after a GET also in `If-None-Match`.
+         * @example "7-0c6f2a540b5f4a53"
+         */
+        "ETag--version": string;
         /**
          * @description The number of seconds to wait before the next attempt.
          * @example 42
@@ -1943,7 +1952,9 @@ export interface operations {
                      *         "body_bytes_max": 1048576,
                      *         "file_bytes_max": 157286400,
                      *         "mail_bytes": 0,
-                     *         "mail_quota_bytes": 2147483648
+                     *         "mail_quota_bytes": 2147483648,
+                     *         "stored_bytes": 412500,
+                     *         "storage_quota_bytes": 2147483648
                      *       }
                      *     }
                      */
@@ -2099,7 +2110,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
+                    ETag: components["headers"]["ETag--version"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
@@ -2174,8 +2185,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
-                    Vary: components["headers"]["Vary"];
+                    ETag: components["headers"]["ETag--version"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2213,8 +2223,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
-                    Vary: components["headers"]["Vary"];
+                    ETag: components["headers"]["ETag--version"];
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -2235,7 +2244,7 @@ export interface operations {
                 email?: string;
             };
             header?: {
-                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
                 /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
@@ -2273,7 +2282,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
+                    ETag: components["headers"]["ETag--version"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
@@ -2347,8 +2356,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
-                    Vary: components["headers"]["Vary"];
+                    ETag: components["headers"]["ETag--version"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2386,8 +2394,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
-                    Vary: components["headers"]["Vary"];
+                    ETag: components["headers"]["ETag--version"];
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -2405,8 +2412,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
+                /** @description `*` only creates: 412 where the client exists, and nothing is changed. */
+                "If-None-Match"?: "*";
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
                 /** @description The `X-Bookmark` of a response: what it had seen is read at least. Your own writes are read without it. */
@@ -2443,7 +2452,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
+                    ETag: components["headers"]["ETag--version"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2511,7 +2520,7 @@ export interface operations {
                  * @example 17
                  */
                 client_id?: number;
-                /** @description Only orders with one of these order status ids: a comma list, or the parameter repeated. */
+                /** @description Only orders with one of these status ids, none twice: a comma list, or repeated. */
                 status?: string;
                 /** @description Only orders created on this date or later. */
                 from?: string;
@@ -2631,7 +2640,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
+                    ETag: components["headers"]["ETag--version"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
@@ -2753,8 +2762,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
-                    Vary: components["headers"]["Vary"];
+                    ETag: components["headers"]["ETag--version"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2922,8 +2930,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
-                    Vary: components["headers"]["Vary"];
+                    ETag: components["headers"]["ETag--version"];
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -2941,7 +2948,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
                 /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
@@ -2969,7 +2976,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
+                    ETag: components["headers"]["ETag--version"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
@@ -3034,7 +3041,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
                 /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
@@ -3074,7 +3081,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
+                    ETag: components["headers"]["ETag--version"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
@@ -3332,7 +3339,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
                 /** @description Your own id for this request, returned in the response. An invalid one is ignored. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -3408,7 +3415,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
+                    ETag: components["headers"]["ETag--version"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3511,7 +3518,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
                 /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
@@ -3551,7 +3558,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
+                    ETag: components["headers"]["ETag--version"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
@@ -3610,7 +3617,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version you have read: another version gives 412, and nothing is changed. */
+                /** @description The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none. */
                 "If-Match"?: string;
                 /** @description A new text of yours for each new request, such as a UUID. Repeated within 24 hours with the same request, it returns the first response and changes nothing. */
                 "Idempotency-Key"?: string;
@@ -3643,7 +3650,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "X-Bookmark": components["headers"]["X-Bookmark"];
                     "Server-Timing": components["headers"]["Server-Timing"];
-                    ETag: components["headers"]["ETag"];
+                    ETag: components["headers"]["ETag--version"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
                 };
@@ -3771,7 +3778,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Search text.
+                 * @description Search text. Of a line, the title and the first 200 characters of the description are searched, and of all lines of an invoice the first 40,000 characters of these.
                  * @example triblend embroidery
                  */
                 q?: string;
@@ -5088,7 +5095,7 @@ export interface operations {
         parameters: {
             query: {
                 /**
-                 * @description The whole key: the `path` of a listed file, the `key` of an upload, the `storage_key` of an attachment.
+                 * @description The whole key: the `path` of a listed file, the `key` of an upload, the `storage_key` of an attachment. At most 1024 bytes of UTF-8.
                  * @example orders/1/44/email/19cce455887af494/logo front.png
                  */
                 path: string;
@@ -5155,7 +5162,7 @@ export interface operations {
         parameters: {
             query: {
                 /**
-                 * @description The whole key: the `path` of a listed file, the `key` of an upload, the `storage_key` of an attachment.
+                 * @description The whole key: the `path` of a listed file, the `key` of an upload, the `storage_key` of an attachment. At most 1024 bytes of UTF-8.
                  * @example orders/1/44/email/19cce455887af494/logo front.png
                  */
                 path: string;
@@ -5299,7 +5306,7 @@ export interface operations {
                      *           "body": {
                      *             "error": {
                      *               "code": "invalid_request",
-                     *               "message": "The resource has another version than `If-Match` names: read it again and repeat the change",
+                     *               "message": "The resource has another version than `If-Match` names (weak tags match none): read it again and repeat the change",
                      *               "details": {
                      *                 "reason": "version_mismatch"
                      *               }

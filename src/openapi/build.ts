@@ -5,7 +5,7 @@ import { build } from 'esbuild'
 import { describeSeedFile } from '../cli/seed-schema.ts'
 import { describeRetryRules } from '../client/retry-rules.ts'
 import { contracts } from '../contracts.ts'
-import { DATABASE_LIMIT_MS, LIMIT } from '../rate-limit/window.ts'
+import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, LIMIT } from '../rate-limit/window.ts'
 import { generateAdminDocument } from './admin.ts'
 import { describeApi } from './document.ts'
 import { asObject } from './json.ts'
@@ -17,6 +17,8 @@ const ROOT = join(import.meta.dirname, '../..')
 const TYPES_GENERATOR = join(ROOT, 'test/contract/node_modules/openapi-typescript/bin/cli.js')
 const PAGE_DIR = join(import.meta.dirname, 'page')
 const SETTINGS_DIR = join(ROOT, 'src/settings')
+const NO_DEPLOYMENT =
+  'The top level of wrangler.toml is for development on this machine: deploy with --env staging or --env production.'
 const ASSETS_DIR = join(ROOT, '.assets')
 
 /*
@@ -24,11 +26,16 @@ const ASSETS_DIR = join(ROOT, '.assets')
  * npm run docs -- --check  fails where one of these files is out of date
  * npm run lint:api         (--lint) fails on any problem or hint of two linters
  * npm run build:assets     (--assets) fills .assets/, the Worker's static assets, with the description and what is made from it
+ * npm run build:development  the same (--assets --development), but for a deployment
  */
 if (import.meta.main) {
   const option = process.argv.slice(2).join(' ')
   if (option === '--assets') await buildAssets()
-  else if (option === '--lint') {
+  else if (option === '--assets --development') {
+    // Set by wrangler for its custom build.
+    if (['deploy', 'versions upload'].includes(process.env.WRANGLER_COMMAND ?? '')) fail(NO_DEPLOYMENT)
+    else await buildAssets()
+  } else if (option === '--lint') {
     for (const document of [await generateDocument(), generateAdminDocument()])
       (await lintDocument(document)).forEach(fail)
   } else if (option === '' || option === '--check') await generateFiles(option === '--check')
@@ -40,6 +47,7 @@ async function generateDocument(): Promise<string> {
   const introduction = (await readFile(join(import.meta.dirname, 'introduction.md'), 'utf8'))
     .replace('{{requests}}', String(LIMIT))
     .replace('{{database_seconds}}', String(DATABASE_LIMIT_MS / 1000))
+    .replace('{{company_seconds}}', String(COMPANY_LIMIT_MS / 1000))
     .replace('{{retry_rules}}', describeRetryRules())
   return `${JSON.stringify(describeApi(contracts, introduction), null, 2)}\n`
 }

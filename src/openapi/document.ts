@@ -17,6 +17,7 @@ import {
   idempotencyKey,
   ifMatch,
   ifNoneMatch,
+  ifNoneMatchAny,
   requestHeaders,
   responseHeaders,
   SUCCESS_HEADERS,
@@ -183,6 +184,7 @@ function describeOperation(
       ...describeInput('query', contract, documentation, schemas),
       ...(hasEtag ? [ifNoneMatch] : []),
       ...(contract.errors.includes('precondition_failed') ? [ifMatch] : []),
+      ...(contract.createsOnly ? [ifNoneMatchAny] : []),
       ...(takesKey(contract) ? [idempotencyKey] : []),
       ...parameters.map((name) => ref('parameters', name)),
     ],
@@ -217,7 +219,7 @@ function successHeadersOf(contract: Contract): HeaderName[] {
   if (contract.role !== undefined) return ['X-Request-Id']
   return [
     ...SUCCESS_HEADERS,
-    ...(contract.hasEtag ? (['ETag', 'Vary'] as const) : contract.hasVersion ? (['ETag'] as const) : []),
+    ...(contract.hasVersion ? (['ETag--version'] as const) : contract.hasEtag ? (['ETag', 'Vary'] as const) : []),
     ...(takesKey(contract) ? (['Idempotency-Replayed'] as const) : []),
     ...(contract.isPaged ? (['Link'] as const) : []),
   ]

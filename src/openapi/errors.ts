@@ -48,7 +48,10 @@ const reasonDetails = z
 const limitDetails = z
   .strictObject({
     limit_bytes: integer(1, 'The limit, in bytes.'),
-    reason: z.enum(['storage_quota']).describe('`storage_quota`: that of stored email threads.').exactOptional(),
+    reason: z
+      .enum(['storage_quota'])
+      .describe('`storage_quota`: what the company may store, email threads or all else.')
+      .exactOptional(),
   })
   .meta({ id: 'LimitDetails', description: 'Sent with 413: the limit of the body, or of everything stored.' })
 
@@ -112,7 +115,7 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
   },
   too_large: {
     description:
-      'The body is larger than `details.limit_bytes`. With the `details.reason` `storage_quota`, the stored (compressed) email threads of the company would exceed that limit; only a PUT that increases them is rejected.',
+      'The body is larger than `details.limit_bytes`. With the `details.reason` `storage_quota`, what the company stores, email threads (compressed) or all else, would exceed that limit. Only writes that store more are rejected: reading and deleting always work.',
     example: tooLarge(BODY_LIMIT_BYTES),
   },
   unsupported_media_type: {

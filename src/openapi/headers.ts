@@ -1,5 +1,5 @@
 import { POLICY } from '../rate-limit/refusals.ts'
-import { DATABASE_LIMIT_MS, LIMIT, WINDOW_MS } from '../rate-limit/window.ts'
+import { COMPANY_LIMIT_MS, DATABASE_LIMIT_MS, LIMIT, WINDOW_MS } from '../rate-limit/window.ts'
 import type { JsonObject } from './json.ts'
 
 const REQUEST_ID = { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' }
@@ -22,14 +22,20 @@ export const responseHeaders = {
     '3f1c2a9e-7d54-4a39-9d0e-2b1f6f6f1a10',
   ),
   'RateLimit-Policy': optional(
-    'Allowed in `w` seconds: `q` requests (`default`) and `q` milliseconds of database time (`database`).',
-    pattern('^"default";q=\\d+;w=\\d+, "database";q=\\d+;w=\\d+;qu="milliseconds"$'),
+    'Allowed in `w` seconds: to the token, `q` requests (`default`) and `q` milliseconds of database time (`database`); to all tokens of the company together, `q` milliseconds of database time (`company`). Ignore names that you do not know.',
+    pattern(
+      '^"default";q=\\d+;w=\\d+, "database";q=\\d+;w=\\d+;qu="milliseconds", "company";q=\\d+;w=\\d+;qu="milliseconds"$',
+    ),
     POLICY,
   ),
   RateLimit: optional(
-    'Left of each limit: `r` requests or milliseconds of database time; more after `t` seconds.',
-    pattern('^"default";r=\\d+;t=\\d+, "database";r=\\d+;t=\\d+$'),
-    `"default";r=${LIMIT - 1};t=${RESET_SECONDS}, "database";r=${DATABASE_LIMIT_MS - 2};t=${RESET_SECONDS}`,
+    'Left of each limit: `r` requests or milliseconds of database time; more after `t` seconds. That of `company` may be some seconds old.',
+    pattern('^"default";r=\\d+;t=\\d+, "database";r=\\d+;t=\\d+, "company";r=\\d+;t=\\d+$'),
+    [
+      `"default";r=${LIMIT - 1};t=${RESET_SECONDS}`,
+      `"database";r=${DATABASE_LIMIT_MS - 2};t=${RESET_SECONDS}`,
+      `"company";r=${COMPANY_LIMIT_MS - 9};t=${RESET_SECONDS}`,
+    ].join(', '),
   ),
   'X-Bookmark': optional(
     'The version of the data. Send it with the next request to read from a replica at least as fresh.',
@@ -41,6 +47,11 @@ export const responseHeaders = {
     'The version of the response body, which changes with it. Send it back in `If-None-Match`.',
     pattern('^(W/)?"[^"]+"$'),
     '"1.0c6f2a54-0b5f-4a53-9d53-5f0f5b8a7c11.3"',
+  ),
+  'ETag--version': required(
+    'The version of the object, in every encoding that is accepted. Send it back in `If-Match`, after a GET also in `If-None-Match`.',
+    pattern('^"\\d+(-[0-9a-f]+)?"$'),
+    '"7-0c6f2a540b5f4a53"',
   ),
   'Retry-After': required('The number of seconds to wait before the next attempt.', pattern('^\\d+$'), '42'),
   'Retry-After--unavailable': optional(
@@ -105,7 +116,14 @@ export const idempotencyKey = requestHeader(
 /** Of changes of what has a version. */
 export const ifMatch = requestHeader(
   'If-Match',
-  'The `ETag` of the version you have read: another version gives 412, and nothing is changed.',
+  'The `ETag` of the version you have read, or a version in double quotes (`"7"`), several of them, or `*`: another version gives 412, and nothing is changed. A weak tag (`W/"7"`) matches none.',
+)
+
+/** Of a PUT that may create. */
+export const ifNoneMatchAny = requestHeader(
+  'If-None-Match',
+  '`*` only creates: 412 where the client exists, and nothing is changed.',
+  { type: 'string', const: '*' },
 )
 
 /** Of operations whose response carries an `ETag`. */
