@@ -1,24 +1,17 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Miniflare } from 'miniflare'
 import { applyMigrations } from '../../../src/cli/local-runtime.ts'
-import { digitsOf, fold } from '../../../src/db/search.ts'
+import { clientRow, NEWEST } from '../harness/client-row.ts'
+import { addLookAlike } from '../harness/look-alike.ts'
+import { type D1, insert } from '../harness/rows.ts'
 
 const CHUNK = 5_000
 const DAY_MS = 86_400_000
-const NEWEST = Date.UTC(2026, 9, 1)
-
-const ADJECTIVES =
-  'Harbor North Silver Maple Golden Blue River Summit Cedar Union Liberty Copper Prairie Granite Coastal'.split(' ')
-const NOUNS =
-  'Rowing Cycling Brewing Robotics Athletics Bakery Dental Motors Roofing Academy Foundry Chess Sailing Library'.split(
-    ' ',
-  )
-const KINDS = 'Club Co School League Works Group Partners Studio Team Supply'.split(' ')
-const NAMES = 'Ines Omar Lena Mateo Aiko Priya Jonas Fatima Tomás Chloé Noah Zofia Ivan Grace Hugo Amara'.split(' ')
 
 /**
  * Fills an empty database with one company of `size` clients and twice as many orders with an invoice, a line, a payment,
- * an artwork and a delivered event each, and a thread context for each client. There are no statistics of it. Each
+ * an artwork and a delivered event each, and a thread context for each client, behind a look-alike. There are no
+ * statistics of it. Each
  * client's name ends in a number of its own, in base 36, so that a search can ask for about twenty of them.
  */
 export async function fillCompany(worker: Miniflare, size: number, tokenCount: number): Promise<string[]> {
@@ -34,8 +27,9 @@ export function makeTokens(count: number): string[] {
 /** Two databases that are filled with the same tokens have the same rows. */
 export async function fillDatabase(db: D1, size: number, tokens: readonly string[]): Promise<void> {
   await applyMigrations(db)
+  await addLookAlike(db)
   await db.batch([
-    db.prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (1, 0, 'Bench', 0, 0)"),
+    db.prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (1, 1, 'Bench', 0, 0)"),
     db.prepare(
       "INSERT INTO order_statuses (company_id, id, title, is_default) VALUES (1, 1, 'New', 1), (1, 2, 'Done', 0)",
     ),
@@ -73,45 +67,6 @@ function hashOf(token: string): string {
 }
 
 type Row = Record<string, string | number | null>
-type D1 = Awaited<ReturnType<Miniflare['getD1Database']>>
-
-export async function insert(db: D1, table: string, rows: Row[]): Promise<void> {
-  const columns = Object.keys(rows[0] ?? {})
-  const values = columns.map((column) => `value ->> '$.${column}'`)
-  await db
-    .prepare(`INSERT INTO ${table} (${columns}) SELECT ${values} FROM json_each(?)`)
-    .bind(JSON.stringify(rows))
-    .run()
-}
-
-const pick = (list: string[], n: number) => list[n % list.length] ?? ''
-
-export function clientRow(id: number): Row {
-  // A spread that is the same on every run, without a pattern that an index could profit from.
-  const n = (id * 2_654_435_761) % 4_294_967_296
-  const company = `${pick(ADJECTIVES, n)} ${pick(NOUNS, n >>> 4)} ${pick(KINDS, n >>> 8)} ${id.toString(36)}`
-  const first = pick(NAMES, n >>> 12)
-  const last = `${pick(NOUNS, n >>> 16)}son`
-  const email = `${first.toLowerCase()}.${id}@${pick(NOUNS, n >>> 4).toLowerCase()}.example`
-  const phone = `(555) ${String(n % 10_000_000).padStart(7, '0')}`
-  return {
-    company_id: 1,
-    id,
-    company_name: company,
-    company_name_key: fold(company),
-    first_name: first,
-    first_name_key: fold(first),
-    last_name: last,
-    last_name_key: fold(last),
-    email,
-    email_key: fold(email),
-    phone,
-    phone_key: fold(phone),
-    phone_digits: digitsOf(phone),
-    created_at: NEWEST,
-    updated_at: NEWEST,
-  }
-}
 
 function orderRow(id: number, clientId: number): Row {
   return {

@@ -1,11 +1,11 @@
-import { createHash } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Request } from 'autocannon'
+import { dataVersion } from '../harness/rows.ts'
 import { fillCompany } from './company.ts'
 import { compare, type Figures, type Load, loadOf, median, ROUNDS } from './load.ts'
-import { buildWorker, migrationStatements, type Running, startApi, startBare } from './worker.ts'
+import { buildWorker, type Running, startApi, startBare } from './worker.ts'
 
 const SIZES = [10_000, 200_000] as const
 const OBJECT = { className: 'Empty', useSQLite: true }
@@ -65,9 +65,8 @@ export async function run(): Promise<void> {
 
 /** Fills a company once per schema and caches it under `.bench/`; the benchmark works on a copy. */
 async function prepare(size: Side['size'], floorScript: string, directory: string): Promise<Side> {
-  const schema = createHash('sha256').update(migrationStatements().join()).digest('hex').slice(0, 8)
   const tokenCount = TOKENS * worksOf(0, []).length
-  const cached = join(import.meta.dirname, '../../../.bench', `${size}-${tokenCount}-${schema}`)
+  const cached = join(import.meta.dirname, '../../../.bench', `${size}-${tokenCount}-${dataVersion()}`)
   const tokensFile = join(cached, 'tokens.json')
   if (!existsSync(tokensFile)) {
     rmSync(cached, { recursive: true, force: true })

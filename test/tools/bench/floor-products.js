@@ -5,8 +5,8 @@ export default {
     const match = `"${searchParams.get('q')}"`
     const find = (table) =>
       DB.prepare(
-        `SELECT t.* FROM ${table}_fts f JOIN ${table} t ON t.company_id = 1 AND t.id = f.rowid
-         WHERE ${table}_fts MATCH ? ORDER BY f.rowid DESC LIMIT 50`,
+        `SELECT t.* FROM ${table}_fts f JOIN ${table} t ON t.company_id = 1 AND t.id = f.rowid - (1 << 53)
+         WHERE ${table}_fts MATCH ? AND f.rowid BETWEEN (1 << 53) AND (2 << 53) - 1 ORDER BY f.rowid DESC LIMIT 50`,
       ).bind(match)
     const [[items, lines], products, styles] = await Promise.all([
       DB.batch([find('catalog_items'), find('invoice_items')]),

@@ -8,6 +8,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run: () => Promise<void> }>> = 
   neighbour: () => import('./neighbour.ts'),
   products: () => import('./products.ts'),
   shapes: () => import('./shapes.ts'),
+  writes: () => import('./writes.ts'),
 }
 
 const names = process.argv.slice(2)

@@ -2,18 +2,22 @@ import { createHash, randomBytes } from 'node:crypto'
 import { copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { styleText } from 'node:util'
+import { PERMISSIONS } from '../../../src/auth/permissions.ts'
+import { dataVersion } from '../harness/rows.ts'
 import { fillCompany } from './company.ts'
 import { median, quantile } from './load.ts'
-import { buildWorker, migrationStatements, type Running, startApi, startBare } from './worker.ts'
+import { buildWorker, type Running, startApi, startBare } from './worker.ts'
 
 /*
- * Two companies share a database. While one spends its whole allowance of a minute on the worst requests, and asks for
- * more, the other's requests come at a steady rate.
+ * Two companies share a database. While one does its worst over 50 connections for a minute, with one token or with 50,
+ * the other's requests come at a steady rate. Each run has processes and data of its own, so that no limit that one
+ * has used up protects the neighbour in the next.
  */
-const CLIENTS = 200_000
+const CLIENTS = Number(process.env.CLIENTS ?? 200_000)
 const NEIGHBOUR_CLIENTS = 1_000
 const CONNECTIONS = 50
-const ROUNDS = 3
+const ROUNDS = Number(process.env.ROUNDS ?? 3)
 const ALONE_SECONDS = 20
 const TOGETHER_SECONDS = 60
 const REQUESTS_PER_SECOND = 20
@@ -22,13 +26,19 @@ const TARGET = 2
 /** Of a connection that is refused: 50 of them then still ask for 3,000 requests a minute. */
 const REFUSED_PAUSE_MS = 1_000
 
+/** Stands for the status of a request whose connection was closed. */
+const LOST = 0
+
 /** So many rows take about 200 ms. */
 const SLOW_ROWS = 1_500_000
 
 /** The neighbour's: a token may make 300 requests a minute. */
 const NEIGHBOUR_TOKENS = 10
-/** The spender's: one for each run, and one to look for the worst request. */
-const SPENDER_TOKENS = 20
+/** As many as a company may have, and one more to look for the worst request. */
+const SPENDER_TOKENS = 50 + 1
+
+/** The spender reaches its quota, where it has one, within the run. */
+const QUOTA_LEFT_BYTES = 100_000_000
 
 const CANDIDATES = [
   '/clients?per_page=100',
@@ -55,54 +65,128 @@ interface Outcome {
   together: number[]
   /** Those of `together` that were sent while the spender was still served. */
   whileServed: number[]
-  served: number
-  refused: number
-  databaseMs: number
+  /** The neighbour's requests that were not served. */
+  failed: number
+  /** The spender's requests by their status. */
+  statuses: Record<number, number>
 }
 
 interface Attack {
   name: string
+  tokens: number
+  /** @param n counts the requests of all connections */
+  next: (n: number) => Sent
+}
+
+interface Sent {
   path: string
-  headers: Record<string, string>
+  method?: string
+  headers?: Record<string, string>
+  body?: object
 }
 
 export async function run(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'bench-'))
-  let api: Running | undefined
   try {
     const script = buildWorker(join(directory, 'build'))
     const wrapper = join(dirname(script), 'slow-database.js')
     copyFileSync(join(import.meta.dirname, 'slow-database.js'), wrapper)
-    const sides = await prepare(join(directory, 'state'))
-    api = await startApi(script, join(directory, 'state'), {
-      modules: [wrapper, script].map((path) => ({ type: 'ESModule', path })),
-    })
-    const worst = await findWorst(api.url, sides.spender.pop() ?? '')
-    const attacks: Attack[] = [
-      { name: `worst request: GET ${worst.path}, ${worst.databaseMs} ms`, path: worst.path, headers: {} },
-      {
-        name: 'made slow: GET /clients/1 and a statement of about 200 ms',
-        path: '/clients/1',
-        headers: { 'x-slow-rows': String(SLOW_ROWS) },
-      },
-    ]
-    for (const attack of attacks) {
+    const { cached, sides } = await prepare()
+    const served = async <T>(work: (api: Running) => Promise<T>) => {
+      const state = join(directory, 'state')
+      cpSync(cached, state, { recursive: true })
+      const modules = [wrapper, script].map((path) => ({ type: 'ESModule' as const, path }))
+      const api = await startApi(script, state, { modules })
+      try {
+        return await work(api)
+      } finally {
+        await api.worker.dispose()
+        rmSync(state, { recursive: true, force: true })
+      }
+    }
+    const worst = await served(({ url }) => findWorst(url, sides.spender.at(-1) ?? ''))
+    for (const attack of attacksWith(worst).filter(({ name }) => name.includes(process.env.ATTACK ?? ''))) {
       const outcomes: Outcome[] = []
       for (let round = 0; round < ROUNDS; round++) {
-        outcomes.push(await measure(api.url, attack, sides.spender.pop() ?? '', sides.neighbour))
+        outcomes.push(
+          await served(async (api) => {
+            await limitStorage(api)
+            return measure(api.url, attack, sides.spender.slice(0, attack.tokens), sides.neighbour)
+          }),
+        )
       }
-      print(attack.name, outcomes)
+      print(attack, outcomes)
     }
   } finally {
-    await api?.worker.dispose()
     rmSync(directory, { recursive: true, force: true })
   }
 }
 
-/** Fills the two companies once per schema and caches them under `.bench/`; the benchmark works on a copy. */
-async function prepare(state: string): Promise<Sides> {
-  const schema = createHash('sha256').update(migrationStatements().join()).digest('hex').slice(0, 8)
-  const cached = join(import.meta.dirname, '../../../.bench', `neighbour-${CLIENTS}-${schema}`)
+function attacksWith(worst: { path: string; databaseMs: number }): Attack[] {
+  const putItems = (lines: number, characters: number) => (n: number) => ({
+    method: 'PUT',
+    path: `/orders/${1 + (n % CLIENTS)}/invoice-items`,
+    body: { items: Array.from({ length: lines }, () => ({ title: 'Tee', description: noise(characters) })) },
+  })
+  return [
+    {
+      name: `worst request: GET ${worst.path}, ${worst.databaseMs} ms`,
+      tokens: 1,
+      next: () => ({ path: worst.path }),
+    },
+    {
+      name: 'made slow: GET /clients/1 and a statement of about 200 ms',
+      tokens: 1,
+      next: () => ({ path: '/clients/1', headers: { 'x-slow-rows': String(SLOW_ROWS) } }),
+    },
+    {
+      name: `parallel searches: GET ${worst.path}, ${worst.databaseMs} ms`,
+      tokens: 50,
+      next: () => ({ path: worst.path }),
+    },
+    {
+      name: 'filling the database: PUT /mail/threads/{id} with 250 KB',
+      tokens: 50,
+      next: (n) => ({
+        method: 'PUT',
+        path: `/mail/threads/fill-${n}`,
+        body: { client_id: 1, participants_data: [{ name: noise(250_000) }] },
+      }),
+    },
+    {
+      name: 'heaviest writes: PUT /orders/{id}/invoice-items with 39 lines of 10,000 characters',
+      tokens: 50,
+      next: putItems(39, 10_000),
+    },
+    {
+      name: 'heaviest writes: PUT /orders/{id}/invoice-items with 500 lines of 700 characters',
+      tokens: 50,
+      next: putItems(500, 700),
+    },
+  ]
+}
+
+/** Text that has hardly any trigram twice. */
+function noise(characters: number): string {
+  return randomBytes(Math.ceil((characters * 3) / 4))
+    .toString('base64')
+    .slice(0, characters)
+}
+
+/** Leaves the spender little of its quota of the database, where companies have one. */
+async function limitStorage({ worker }: Running): Promise<void> {
+  const db = await worker.getD1Database('DB')
+  const { results } = await db.prepare("SELECT name FROM pragma_table_info('companies')").all<{ name: string }>()
+  const names = results.map(({ name }) => name)
+  const quota = names.find((name) => name.endsWith('quota_bytes') && !name.startsWith('mail'))
+  const used = names.find((name) => quota !== undefined && name === quota.replace('_quota', ''))
+  if (!quota || !used) return
+  await db.prepare(`UPDATE companies SET ${quota} = ${used} + ? WHERE id = 1`).bind(QUOTA_LEFT_BYTES).run()
+}
+
+/** Fills the two companies once per schema and caches them under `.bench/`; the benchmark works on copies. */
+async function prepare(): Promise<{ cached: string; sides: Sides }> {
+  const cached = join(import.meta.dirname, '../../../.bench', `neighbour-${CLIENTS}-${dataVersion()}`)
   const sidesFile = join(cached, 'tokens.json')
   if (!existsSync(sidesFile)) {
     rmSync(cached, { recursive: true, force: true })
@@ -112,9 +196,9 @@ async function prepare(state: string): Promise<Sides> {
     const neighbour = Array.from({ length: NEIGHBOUR_TOKENS }, () => randomBytes(32).toString('hex'))
     const db = await worker.getD1Database('DB')
     await db
-      .prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (2, 1, 'Neighbour', 0, 0)")
+      .prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (2, 2, 'Neighbour', 0, 0)")
       .run()
-    await db.prepare("UPDATE api_tokens SET permissions = json_insert(permissions, '$[#]', 'products:read')").run()
+    await db.prepare('UPDATE api_tokens SET permissions = ?').bind(JSON.stringify(PERMISSIONS)).run()
     const hashes = neighbour.map((token) => createHash('sha256').update(token).digest('hex'))
     await db
       .prepare(
@@ -134,8 +218,7 @@ async function prepare(state: string): Promise<Sides> {
     await worker.dispose()
     writeFileSync(sidesFile, JSON.stringify({ spender, neighbour }))
   }
-  cpSync(cached, state, { recursive: true })
-  return JSON.parse(readFileSync(sidesFile, 'utf8'))
+  return { cached, sides: JSON.parse(readFileSync(sidesFile, 'utf8')) }
 }
 
 /** The candidate that uses most database time, as the API's headers report it. */
@@ -162,28 +245,37 @@ async function databaseLeft(response: Response): Promise<number> {
   return Number(/"database";r=(\d+)/.exec(response.headers.get('ratelimit') ?? '')?.[1])
 }
 
-function get(url: string, token: string, path: string, headers: Record<string, string> = {}): Promise<Response> {
-  return fetch(`${url}/api/v1${path}`, { headers: { authorization: `Bearer ${token}`, ...headers } })
+function get(url: string, token: string, path: string): Promise<Response> {
+  return send(url, token, { path })
 }
 
-async function measure(url: string, attack: Attack, spender: string, neighbour: string[]): Promise<Outcome> {
+function send(url: string, token: string, { path, method = 'GET', headers, body }: Sent): Promise<Response> {
+  return fetch(`${url}/api/v1${path}`, {
+    method,
+    headers: { authorization: `Bearer ${token}`, ...(body && { 'content-type': 'application/json' }), ...headers },
+    ...(body && { body: JSON.stringify(body) }),
+  })
+}
+
+async function measure(url: string, attack: Attack, spender: string[], neighbour: string[]): Promise<Outcome> {
   await sendSteadily(url, neighbour, 3)
   const alone = await sendSteadily(url, neighbour, ALONE_SECONDS)
   const endsAt = Date.now() + TOGETHER_SECONDS * 1_000
-  const spent = { served: 0, refused: 0, databaseMs: 0, lastServedAt: 0 }
-  const spend = async () => {
+  const statuses: Record<number, number> = {}
+  let lastServedAt = 0
+  let count = 0
+  const spend = async (_: unknown, connection: number) => {
+    const token = spender[connection % spender.length] ?? ''
     while (Date.now() < endsAt) {
-      const response = await get(url, spender, attack.path, attack.headers)
-      await response.arrayBuffer()
-      const left = Number(/"database";r=(\d+)/.exec(response.headers.get('ratelimit') ?? '')?.[1])
-      spent.databaseMs = Math.max(spent.databaseMs, 15_000 - left)
-      if (response.status === 200) {
-        spent.served++
-        spent.lastServedAt = Date.now()
-      } else {
-        spent.refused++
-        await new Promise((resolve) => setTimeout(resolve, REFUSED_PAUSE_MS))
-      }
+      const { status, text } = await send(url, token, attack.next(count++))
+        .then(async (response) => ({ status: response.status, text: await response.text() }))
+        .catch((error: unknown) => ({ status: LOST, text: String(error) }))
+      statuses[status] = (statuses[status] ?? 0) + 1
+      if (status === 200) lastServedAt = Date.now()
+      // A slow body is also 400.
+      else if (status >= 400 && status < 413 && !text.includes('in time')) {
+        throw new Error(`${attack.name} got ${status}: ${text.slice(0, 300)}`)
+      } else await new Promise((resolve) => setTimeout(resolve, REFUSED_PAUSE_MS))
     }
   }
   const [together] = await Promise.all([
@@ -191,13 +283,15 @@ async function measure(url: string, attack: Attack, spender: string, neighbour: 
     ...Array.from({ length: CONNECTIONS }, spend),
   ])
   const times = (samples: Sample[]) => samples.map(({ ms }) => ms)
-  const whileServed = together.filter(({ sentAt }) => sentAt <= spent.lastServedAt)
-  return { ...spent, alone: times(alone), together: times(together), whileServed: times(whileServed) }
+  const whileServed = together.filter(({ sentAt }) => sentAt <= lastServedAt)
+  const failed = [...alone, ...together].filter(({ isServed }) => !isServed).length
+  return { statuses, failed, alone: times(alone), together: times(together), whileServed: times(whileServed) }
 }
 
 interface Sample {
   sentAt: number
   ms: number
+  isServed: boolean
 }
 
 /** Sends requests at a steady rate, whatever becomes of those before. */
@@ -216,13 +310,13 @@ async function sendSteadily(url: string, tokens: string[], seconds: number): Pro
 async function sendOne(url: string, token: string, path: string): Promise<Sample> {
   const sentAt = Date.now()
   const start = performance.now()
-  const response = await get(url, token, path)
-  await response.arrayBuffer()
-  if (response.status !== 200) throw new Error(`The neighbour got ${response.status}.`)
-  return { sentAt, ms: performance.now() - start }
+  const isServed = await get(url, token, path)
+    .then(async (response) => (await response.arrayBuffer()) && response.status === 200)
+    .catch(() => false)
+  return { sentAt, ms: performance.now() - start, isServed }
 }
 
-function print(name: string, outcomes: Outcome[]): void {
+function print({ name, tokens }: Attack, outcomes: Outcome[]): void {
   const of = (pick: (outcome: Outcome) => number) => median(outcomes.map(pick))
   const at = (times: number[], share: number) =>
     quantile(
@@ -230,11 +324,14 @@ function print(name: string, outcomes: Outcome[]): void {
       share,
     )
   const ratio = of(({ alone, together }) => at(together, 0.5) / at(alone, 0.5))
+  const failed = of((outcome) => outcome.failed)
+  const shown = `${ratio.toFixed(2)}, target ${TARGET}; ${failed} of the neighbour’s requests failed`
+  const statuses = [...new Set(outcomes.flatMap((outcome) => Object.keys(outcome.statuses)))].map(Number)
   console.log(
     `\n${name}\n` +
-      `  spender:   ${of(({ served }) => served)} requests served, ${of(({ refused }) => refused)} refused, ${of(({ databaseMs }) => databaseMs)} ms of database time or more, in ${TOGETHER_SECONDS} s over ${CONNECTIONS} connections\n` +
+      `  spender:   responses ${statuses.map((status) => `${status || 'none'} × ${of((outcome) => outcome.statuses[status] ?? 0)}`).join(', ')}, in ${TOGETHER_SECONDS} s over ${CONNECTIONS} connections with ${tokens} token${tokens > 1 ? 's' : ''}\n` +
       `  neighbour: p50 ${of(({ alone }) => at(alone, 0.5)).toFixed(2)} ms alone (p99 ${of(({ alone }) => at(alone, 0.99)).toFixed(0)}), ${of(({ together }) => at(together, 0.5)).toFixed(2)} ms beside it (p99 ${of(({ together }) => at(together, 0.99)).toFixed(0)})\n` +
-      `  ratio:     ${ratio.toFixed(2)}, target ${TARGET}${ratio > TARGET ? ' over' : ''}\n` +
+      `  ratio:     ${ratio > TARGET || failed > 0 ? styleText('bold', `${shown}: over`) : shown}\n` +
       `  while the spender was served: p50 ${of(({ whileServed }) => at(whileServed, 0.5)).toFixed(2)} ms (${of(({ whileServed }) => whileServed.length).toFixed(0)} of ${TOGETHER_SECONDS * REQUESTS_PER_SECOND} requests)`,
   )
 }

@@ -76,7 +76,7 @@ async function prepare(floorScript: string, state: string, suppliers: Suppliers)
         'INSERT INTO integrations (company_id, kind, enabled, base_url, credentials, updated_at) VALUES (1, ?, 1, ?, ?, 1)',
       )
       .bind(kind, baseUrl, await encryptCredentials(CREDENTIALS_KEY, 1, kind, credentials))
-  const numbers = (count: number) => `(SELECT id FROM clients WHERE id <= ${count})`
+  const numbers = (count: number) => `(SELECT id FROM clients WHERE company_id = 1 AND id <= ${count})`
   const title = `'Heavy cotton tee ' || CASE id % 200 WHEN 0 THEN '${USUAL}' WHEN 1 THEN '${LARGEST}' ELSE 'N' || id END`
   await db.batch([
     db.prepare(`UPDATE api_tokens SET permissions = '["products:read"]'`),

@@ -1,12 +1,14 @@
-import { createHash } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Request } from 'autocannon'
 import { fold } from '../../../src/db/search.ts'
-import { clientRow, fillCompany, insert } from './company.ts'
+import { clientRow } from '../harness/client-row.ts'
+import { dataVersion, insert } from '../harness/rows.ts'
+import { fillCompany } from './company.ts'
 import { compare, type Figures, loadOf, median } from './load.ts'
-import { buildWorker, migrationStatements, startApi, startBare } from './worker.ts'
+import { buildWorker, startApi, startBare } from './worker.ts'
+import { run as measureWrites } from './writes.ts'
 
 const SIZE = 200_000
 const SMALL_SIZE = 50
@@ -81,7 +83,7 @@ const LISTS: Record<string, { company: 'large' | 'small'; paths: [name: string, 
   },
 }
 
-/** The worst shapes of paged lists and searches, each beside the first page of its list in the same run. */
+/** The worst shapes of paged lists and searches, each beside the first page of its list in the same run; then of writes. */
 export async function run(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'bench-shapes-'))
   try {
@@ -95,6 +97,7 @@ export async function run(): Promise<void> {
       rmSync(state, { recursive: true, force: true })
     }
     print(measured)
+    await measureWrites()
   } finally {
     rmSync(directory, { recursive: true, force: true })
   }
@@ -105,8 +108,7 @@ type Tokens = Record<'large' | 'small', string[]>
 
 /** Fills two companies once per schema and caches them under `.bench/`. Nothing gathers statistics. */
 async function prepare(): Promise<{ cached: string; tokens: Tokens }> {
-  const schema = createHash('sha256').update(migrationStatements().join()).digest('hex').slice(0, 8)
-  const cached = join(import.meta.dirname, '../../../.bench', `shapes-${SIZE}-${schema}`)
+  const cached = join(import.meta.dirname, '../../../.bench', `shapes-${SIZE}-${dataVersion()}`)
   const tokensFile = join(cached, 'tokens.json')
   if (!existsSync(tokensFile)) {
     rmSync(cached, { recursive: true, force: true })
@@ -123,7 +125,7 @@ async function fill(worker: Parameters<typeof fillCompany>[0]): Promise<Tokens> 
   const tokens = await fillCompany(worker, 0, TOKENS * 2)
   const db = await worker.getD1Database('DB')
   await db.batch([
-    db.prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (2, 1, 'Small', 0, 0)"),
+    db.prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (2, 2, 'Small', 0, 0)"),
     db.prepare(`UPDATE api_tokens SET permissions = '["clients:read","orders:read","products:read"]'`),
     db.prepare(`UPDATE api_tokens SET company_id = 2 WHERE id > ${TOKENS}`),
     db.prepare(

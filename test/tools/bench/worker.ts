@@ -11,7 +11,9 @@ export const CREDENTIALS_KEY = btoa('0123456789abcdef0123456789abcdef')
 
 /** Builds the Worker as it is deployed, minified. */
 export function buildWorker(directory: string): string {
-  execFileSync('wrangler', ['deploy', '--dry-run', '--outdir', directory], { stdio: ['ignore', 'ignore', 'inherit'] })
+  execFileSync('wrangler', ['deploy', '--dry-run', '--env', 'production', '--outdir', directory], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
   return join(directory, 'index.js')
 }
 
@@ -38,11 +40,16 @@ export function startApi(scriptPath: string, stateDir: string, settings: ApiSett
     r2Buckets: ['FILES'],
     durableObjects: {
       RATE_LIMITER: { className: 'RateLimiter', useSQLite: true },
+      COMPANY_LIMITER: { className: 'CompanyLimiter', useSQLite: true },
       ACCOUNTING_DELIVERY: { className: 'AccountingDelivery', useSQLite: true },
     },
-    ratelimits: { AUTH_FAILURES: { namespace_id: '1', simple: { limit: 600, period: 60 } } },
+    ratelimits: {
+      AUTH_FAILURES: { namespace_id: '1', simple: { limit: 600, period: 60 } },
+      AUTH_FAILURES_WIDE: { namespace_id: '2', simple: { limit: 2_400, period: 60 } },
+    },
     ...settings,
-    bindings: { CREDENTIALS_KEY, ...settings.bindings },
+    // Suppliers are simulated on a loopback address.
+    bindings: { CREDENTIALS_KEY, WEBHOOK_LOOPBACK: 'development', ...settings.bindings },
   })
 }
 

@@ -1,11 +1,11 @@
-import { DatabaseSync } from 'node:sqlite'
+import type { DatabaseSync } from 'node:sqlite'
 import { isDeepStrictEqual } from 'node:util'
 import { digitsOf, fold } from '../../../src/db/search.ts'
 import { checkThreads } from './check-threads.ts'
 import { apply, type CompanyState, entityOf } from './company-state.ts'
 import { nameOf, type Write } from './journal.ts'
 import { checkMailObjects, type MailObjects } from './mail-objects.ts'
-import { readAudit, readState, select } from './read-state.ts'
+import { openCopy, readAudit, readState, select } from './read-state.ts'
 import { type AuditRow, type ClientRow, type EventRow, toClient, toInvoice, toProject } from './rows.ts'
 import { compareIndexes } from './search-index.ts'
 
@@ -25,7 +25,7 @@ export interface Checked {
  */
 export function checkDatabase(checked: Checked, first: CompanyState, journal: readonly Write[]) {
   const { path, objects, isCollected = false } = checked
-  const db = new DatabaseSync(path)
+  const db = openCopy(path)
   try {
     const expected = structuredClone(first)
     const findings = [

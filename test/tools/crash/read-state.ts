@@ -1,14 +1,30 @@
-import type { DatabaseSync } from 'node:sqlite'
+import { DatabaseSync } from 'node:sqlite'
 import type { CompanyState } from './company-state.ts'
 import type { AuditRow, ChangeRow, ClientRow, EventRow, InvoiceRow, OrderRow } from './rows.ts'
 
-/** The database has one company, so that no query names it. */
 const CLIENT =
   'id, company_name, first_name, last_name, email, website, phone, accounting_sync_enabled, tax_exempt, tax_exempt_reason, deleted, external_id, version, created_at, updated_at'
 const ORDER =
   'id, title, client_id, description, start_date, deadline, order_status_id, client_notes, created_date, created_at, updated_at, deleted, external_id, version'
 const INVOICE =
   'id, project_id, number, due_date, tax_id, tax_exempt, tax_exempt_reason, discount_hundredths, discount_amount_type, discount_type, deleted, created_at, updated_at'
+
+/** The company whose database is killed. Another one has the first place. */
+const SHOP = 1
+
+/** Opens a copy of the database in which the tables have the shop's rows alone, so that no query names it. */
+export function openCopy(path: string): DatabaseSync {
+  const db = new DatabaseSync(path)
+  const tables = select<{ name: string }>(
+    db,
+    `SELECT t.name FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c ON c.name = 'company_id' WHERE t.type = 'table'`,
+  )
+  for (const { name } of tables) {
+    db.exec(`CREATE TEMP VIEW ${name} AS SELECT * FROM main.${name} WHERE company_id = ${SHOP}`)
+  }
+  db.exec(`CREATE TEMP VIEW companies AS SELECT * FROM main.companies WHERE id = ${SHOP}`)
+  return db
+}
 
 /** The rows of a query, as plain objects. */
 export function select<T>(db: DatabaseSync, sql: string): T[] {

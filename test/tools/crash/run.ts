@@ -7,7 +7,7 @@ import { checkThroughApi } from './check-through-api.ts'
 import type { CompanyState } from './company-state.ts'
 import type { Action, Write } from './journal.ts'
 import { countUnnamed, nextMailObject, readMailObjects } from './mail-objects.ts'
-import { readState, select } from './read-state.ts'
+import { openCopy, readState, select } from './read-state.ts'
 import { type Service, startService, type Victim } from './service.ts'
 import { openShop, type Shop } from './shop.ts'
 import { FIRST_WRITE, makeAction, send, type World } from './writes.ts'
@@ -112,7 +112,7 @@ export async function crash({ seed, times, report = () => {} }: Settings): Promi
 }
 
 async function readWorld(shop: Shop): Promise<{ first: CompanyState; world: World }> {
-  const db = new DatabaseSync(await shop.copyDatabase(), { readOnly: true })
+  const db = openCopy(await shop.copyDatabase())
   try {
     const first = readState(db)
     const live = (rows: Iterable<{ id: number; deleted: number }>) =>
@@ -183,7 +183,7 @@ function remember(world: World, { action, response }: Write): void {
 }
 
 function countOutcomes(figures: Figures, journal: readonly Write[], copy: string): void {
-  const db = new DatabaseSync(copy, { readOnly: true })
+  const db = openCopy(copy)
   const done = new Set(select<{ id: string }>(db, 'SELECT request_id AS id FROM audit_log').map(({ id }) => id))
   figures.unnamedObjects = countUnnamed(db)
   db.close()

@@ -53,7 +53,7 @@ export function compareIndexes(db: DatabaseSync): string[] {
     if (!made) return [`there is no ${name}`]
     db.exec(`${made.sql.replace(name, `temp.fresh_${name}`)};
       INSERT INTO temp.fresh_${name} (rowid, ${columns})
-        SELECT slot << 53 | t.id, ${source} FROM ${table} AS t JOIN companies ON companies.id = company_id
+        SELECT slot << 53 | t.id, ${source} FROM main.${table} AS t JOIN main.companies AS c ON c.id = company_id
         WHERE ${hasDeleted ? 'true' : 'deleted = 0'};
       CREATE VIRTUAL TABLE temp.old_${name} USING fts5vocab(main, ${name}, instance);
       CREATE VIRTUAL TABLE temp.new_${name} USING fts5vocab(temp, fresh_${name}, instance)`)

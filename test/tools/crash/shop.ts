@@ -9,9 +9,10 @@ import { importSeed } from '../../../src/cli/import.ts'
 import { connect } from '../../../src/cli/place.ts'
 import { readSampleSeed } from '../../../src/cli/sample-company.ts'
 import { credentialsFor, startAccounting } from '../../../src/simulators/accounting.ts'
+import { lookAlike } from '../harness/look-alike.ts'
 
 /** A token may make 300 requests a minute, so writes go round many of them. */
-const TOKENS = 60
+const TOKENS = 45
 
 export interface Shop {
   state: string
@@ -47,6 +48,7 @@ export async function openShop(): Promise<Shop> {
 
 async function fill(state: string, accountingUrl: string): Promise<string[]> {
   await using service = await connect({ state })
+  await importSeed(service, lookAlike(), 'The look-alike')
   const sample = readSampleSeed(Date.now())
   const file = {
     ...sample,

@@ -30,7 +30,7 @@ export async function buildFrom(source: string | undefined, directory: string): 
   const root = isDirectory ? resolve(source ?? ROOT) : checkOut(source, directory)
   const out = join(directory, 'out')
   const options = { cwd: root, stdio: ['ignore', 'ignore', 'pipe'] satisfies StdioOptions }
-  execFileSync('wrangler', ['deploy', '--dry-run', '--outdir', out], { ...options })
+  execFileSync('wrangler', ['deploy', '--dry-run', '--env', 'production', '--outdir', out], { ...options })
   const script = readFileSync(join(out, 'index.js'), 'utf8')
   const toml = parseToml(readFileSync(join(root, 'wrangler.toml'), 'utf8'))
   return { name: source ?? 'this', configuration: configuration.parse(toml), ...(await toFactory(script)) }

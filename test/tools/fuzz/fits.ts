@@ -18,6 +18,7 @@ export function fits(value: string, schema: JsonObject): boolean {
   const length = countCharacters(value)
   if (length < Number(schema.minLength ?? 0) || length > Number(schema.maxLength ?? Number.POSITIVE_INFINITY))
     return false
+  if (new TextEncoder().encode(value).length > Number(schema['x-max-bytes'] ?? Number.POSITIVE_INFINITY)) return false
   if (schema.format === 'date') return isDay(value)
   if (schema.format === 'date-time') return !Number.isNaN(Date.parse(value)) && /T.*(Z|[+-]\d\d:\d\d)$/.test(value)
   return typeof schema.pattern !== 'string' || new RegExp(schema.pattern, 'u').test(value.trim())

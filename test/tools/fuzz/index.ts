@@ -3,22 +3,31 @@ import { parseArgs } from 'node:util'
 import { fuzz } from './run.ts'
 
 /*
- * npm run fuzz -- --seconds N --seed S
+ * npm run fuzz -- --seconds N --seed S --times T --runs R
  *
  * Sends requests made from the published description, valid and broken, to a served application and checks every response.
- * The same seed makes the same requests. Ends with exit code 1 where something was wrong.
+ * The same seed makes the same requests: R valid ones of each operation in a round, and rounds for N seconds. T times, each
+ * with a seed of its own: S, then random ones. Ends with exit code 1 where something was wrong.
  */
-const USAGE = 'npm run fuzz -- [--seconds N] [--seed S]'
-const TOKENS = 500
-const RUNS = 20
+const USAGE = 'npm run fuzz -- [--seconds N] [--seed S] [--times T] [--runs R]'
+/** As many as a company may have. */
+const TOKENS = 50
 
-const { values } = parseArgs({ options: { seconds: { type: 'string' }, seed: { type: 'string' } } })
-const seconds = readNumber(values.seconds ?? '60')
-const seed = readNumber(values.seed ?? String(randomInt(1_000_000_000)))
+const { values } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '60' },
+    seed: { type: 'string' },
+    times: { type: 'string', default: '1' },
+    runs: { type: 'string', default: '20' },
+  },
+})
+const [seconds, times, runs] = [readNumber(values.seconds), readNumber(values.times), readNumber(values.runs)]
+const seeds = Array.from({ length: times }, () => randomInt(1_000_000_000))
+if (values.seed !== undefined) seeds.splice(0, 1, readNumber(values.seed))
 
-console.log(`seed ${seed}, ${seconds} s`)
+console.log(`seeds ${seeds.join(', ')}, ${seconds} s each`)
 const started = Date.now()
-const { counts, statuses, neverCarriedOut, failures } = await fuzz({ seed, seconds, tokens: TOKENS, runs: RUNS })
+const { counts, statuses, neverCarriedOut, failures } = await fuzz({ seeds, seconds, tokens: TOKENS, runs })
 for (const failure of failures) console.log(`\n${failure}`)
 const total = Object.values(counts).reduce((sum, count) => sum + count, 0)
 console.log(

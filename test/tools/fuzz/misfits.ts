@@ -63,6 +63,8 @@ const LONG = 20_000
 export function misfitTexts(schema: JsonObject): string[][] {
   const max = Number(schema.maxLength ?? Number.POSITIVE_INFINITY)
   const tooLong = max <= LONG ? ['x'.repeat(max + 1), '🧵'.repeat(max + 1), 'é'.repeat(max * 2)] : []
+  const maxBytes = Number(schema['x-max-bytes'] ?? 0)
+  if (maxBytes > 0) tooLong.push('é'.repeat(maxBytes / 2 + 1))
   const useless = TEXTS_OF_NO_USE.filter((value) => !fits(value, schema))
   return [useless, tooLong].filter((group) => group.length > 0)
 }

@@ -20,8 +20,9 @@ const LOG_WAIT_MS = 15_000
 const SHRINK_MS = 20_000
 
 export interface Options {
-  seed: number
-  /** Goes on with further rounds for so long; one round where it is 0. */
+  /** One after the other, against the same application. */
+  seeds: readonly number[]
+  /** Goes on with further rounds of a seed for so long; one round where it is 0. */
   seconds: number
   tokens: number
   /** Valid requests of one operation before the next has its turn. */
@@ -86,17 +87,19 @@ class Fuzzer {
         hasFailed: false,
       })),
     ])
-    const end = Date.now() + this.options.seconds * 1_000
-    let round = 0
-    do {
-      const queue = properties.filter(({ hasFailed }) => !hasFailed)
-      const work = async () => {
-        for (let next = queue.shift(); next; next = queue.shift()) await this.check(next, this.options.seed + round)
-      }
-      await Promise.all(Array.from({ length: AT_ONCE }, work))
-      await this.checkLog()
-      round += 1
-    } while (Date.now() < end)
+    for (const seed of this.options.seeds) {
+      const end = Date.now() + this.options.seconds * 1_000
+      let round = 0
+      do {
+        const queue = properties.filter(({ hasFailed }) => !hasFailed)
+        const work = async () => {
+          for (let next = queue.shift(); next; next = queue.shift()) await this.check(next, seed + round)
+        }
+        await Promise.all(Array.from({ length: AT_ONCE }, work))
+        await this.checkLog()
+        round += 1
+      } while (Date.now() < end)
+    }
     this.report.neverCarriedOut = operations
       .map(({ id }) => id)
       .filter((id) => !this.carriedOut.has(id) && !SELDOM_CARRIED_OUT.includes(id))

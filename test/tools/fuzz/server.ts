@@ -1,14 +1,14 @@
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createToken } from '../../../src/admin/tokens/contract.ts'
 import { PERMISSIONS } from '../../../src/auth/permissions.ts'
 import { openAdminApi } from '../../../src/cli/admin-api.ts'
 import { importSeed } from '../../../src/cli/import.ts'
 import { applyMigrations } from '../../../src/cli/local-runtime.ts'
 import { readSampleSeed, type Simulators, startSimulators } from '../../../src/cli/sample-company.ts'
 import { buildWorker, type Running, startApi } from '../bench/worker.ts'
+import { lookAlike } from '../harness/look-alike.ts'
 
 const DESCRIPTION = join(import.meta.dirname, '../../../src/openapi/openapi.json')
 
@@ -73,6 +73,7 @@ function startWorker(
   return startApi(script, state, {
     ratelimits: {
       AUTH_FAILURES: { namespace_id: '1', simple: { limit: UNLIMITED, period: 60 } },
+      AUTH_FAILURES_WIDE: { namespace_id: '3', simple: { limit: UNLIMITED, period: 60 } },
       ADMIN_REQUESTS: { namespace_id: '2', simple: { limit: UNLIMITED, period: 60 } },
     },
     serviceBindings: {
@@ -81,6 +82,7 @@ function startWorker(
     bindings: {
       CREDENTIALS_KEY: randomBytes(32).toString('base64'),
       ADMIN_TOKEN: adminToken,
+      WEBHOOK_LOOPBACK: 'development', // where the simulators are
       STORAGE_RELAY: 'development',
       STORAGE_BUCKET: 'files',
       STORAGE_ACCESS_KEY_ID: 'fuzz',
@@ -96,13 +98,21 @@ function parseLine(text: string): LogLine | undefined {
 
 /** Migrations, the sample company with its integrations, and tokens. */
 async function fill({ worker, url }: Running, simulators: Simulators, adminToken: string, tokenCount: number) {
-  await applyMigrations(await worker.getD1Database('DB'))
+  const db = await worker.getD1Database('DB')
+  await applyMigrations(db)
   const api = openAdminApi({ url, token: adminToken })
+  await importSeed(api, lookAlike(), 'The look-alike')
   const file = { ...readSampleSeed(Date.now()), integrations: simulators.integrations }
   await importSeed(api, file, 'The sample company')
-  const params = { company_id: file.company.id }
-  const body = { name: 'fuzz', permissions: [...PERMISSIONS] }
-  const tokens: string[] = []
-  while (tokens.length < tokenCount) tokens.push((await api.call(createToken, { params, body })).token)
+  // More than the API creates for one company.
+  const tokens = Array.from({ length: tokenCount }, () => randomBytes(32).toString('hex'))
+  const hashes = tokens.map((token) => createHash('sha256').update(token).digest('hex'))
+  await db
+    .prepare(
+      `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at)
+       SELECT ?1, value, 'fuzz', ?2, 0 FROM json_each(?3)`,
+    )
+    .bind(file.company.id, JSON.stringify(PERMISSIONS), JSON.stringify(hashes))
+    .run()
   return tokens
 }

@@ -16,7 +16,7 @@ export function validRequest(operation: Operation): fc.Arbitrary<Draft> {
       query: fc.record(query, { requiredKeys }),
       members: operation.body ? bodyMembers(operation) : fc.constant(null),
       mediaType: fc.constantFrom(...MEDIA_TYPES),
-      headers: fc.record(OTHER_HEADERS, { requiredKeys: [] }),
+      headers: fc.record(otherHeaders(operation), { requiredKeys: [] }),
       isHead: operation.method === 'GET' ? fc.integer({ min: 0, max: 9 }).map((die) => die === 9) : fc.constant(false),
       hasSlash: fc.integer({ min: 0, max: 9 }).map((die) => die === 9),
     })
@@ -54,6 +54,12 @@ const OTHER_HEADERS = {
   'x-http-method-override': fc.constant('DELETE'),
   'x-forwarded-host': fc.constant('evil.example'),
   cookie: fc.constant('token=1'),
+}
+
+/** Those of {@link OTHER_HEADERS} but for one of which the operation allows a single value. */
+function otherHeaders({ headerParameters }: Operation): Record<string, fc.Arbitrary<string>> {
+  const ruled = headerParameters.filter(({ schema }) => 'const' in schema).map(({ name }) => name.toLowerCase())
+  return Object.fromEntries(Object.entries(OTHER_HEADERS).filter(([name]) => !ruled.includes(name)))
 }
 
 /** A whole segment as it is sent. One of `.` or `..` is no segment to any client or server. */

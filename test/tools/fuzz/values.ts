@@ -107,6 +107,7 @@ export function validValue(schema: JsonObject, name = ''): fc.Arbitrary<Json> {
 
 function fromSchema(schema: JsonObject): fc.Arbitrary<Json> {
   if (Array.isArray(schema.enum)) return fc.constantFrom(...schema.enum)
+  if (Array.isArray(schema.anyOf)) return fc.oneof(...schema.anyOf.map((one) => fromSchema(resolve(one))))
   const types = typesOf(schema)
   return types ? fc.oneof(...types.map((type) => ofType(type, schema))) : anyJson
 }
@@ -154,6 +155,8 @@ export function validText(schema: JsonObject): fc.Arbitrary<string> {
   const max = Number(schema.maxLength ?? SHORT)
   const given = FORMATS[String(schema.format)]
   if (given) return given
+  if (schema['x-max-bytes'] !== undefined)
+    return text(min, max).map((value) => cutBytes(value, Number(schema['x-max-bytes'])))
   if (typeof schema.pattern !== 'string') return text(min, max)
   const pattern = new RegExp(schema.pattern, 'u')
   // A pattern without anchors only asks for something within free text, one of a line only for no control characters.
@@ -164,6 +167,12 @@ export function validText(schema: JsonObject): fc.Arbitrary<string> {
     const length = countCharacters(value)
     return length >= min && length <= max && pattern.test(value)
   })
+}
+
+/** The beginning of a text that has at most so many bytes of UTF-8. */
+function cutBytes(value: string, bytes: number): string {
+  const { read } = new TextEncoder().encodeInto(value, new Uint8Array(bytes))
+  return value.slice(0, read)
 }
 
 /** What fast-check cannot read in a pattern, conditions on what follows, is left to the filter. */

@@ -1,4 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
+import { fillLookAlike, LOOK_ALIKE } from '../harness/look-alike.ts'
+import { administer } from './api.ts'
+import { NAMES, type Service } from './two-databases.ts'
 
 /** A row of every table for each company; `i` counts from 1 to the number of orders, `?1` is the company. */
 const TABLES: [table: string, share: number, columns: string][] = [
@@ -97,4 +100,13 @@ export function fillCompany(db: DatabaseSync, companyId: number, orders: number)
   ).run(companyId)
   db.prepare('UPDATE companies SET accounting_sync_enabled = 1 WHERE id = ?').run(companyId)
   db.exec('COMMIT')
+}
+
+/** Gives slot 0 of both databases to a look-alike. */
+export async function addLookAlikes(service: Service): Promise<void> {
+  for (const [index, name] of NAMES.entries()) {
+    const id = LOOK_ALIKE + index
+    await administer(service, 'POST', '/companies', { id, name: 'Ridgeline Custom Apparel', database: name })
+    await service.write(name, (db) => fillLookAlike(db, id))
+  }
 }

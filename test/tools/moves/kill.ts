@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { administer, ask, makeTokens, startMove } from './api.ts'
 import { check } from './check.ts'
-import { fillCompany } from './fill.ts'
+import { addLookAlikes, fillCompany } from './fill.ts'
 import { type Name, openService, type Service } from './two-databases.ts'
 
 export const MOVED = 1
@@ -11,7 +11,7 @@ const NEIGHBOUR = 2
 
 const ORDERS = 1_500
 const WRITERS = 4
-const TOKENS = 20
+const TOKENS = 11
 const RETRY_MS = 60
 /** How often a point is waited for in another move, where it passed unseen. */
 const ATTEMPTS = 4
@@ -77,6 +77,7 @@ export async function killMoves(report: (line: string) => void = () => {}): Prom
   const figures: KillFigures = { kills: [], missed: [], writes: 0, refused: 0, lost: 0, findings: [] }
   const world = { isOver: false }
   try {
+    await addLookAlikes(service)
     await administer(service, 'POST', '/companies', { id: MOVED, name: 'Moved', database: 'DB' })
     await administer(service, 'POST', '/companies', { id: NEIGHBOUR, name: 'Neighbour', database: 'DB_TWO' })
     await service.write('DB', (db) => fillCompany(db, MOVED, ORDERS))

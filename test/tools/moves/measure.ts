@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { administer, ask, makeTokens, startMove } from './api.ts'
-import { fillCompany } from './fill.ts'
+import { addLookAlikes, fillCompany } from './fill.ts'
 import { openService } from './two-databases.ts'
 
 const COMPANY = 1
@@ -27,9 +27,10 @@ export interface MoveFigures {
 export async function measureMove(orders: number): Promise<MoveFigures> {
   const service = await openService()
   try {
+    await addLookAlikes(service)
     await administer(service, 'POST', '/companies', { id: COMPANY, name: 'Large', database: 'DB' })
     await service.write('DB', (db) => fillCompany(db, COMPANY, orders))
-    const tokens = await makeTokens(service, COMPANY, 60)
+    const tokens = await makeTokens(service, COMPANY, 45)
     const figures = {
       longestRefusalMs: 0,
       refusedMs: 0,

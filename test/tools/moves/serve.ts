@@ -30,7 +30,8 @@ const worker = new Miniflare(
       // Each step of a move is a request of the operator.
       ratelimits.map(({ name, namespace_id }) => [name, { namespace_id, simple: { limit: 100_000, period: 60 } }]),
     ),
-    bindings: { CREDENTIALS_KEY, ADMIN_TOKEN },
+    // The shops' suppliers are at a loopback address.
+    bindings: { CREDENTIALS_KEY, ADMIN_TOKEN, WEBHOOK_LOOPBACK: 'development' },
     resourcePersistencePath: state,
     handleStructuredLogs: ({ level, message }: { level: string; message: string }) => {
       if (level === 'error' && process.env.VERBOSE) console.error(message)

@@ -1,0 +1,25 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Miniflare } from 'miniflare'
+import { migrationStatements } from '../bench/worker.ts'
+
+export type D1 = Awaited<ReturnType<Miniflare['getD1Database']>>
+
+/** Inserts rows, of which the first has every column. */
+export async function insert(db: D1, table: string, rows: readonly object[]): Promise<void> {
+  const columns = Object.keys(rows[0] ?? {})
+  const values = columns.map((column) => `value ->> '$.${column}'`)
+  await db
+    .prepare(`INSERT INTO ${table} (${columns}) SELECT ${values} FROM json_each(?)`)
+    .bind(JSON.stringify(rows))
+    .run()
+}
+
+/** Names data that was filled once and is used again: other migrations, or another look-alike, need other data. */
+export function dataVersion(): string {
+  const sources = ['look-alike.ts', 'client-row.ts'].map((name) => readFileSync(join(import.meta.dirname, name)))
+  const hash = createHash('sha256').update(migrationStatements().join())
+  for (const source of sources) hash.update(source)
+  return hash.digest('hex').slice(0, 8)
+}
