@@ -103,7 +103,7 @@ function findQueriesWithoutContext(files: SourceFile[]): string[] {
         ([, name = '', parameters = '']) =>
           // What decodes a result queries nothing.
           /^(decode|present)/.test(name) ||
-          /^(\w+|\{[^}]*\}): (Company|Request|Admin|Load)Context\b|^(p|\{[^}]*\}): \w*(Placeholders|Which|Key)/.test(
+          /^(\w+|\{[^}]*\}): (Pick<)?(Company|Request|Admin|Load)Context\b|^(p|\{[^}]*\}): \w*(Placeholders|Which|Key)/.test(
             parameters.replaceAll(/\s+/g, ' '),
           )
             ? []
@@ -136,8 +136,8 @@ function findOversize(files: SourceFile[]): string[] {
     ...own
       .filter((file) => lineCount(file) > 300 && file.path !== 'db/schema.ts')
       .map((file) => `${file.path}: ${lineCount(file)} lines`),
-    ...(own.length > 310 ? [`${own.length} files`] : []),
-    ...(total > 33_500 ? [`${total} lines`] : []),
+    ...(own.length > 320 ? [`${own.length} files`] : []),
+    ...(total > 35_000 ? [`${total} lines`] : []),
     ...(median >= 120 ? [`a median of ${median} lines`] : []),
     ...SLICES.filter((slice) => slice !== 'admin' && inFolder(slice) > 16).map(
       (slice) => `${slice} has more than 16 files`,
@@ -219,6 +219,11 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     { 'products/supplier-a.ts': 'const response = await fetch(url)' },
   ],
   [
+    '4: addresses of companies are checked before they are called',
+    occurrences(/\bcallOutside\(/g, /^(http\/address|admin\/access)\.ts$/),
+    { 'products/supplier-a.ts': 'return await callOutside(request, timeoutMs, read)' },
+  ],
+  [
     '4: caches of an isolate go through http/cache',
     occurrences(/^(export )?(const|let) \w+(: (?!Readonly)[^=]+)? = new (Weak)?(Map|Set)\b.*/gm),
     { 'products/search.ts': 'const found = new Map<string, string>()' },
@@ -273,7 +278,10 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
   ],
   [
     'the runtime is imported by Durable Objects and what counts failures only',
-    imports(/^cloudflare:workers$/, allowed(/^(db\/company-object|rate-limit\/limiter|health\/failures)\.ts$/)),
+    imports(
+      /^cloudflare:workers$/,
+      allowed(/^(db\/company-object|rate-limit\/(company-)?limiter|health\/failures)\.ts$/),
+    ),
     { 'clients/queries.ts': "import { env } from 'cloudflare:workers'" },
   ],
   [

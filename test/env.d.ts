@@ -1,6 +1,8 @@
 declare namespace Cloudflare {
   interface Env {
     DB_TWO: D1Database
+    /** `far` in the project `worker-far`. */
+    COMPANIES?: string
     TEST_MIGRATIONS: import('cloudflare:test').D1Migration[]
   }
   interface GlobalProps {

@@ -1,9 +1,11 @@
+import { randomInt } from 'node:crypto'
 import type { TestProject } from 'vitest/node'
 import { startAccounting, startTokenHost } from '../src/simulators/accounting.ts'
 import { startCrmApi } from '../src/simulators/crm-api.ts'
 import { startS3 } from '../src/simulators/s3.ts'
 import { startSupplierA } from '../src/simulators/supplier-a.ts'
 import { startSupplierB } from '../src/simulators/supplier-b.ts'
+import { leaveOutProvoked } from './provoked-errors.ts'
 import { startReceiver } from './webhooks/receiver.ts'
 
 declare module 'vitest' {
@@ -20,6 +22,8 @@ declare module 'vitest' {
     recordsRelease: boolean
     /** A company's own storage, before `/t/SCOPE`. */
     s3Url: string
+    /** Of the steps of `test/model`: `MODEL_SEED`, or a random one. */
+    modelSeed: number
     /** Hosts of the supplier simulators; the SOAP endpoint of supplier_a is at `/productinfo`. */
     supplierAUrl: string
     supplierBUrl: string
@@ -30,7 +34,9 @@ declare module 'vitest' {
 
 /** Starts the outside world once for the whole run, in Node: tests reach it over real HTTP. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  leaveOutProvoked()
   project.provide('prismRecorder', process.env.PRISM_RECORDER ?? '')
+  project.provide('modelSeed', Number(process.env.MODEL_SEED ?? randomInt(1_000_000_000)))
   project.provide('recordsRelease', process.env.RECORD_RELEASE !== undefined)
   const accounting = await startAccounting()
   project.provide('accountingUrl', accounting.url)

@@ -24,13 +24,14 @@ const BUNDLED = [
 ]
 
 /** Tests in workerd, with the outside world simulated in Node. */
-const worker: Project = {
+const workerWith = (bindings: Record<string, string>): Project => ({
   extends: true,
   plugins: [
     cloudflareTest(async () => ({
       wrangler: { configPath: './wrangler.toml' },
       miniflare: {
-        bindings: { TEST_MIGRATIONS: await readD1Migrations('./drizzle') },
+        // With the host of a deployment: `.dev.vars` would have every other host than this machine's refused.
+        bindings: { ...bindings, TEST_MIGRATIONS: await readD1Migrations('./drizzle'), ADMIN_DEVELOPMENT: '' },
         // Companies live in two databases.
         d1Databases: { DB_TWO: 'second' },
       },
@@ -47,7 +48,10 @@ const worker: Project = {
     // Bundled: workerd fetches each module of a package by a request of its own, in every test file again.
     deps: { optimizer: { ssr: { enabled: true, include: BUNDLED } } },
   },
-}
+})
+const worker = workerWith({})
+/** Each company is in the second database, from slot 1,023 down, with ids near 2^48. */
+const workerFar = workerWith({ COMPANIES: 'far' })
 
 /** Tests of what runs in Node, or against other software: commands, browsers, packages installed at the first run. */
 const node: Project = {
@@ -63,9 +67,10 @@ function project(name: string, base: Project, include: string, exclude: string[]
 }
 
 /**
- * `npm test` runs `worker`, `worker-isolated` and `node`. Most files share a worker and its database, where each has
+ * `npm test` runs `worker`, `worker-far`, `worker-isolated` and `node`. Most files share a worker and its database, where each has
  * companies of its own: starting a worker takes longer than most of them. Those named `*.isolated.test.ts` look at the
- * whole database or change its schema, and have one of their own.
+ * whole database or change its schema, and have one of their own. `worker-far` repeats the tests of clients, orders and
+ * changes with companies in other places.
  *
  * `npm run test:slow` runs the files named `*.slow.test.ts`: long random runs, whole matrices of faults, waits in real
  * time, browsers and installed packages.
@@ -76,8 +81,17 @@ export default defineConfig({
     // One worker for each core: by default Vitest leaves one core free, which doubles the time on two.
     maxWorkers: '100%',
     expect: { poll: { timeout: 30_000 } },
+    // No test may need those before it. `--sequence.seed=N` repeats the order of a run, which prints its seed.
+    sequence: { shuffle: { files: true, tests: true } },
     projects: [
       project('worker', worker, 'test/**/*.test.ts', [NODE, `**/${SLOW}`, `**/${ISOLATED}`], false),
+      project(
+        'worker-far',
+        workerFar,
+        'test/{changes,clients,orders}/**/*.test.ts',
+        [`**/${SLOW}`, `**/${ISOLATED}`],
+        false,
+      ),
       project('worker-isolated', worker, `test/**/${ISOLATED}`),
       project('worker-slow', worker, `test/**/${SLOW}`, [NODE]),
       project('node', node, `${NODE}/*.test.ts`, [`**/${SLOW}`]),

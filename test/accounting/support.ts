@@ -4,6 +4,7 @@ import type { InvoiceSource } from '../../src/accounting/invoice-payload.ts'
 import { CREDENTIALS, type Steering } from '../../src/simulators/accounting-data.ts'
 import type { Fault } from '../../src/simulators/kit.ts'
 import { look, spoil } from '../../src/simulators/steer.ts'
+import { LOCAL } from '../support/addresses.ts'
 
 export interface Account {
   // biome-ignore lint/suspicious/noExplicitAny: tests look into invoices freely
@@ -45,7 +46,7 @@ export class World {
   }
 
   settings(): AccountingSettings {
-    return { base_url: this.baseUrl, ...CREDENTIALS }
+    return { base_url: this.baseUrl, ...CREDENTIALS, addresses: LOCAL }
   }
 
   firstTokens(): Tokens {

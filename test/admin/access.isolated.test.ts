@@ -156,8 +156,8 @@ describe('everyone', () => {
   it('without a sign-in gets 401, also on this machine unless it is for development', async () => {
     expect((await adminSend(adminRequest('GET', '/me'))).status).toBe(401)
     const local = new Request('http://127.0.0.1/admin/v1/me')
-    expect((await adminSend(local.clone() as Request, { ...env, ADMIN_DEVELOPMENT: '' })).status).toBe(401)
-    const { status, body } = await adminSend(local as Request, env)
+    expect((await adminSend(local.clone() as Request)).status).toBe(401)
+    const { status, body } = await adminSend(local as Request, { ...env, ADMIN_DEVELOPMENT: 'development' })
     expect([status, body.error?.message]).toEqual([
       403,
       'owner@ridgeline.example is a member of no company: ask an owner to add you',

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { Shop } from '../accounting/shop.ts'
 import { addMember, adminCall, startAccess } from '../support/admin.ts'
 import { migrate, sql, sqlIn } from '../support/app.ts'
@@ -10,6 +10,9 @@ let other: Shop
 beforeAll(async () => {
   await migrate()
   access = await startAccess()
+})
+
+beforeEach(async () => {
   shop = await Shop.open({}, 'DB')
   other = await Shop.open({}, 'DB')
   await addMember(shop.company.id, 'dev@example.com', 'developer')
@@ -109,7 +112,9 @@ describe('accounting events of two databases', () => {
     expect(pages.filter((id) => id === here || id === there)).toEqual([here, there])
     const retry = `/companies/${far.company.id}/accounting-events/${one?.id}/retry`
     expect((await adminCall('POST', retry)).body).toEqual({ retried: 1 })
-    expect([(await eventOf(far, there))?.state, (await eventOf(shop, here))?.state]).toEqual(['pending', 'dead'])
+    // Its delivery may have begun.
+    expect((await eventOf(far, there))?.state).not.toBe('dead')
+    expect((await eventOf(shop, here))?.state).toBe('dead')
   })
 })
 

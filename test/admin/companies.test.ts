@@ -6,6 +6,10 @@ import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
 let access: Awaited<ReturnType<typeof startAccess>>
 let company: TestCompany
 
+/** Written after the response: the administration calls the objects of tokens that were used. */
+const expectUsed = ({ id }: TestCompany) =>
+  expect.poll(() => sql('SELECT 1 FROM api_tokens WHERE company_id = ? AND last_used_at > 0', id)).toHaveLength(1)
+
 beforeAll(async () => {
   await migrate()
   access = await startAccess()
@@ -28,9 +32,7 @@ describe('a company', () => {
     const one = await mintCompany()
     const path = `/companies/${one.id}`
     expect((await one.call('GET', '/clients')).status).toBe(200)
-    // Written after the response: the administration calls the objects of tokens that were used.
-    const lastUse = () => sql('SELECT 1 FROM api_tokens WHERE company_id = ? AND last_used_at > 0', one.id)
-    await expect.poll(lastUse).toHaveLength(1)
+    await expectUsed(one)
     expect((await adminCall('PATCH', path, { suspended: true })).body.suspended).toBe(true)
     expect((await one.call('GET', '/clients')).status).toBe(403)
     expect((await adminCall('PATCH', path, { suspended: false, mail_quota_bytes: 5 })).body).toMatchObject({
@@ -66,6 +68,7 @@ describe('the usage of a company', () => {
   it('sums its tokens’ requests, refusals and database time, by hour', async () => {
     const one = await mintCompany()
     for (let i = 0; i < 3; i++) await one.call('GET', '/clients')
+    await expectUsed(one)
     const { body } = await adminCall('GET', `/companies/${one.id}/usage`)
     expect(body.data).toHaveLength(24)
     expect(body.totals.requests).toBeGreaterThanOrEqual(3)
@@ -77,6 +80,7 @@ describe('the usage of a company', () => {
 
   it('says when a counter cannot be read', async () => {
     await company.call('GET', '/clients')
+    await expectUsed(company)
     const failing = { idFromName: () => 'id', get: () => ({ usage: () => Promise.reject(new Error('down')) }) }
     const bindings = { ...env, RATE_LIMITER: failing as unknown as typeof env.RATE_LIMITER }
     const sent = adminRequest('GET', `/companies/${company.id}/usage`, undefined, {

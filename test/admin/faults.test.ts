@@ -85,7 +85,7 @@ describe.each(all)('%s', (_, contract) => {
         const result = await (contract.mediaType ? sent.catch(() => null) : sent)
         expect(failed).toBeGreaterThan(0)
         if (!result) continue
-        expect(result.status).toBe(500)
+        expect(result.status).toBe(503)
         expect(result.body.error).toMatchObject({ code: 'internal_error', details: null })
         if (failing === 1) expect(await logged()).toBe(before)
       }

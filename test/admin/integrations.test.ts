@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, inject, it } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import { decryptCredentials } from '../../src/auth/credentials.ts'
 import { CREDENTIALS } from '../../src/simulators/supplier-b-catalogue.ts'
 import { Shop } from '../accounting/shop.ts'
@@ -12,6 +12,9 @@ let company: TestCompany
 beforeAll(async () => {
   await migrate()
   access = await startAccess()
+})
+
+beforeEach(async () => {
   company = await mintCompany()
   await addMember(company.id, 'owner@example.com', 'owner')
   await addMember(company.id, 'dev@example.com', 'developer')
@@ -45,6 +48,7 @@ describe('an integration', () => {
 
   it('keeps its credentials where they are left out', async () => {
     const { credentials: _, ...rest } = supplier()
+    await as('PUT', path('supplier_b'), supplier())
     const { body } = await as('PUT', path('supplier_b'), { ...rest, enabled: false })
     expect(body).toMatchObject({ enabled: false, state: 'disabled' })
     expect((await as('PUT', path('supplier_b'), rest)).body.state).toBe('connected')

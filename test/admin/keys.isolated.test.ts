@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { decryptCredentials, encryptCredentials } from '../../src/auth/credentials.ts'
 import { ADMIN_TOKEN, adminRequest, adminSend } from '../support/admin.ts'
 import { type Home, migrate, mintCompany, sql, sqlIn } from '../support/app.ts'
@@ -8,6 +8,13 @@ const OLD = env.CREDENTIALS_KEY
 const NEW = btoa('n'.repeat(32))
 
 beforeAll(migrate)
+beforeEach(async () => {
+  for (const home of ['DB', 'DB_TWO'] as const) {
+    for (const table of ['integrations', 'accounting_connections', 'webhook_endpoints', 'admin_log']) {
+      await sqlIn(home, `DELETE FROM ${table}`)
+    }
+  }
+})
 
 const rotate = (keys: string) =>
   adminSend(adminRequest('POST', '/key-rotation', undefined, { authorization: `Bearer ${ADMIN_TOKEN}` }), {
@@ -93,5 +100,37 @@ describe('the rotation of the key', () => {
   it('takes values in portions', async () => {
     for (let i = 0; i < 40; i++) await fill(OLD)
     expect(await rotateAll(`${NEW},${OLD}`)).toMatchObject({ counts: [100, 20], remaining: 0 })
+  })
+
+  it.each(['frozen', 'open'])('counts the values of a company whose copy is %s', async (state) => {
+    await fill(NEW)
+    const id = await fill(OLD)
+    await sql(
+      "INSERT INTO company_guards (company_id, state, destination, slot, frozen_at) VALUES (?, ?, 'DB_TWO', 5, ?)",
+      ...[id, state, Date.now()],
+    )
+    expect((await rotateAll(`${NEW},${OLD}`)).remaining).toBe(3)
+    await sql("UPDATE company_guards SET state = 'away' WHERE company_id = ?", id)
+    expect((await rotate(`${NEW},${OLD}`)).body).toMatchObject({ reencrypted: 0, remaining: 0 })
+    await sql('DELETE FROM company_guards WHERE company_id = ?', id)
+    expect(await rotateAll(`${NEW},${OLD}`)).toMatchObject({ counts: [3], remaining: 0 })
+  })
+
+  it('is refused while a move is not finished', async () => {
+    await mintCompany()
+    const id = await fill(OLD)
+    await sql("INSERT INTO moves VALUES (?, 'DB', 'DB_TWO', '{}', 0, 0)", id)
+    const { status, body } = await rotate(`${NEW},${OLD}`)
+    expect([status, body.error.message]).toEqual([
+      409,
+      `The move of company ${id} is not finished: finish it or take it back, and repeat this. Keep the old key`,
+    ])
+    await sql('DELETE FROM moves WHERE company_id = ?', id)
+    expect(await rotateAll(`${NEW},${OLD}`)).toMatchObject({ counts: [3], remaining: 0 })
+  })
+
+  it.each(['', 'short', `${NEW},short`])('is refused in one line with the malformed key %j', async (keys) => {
+    const { status, body } = await rotate(keys)
+    expect([status, body.error.message]).toEqual([409, 'CREDENTIALS_KEY must be 32 bytes in base64.'])
   })
 })

@@ -87,3 +87,39 @@ describe('the audit trail', () => {
     expect(body.data).toMatchObject([{ actor: 'token', token_id: expect.any(Number), address: null }])
   })
 })
+
+describe('the last owner', () => {
+  it('cannot be made a developer, by the owner or the operator, and nothing is written', async () => {
+    // Another company's owner with the same email is no other owner of this one.
+    const other = await mintCompany()
+    await addMember(other.id, 'second@example.com', 'owner')
+    const alone = await mintCompany()
+    await addMember(alone.id, 'alone@example.com', 'owner')
+    await addMember(alone.id, 'second@example.com', 'developer')
+    const path = `/companies/${alone.id}/members`
+    const demote = { role: 'developer' }
+    for (const call of [adminCall, access.callAs.bind(null, 'alone@example.com')]) {
+      const { status, body } = await call('PUT', `${path}/alone@example.com`, demote)
+      expect([status, body.error.message]).toEqual([
+        409,
+        'The last owner cannot become a developer: make another member an owner first',
+      ])
+    }
+    const rolesOf = () => sql('SELECT email, role FROM members WHERE company_id = ? ORDER BY email', alone.id)
+    expect(await rolesOf()).toEqual([
+      { email: 'alone@example.com', role: 'owner' },
+      { email: 'second@example.com', role: 'developer' },
+    ])
+    expect(await sql('SELECT action FROM admin_log WHERE company_id = ?', alone.id)).toEqual([])
+    expect((await adminCall('PUT', `${path}/alone@example.com`, { role: 'owner' })).status).toBe(200)
+    expect((await adminCall('PUT', `${path}/second@example.com`, { role: 'owner' })).status).toBe(200)
+    expect((await adminCall('PUT', `${path}/alone@example.com`, demote)).status).toBe(200)
+  })
+
+  it('is not needed by a company that has none yet', async () => {
+    const { id } = await mintCompany()
+    const path = `/companies/${id}/members/first@example.com`
+    expect((await adminCall('PUT', path, { role: 'developer' })).status).toBe(200)
+    expect((await adminCall('PUT', path, { role: 'developer' })).status).toBe(200)
+  })
+})

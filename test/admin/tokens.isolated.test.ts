@@ -42,7 +42,11 @@ describe('a token', () => {
     const [row] = await sql('SELECT * FROM api_tokens WHERE id = ?', body.id)
     expect(JSON.stringify(row)).not.toContain(body.token)
     const { data } = (await as('GET', path())).body
-    expect(data.at(-1)).toEqual({ ...body, token: undefined, last_used_at: expect.any(String) })
+    expect(data.find(({ id }: { id: number }) => id === body.id)).toEqual({
+      ...body,
+      token: undefined,
+      last_used_at: expect.any(String),
+    })
   })
 
   it('has all permissions and no expiry unless some are named', async () => {
@@ -118,11 +122,11 @@ describe('a token', () => {
   it('is refused at once when its company is suspended, also where the object of another token hangs', async () => {
     const tokens = await Promise.all(Array.from({ length: 8 }, () => mintToken(other.id)))
     for (const token of tokens) expect(await statusOf(token)).toBe(200)
-    let calls = 0
+    const hanging = env.RATE_LIMITER.idFromName(hashToken(tokens[0] ?? ''))
     const RATE_LIMITER = new Proxy(env.RATE_LIMITER, {
       get: (target, name) =>
-        name === 'get' && calls++ === 0
-          ? () => ({ forget: () => new Promise(() => {}) })
+        name === 'get'
+          ? (id: DurableObjectId) => (id.equals(hanging) ? { forget: () => new Promise(() => {}) } : target.get(id))
           : Reflect.get(target, name).bind(target),
     })
     const suspend = adminRequest(
@@ -133,7 +137,7 @@ describe('a token', () => {
     )
     expect((await adminSend(suspend, { ...env, RATE_LIMITER })).status).toBe(200)
     const statuses = await Promise.all(tokens.map(statusOf))
-    expect(statuses.filter((status) => status === 200)).toHaveLength(1)
+    expect(statuses).toEqual(tokens.map((_, at) => (at === 0 ? 200 : 403)))
     await adminCall('PATCH', `/companies/${other.id}`, { suspended: false })
   })
 
@@ -172,19 +176,6 @@ describe('a token', () => {
     expect((await as('POST', `${path()}/${body.id}/rotate`, {})).status).toBe(404)
     expect(await statusOf(body.token)).toBe(200)
     expect((await as('GET', '/tokens')).status).toBe(403)
-  })
-
-  it('is one of at most 500 that are valid', async () => {
-    const full = await mintCompany()
-    await sql(
-      `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at)
-        WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < 499)
-        SELECT ?1, 'full' || value, 'x', '[]', 0 FROM n`,
-      full.id,
-    )
-    expect((await adminCall('POST', `/companies/${full.id}/tokens`, { name: 'One more' })).status).toBe(409)
-    await sql("UPDATE api_tokens SET revoked_at = 1 WHERE token_hash = 'full1'")
-    expect((await adminCall('POST', `/companies/${full.id}/tokens`, { name: 'One more' })).status).toBe(200)
   })
 
   it.each([

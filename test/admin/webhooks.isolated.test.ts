@@ -146,7 +146,7 @@ describe('a webhook endpoint', () => {
     ['is in a private network in other notation', 'https://0xa9fea9fe/', 'must resolve to public addresses only'],
     ['is a private one of IPv6', 'https://[fd00::1]/', 'must resolve to public addresses only'],
     ['resolves into a private network', 'https://inside.example/', 'must resolve to public addresses only'],
-    ['does not resolve', 'https://nowhere.example/', 'which does not resolve'],
+    ['does not resolve', 'https://nowhere.example/', 'does not resolve'],
   ])('is refused where its address %s', async (_, url, message) => {
     const { id } = await create()
     for (const refused of [await as('POST', path(), { url }), await as('PATCH', path(id), { url })]) {
@@ -406,6 +406,10 @@ describe('wrong input', () => {
 describe('the list of all endpoints', () => {
   it('is one of operators, of one company or one endpoint where that is asked for', async () => {
     const mine = await create()
+    const other = await mintCompany()
+    await addMember(other.id, 'lister@example.com', 'owner')
+    const at = `/companies/${other.id}/webhooks`
+    expect((await access.callAs('lister@example.com', 'POST', at, { url: URL_PUBLIC })).status).toBe(200)
     expect((await as('GET', '/webhooks')).status).toBe(403)
     const all = (await adminCall('GET', '/webhooks?per_page=100')).body.data
     expect(new Set(all.map(({ company_id }: { company_id: number }) => company_id)).size).toBeGreaterThan(1)

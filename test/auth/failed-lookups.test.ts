@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { networkOf } from '../../src/auth/failed-lookups.ts'
+import { networksOf } from '../../src/auth/failed-lookups.ts'
 
-describe('networkOf', () => {
+describe('networksOf', () => {
   it.each([
     ['203.0.113.7', '203.0.113.7'],
     ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
@@ -25,7 +25,7 @@ describe('networkOf', () => {
     ['::203.0.113.7', '0:0:0:0::/64'],
     ['::ffff:0:203.0.113.7', '0:0:0:0::/64'],
   ])('%s is in %s', (address, network) => {
-    expect(networkOf(address)).toBe(network)
+    expect(networksOf(address)[0]).toBe(network)
   })
 
   it.each([
@@ -46,11 +46,22 @@ describe('networkOf', () => {
     ':1',
     '1:',
   ])('returns other text as it is: %j', (text) => {
-    expect(networkOf(text)).toBe(text)
+    expect(networksOf(text)).toEqual([text])
   })
 
   it('truncates long text', () => {
-    expect(networkOf('x'.repeat(10_000))).toHaveLength(64)
-    expect(networkOf(`${'1:'.repeat(5_000)}`).length).toBeLessThanOrEqual(64)
+    expect(networksOf('x'.repeat(10_000))[0]).toHaveLength(64)
+    expect(networksOf(`${'1:'.repeat(5_000)}`)[0].length).toBeLessThanOrEqual(64)
+  })
+
+  it.each([
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1::/48'],
+    ['2001:DB8:0001:ffff::', '2001:db8:1::/48'],
+    ['2001:db8::1', '2001:db8:0::/48'],
+    ['::ffff:203.0.113.7', undefined],
+    ['203.0.113.7', undefined],
+    ['unknown', undefined],
+  ])('%s is in the larger network %s', (address, site) => {
+    expect(networksOf(address)[1]).toBe(site)
   })
 })

@@ -2,10 +2,11 @@ import { env } from 'cloudflare:workers'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type BackupState, beginBackup, stepBackup } from '../../src/backup/back-up.ts'
 import { sweepBackups } from '../../src/backup/company-backup.ts'
+import type { Manifest } from '../../src/backup/format.ts'
 import { NOT_BACKED_UP, TABLES, UNITS } from '../../src/backup/tables.ts'
 import { type Database, openDatabase } from '../../src/db/client.ts'
 import { TABLE_NAMES } from '../../src/db/tables.ts'
-import { type Home, migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
+import { type Home, migrate, mintCompany, sql, sqlIn, type TestCompany } from '../support/app.ts'
 import { logLines } from '../support/log.ts'
 import { backUp, manifestsOf, restore, rowsOf, wipe } from './support.ts'
 
@@ -177,6 +178,8 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
   it('is started by the sweep once a day', async () => {
     const [due, recent] = [await mint(), await mint()]
     const now = Date.now()
+    // One sweep starts some only, the oldest first.
+    for (const each of ['DB', 'DB_TWO'] as const) await sqlIn(each, 'UPDATE companies SET backed_up_at = ?', now)
     await sql('UPDATE companies SET backed_up_at = ? WHERE id = ?', now - DAY_MS - 1, due.id)
     await sql('UPDATE companies SET backed_up_at = ? WHERE id = ?', now - DAY_MS + 1, recent.id)
     const started: number[] = []
@@ -201,5 +204,104 @@ describe('a damaged backup', () => {
       message: `${part?.key} is damaged: its checksum differs.`,
     })
     expect(await sql('SELECT id FROM companies WHERE id = ?', company.id)).toEqual([])
+  })
+
+  /** Writes a manifest anew. */
+  async function spoil(companyId: number, change: (manifest: Manifest) => object): Promise<Manifest> {
+    const [manifest] = await manifestsOf(companyId)
+    if (!manifest) return expect.fail('no manifest')
+    const key = `backups/${companyId}/manifests/${manifest.at}-${manifest.kind}.json`
+    await env.BACKUPS.put(key, JSON.stringify(change(manifest)))
+    return manifest
+  }
+
+  it.each<[string, (manifest: Manifest) => object]>([
+    ['that lost a part', (manifest) => ({ ...manifest, parts: manifest.parts.slice(1) })],
+    ['that lost all parts', (manifest) => ({ ...manifest, parts: [] })],
+    [
+      'that lost the rows of a part',
+      ({ parts, ...manifest }) => ({ ...manifest, parts: parts.map((each) => ({ ...each, rows: {} })) }),
+    ],
+    ['with another count', (manifest) => ({ ...manifest, counts: { ...manifest.counts, clients: 0 } })],
+    ['without its checksum', (manifest) => ({ ...manifest, sha256: undefined })],
+    ['that is half of itself', (manifest) => ({ half: JSON.stringify(manifest).slice(0, 100) })],
+  ])('with a manifest %s ends with an error, and nothing is changed', async (_, change) => {
+    const other = await mintCompany()
+    const company = await mintCompany()
+    await makeOrder(other)
+    await makeOrder(company)
+    await backUp(company.id)
+    const { at } = await spoil(company.id, change)
+    await wipe(company.id)
+    const before = await rowsOf(other.id)
+    expect(await restore(company.id, until())).toEqual({
+      problem: 'backup_unreadable',
+      message: expect.stringMatching(
+        new RegExp(
+          `^backups/${company.id}/manifests/${at}-full\\.json (is damaged: its checksum differs|cannot be read)\\.$`,
+        ),
+      ),
+    })
+    expect(await rowsOf(other.id)).toEqual(before)
+    for (const [table, rows] of Object.entries(await rowsOf(company.id))) expect([table, rows]).toEqual([table, []])
+  })
+
+  it('of another kind than its name says is refused', async () => {
+    const company = await mintCompany()
+    await makeOrder(company)
+    const start = Date.now()
+    vi.setSystemTime(start)
+    await backUp(company.id)
+    vi.setSystemTime(start + DAY_MS)
+    await backUp(company.id)
+    const [, { at } = { at: '' }] = await manifestsOf(company.id)
+    const key = (kind: string) => `backups/${company.id}/manifests/${at}-${kind}.json`
+    await env.BACKUPS.put(key('full'), (await (await env.BACKUPS.get(key('increment')))?.text()) ?? '')
+    await env.BACKUPS.delete(key('increment'))
+    await wipe(company.id)
+    expect(await restore(company.id, until())).toMatchObject({ problem: 'backup_unreadable' })
+    expect(await sql('SELECT id FROM companies WHERE id = ?', company.id)).toEqual([])
+  })
+
+  it('behind the restored one is found before anything is changed', async () => {
+    const company = await mintCompany()
+    await makeOrder(company)
+    const start = Date.now()
+    vi.setSystemTime(start)
+    await backUp(company.id)
+    const [first] = await manifestsOf(company.id)
+    vi.setSystemTime(start + 8 * DAY_MS)
+    await backUp(company.id)
+    const [, second] = await manifestsOf(company.id)
+    const key = `backups/${company.id}/manifests/${second?.at}-full.json`
+    await env.BACKUPS.put(key, '{')
+    await wipe(company.id)
+    expect(await restore(company.id, first?.at ?? '')).toEqual({
+      problem: 'backup_unreadable',
+      message: `${key} cannot be read.`,
+    })
+    expect(await sql('SELECT id FROM companies WHERE id = ?', company.id)).toEqual([])
+  })
+
+  it('is not continued: the next one is full', async () => {
+    const company = await mintCompany()
+    await makeOrder(company)
+    const start = Date.now()
+    vi.setSystemTime(start)
+    await backUp(company.id)
+    const manifest = await spoil(company.id, (each) => ({ ...each, parts: [] }))
+    vi.setSystemTime(start + DAY_MS)
+    await backUp(company.id)
+    expect((await manifestsOf(company.id)).map(({ kind }) => kind)).toEqual(['full', 'full'])
+    expect(manifest.kind).toBe('full')
+  })
+
+  it('of an earlier release, whose manifest has no checksum, is restored', async () => {
+    const company = await mintCompany()
+    await makeOrder(company)
+    await backUp(company.id)
+    await spoil(company.id, (manifest) => ({ ...manifest, format: 1, sha256: undefined }))
+    await wipe(company.id)
+    expect(await restore(company.id, until())).toMatchObject({ done: true, differences: [] })
   })
 })

@@ -159,11 +159,11 @@ describe('the feed of changes', () => {
     const { cursor: afterFirst } = await follow(company, start)
     await createClient(company)
     await sql('UPDATE changes SET at = at - 30 * 86400000 WHERE company_id = ?', company.id)
-    await removeExpiredRows(env.DB, Date.now())
+    await removeExpiredRows(env[company.home], Date.now())
     expect((await follow(company, start)).entries).toHaveLength(2)
 
     await sql('UPDATE changes SET at = at - 2 * 86400000 WHERE company_id = ? AND sequence = 1', company.id)
-    await removeExpiredRows(env.DB, Date.now())
+    await removeExpiredRows(env[company.home], Date.now())
     const gone = await company.call('GET', `/changes?cursor=${start}`)
     expect(gone).toMatchObject({ status: 410, body: { error: { details: { reason: 'cursor_expired' } } } })
     expect((await follow(company, afterFirst)).entries).toHaveLength(1)

@@ -4,6 +4,7 @@ import { readBudget } from '../../src/client/rate-budget.ts'
 import { TOKEN } from './support.ts'
 
 const POLICY = '"default";q=3;w=60, "database";q=15000;w=60;qu="milliseconds"'
+const COMPANY_POLICY = `${POLICY}, "company";q=40000;w=60;qu="milliseconds"`
 const START = Date.UTC(2026, 0, 31)
 
 afterEach(() => void vi.useRealTimers())
@@ -13,7 +14,17 @@ describe('the headers', () => {
     expect(readBudget(headers('"default";r=2;t=30, "database";r=14990;t=90'), START)).toEqual({
       requests: { limit: 3, remaining: 2, resetsAt: START + 30_000 },
       databaseMs: { limit: 15_000, remaining: 14_990, resetsAt: START + 90_000 },
+      companyMs: null,
       windowMs: 60_000,
+    })
+  })
+
+  it('tell of the company where the service limits it, and may name policies that are not known', () => {
+    const policy = `${COMPANY_POLICY}, "later";q=7;w=1;qu="x"`
+    const limit = '"later";r=1;t=1, "default";r=2;t=30, "database";r=9;t=90, "company";r=0;t=120'
+    expect(readBudget(new Headers({ 'ratelimit-policy': policy, ratelimit: limit }), START)).toMatchObject({
+      requests: { remaining: 2 },
+      companyMs: { limit: 40_000, remaining: 0, resetsAt: START + 120_000 },
     })
   })
 
@@ -35,6 +46,7 @@ describe('the budget', () => {
     expect(api.readRateBudget()).toEqual({
       requests: { limit: 3, remaining: 2, resetsAt: START + 60_000 },
       databaseMs: { limit: 15_000, remaining: 14_000, resetsAt: START + 60_000 },
+      companyMs: null,
     })
     const second = api.clients.list()
     expect(api.readRateBudget()?.requests.remaining).toBe(1)
@@ -98,6 +110,14 @@ describe('with pace', () => {
     expect(sentAt).toEqual([START, START + 120_000])
   })
 
+  it("a request waits until there is database time of the token's company again", async () => {
+    const { api, sentAt, answer } = openLimited({ pace: true })
+    answer.current = () => '"default";r=200;t=60, "database";r=9000;t=60, "company";r=0;t=180'
+    await api.clients.list()
+    await api.clients.list()
+    expect(sentAt).toEqual([START, START + 180_000])
+  })
+
   it('without it nothing waits', async () => {
     const { api, sentAt, answer } = openLimited()
     answer.current = simulateLimit(3)
@@ -148,5 +168,6 @@ function simulateLimit(limit: number): () => string {
 }
 
 function headers(limit: string): Headers {
-  return new Headers({ 'ratelimit-policy': POLICY, ratelimit: limit })
+  const policy = limit.includes('"company"') ? COMPANY_POLICY : POLICY
+  return new Headers({ 'ratelimit-policy': policy, ratelimit: limit })
 }

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate, mintCompany } from '../support/app.ts'
-import { loseAllButEvery, openClient } from './service.ts'
+import { fetchService, loseAllButEvery, openClient } from './service.ts'
 
 /* Batches, external ids, invoices and payments of the service, through the client. Half of the responses are lost. */
 
@@ -19,6 +19,32 @@ describe('an upsert', () => {
     const stale = api.clients.upsert('crm/7 é', { company_name: 'Ash' }, { ifMatch: created.version })
     await expect(stale).rejects.toMatchObject({ status: 412, reason: 'version_mismatch' })
     expect((await api.clients.list()).pagination.total).toBe(1)
+  })
+
+  it('only creates with ifNoneMatch', async () => {
+    const api = openClient(await mintCompany())
+    const only = { ifNoneMatch: '*' } as const
+    await api.clients.upsert('a', { company_name: 'Oak' }, only)
+    const again = api.clients.upsert('a', { company_name: 'Elm' }, only)
+    await expect(again).rejects.toMatchObject({ status: 412, reason: 'already_exists' })
+    expect(await api.clients.getByExternalId('a')).toMatchObject({ company_name: 'Oak', version: 1 })
+  })
+})
+
+describe('the etag of a read', () => {
+  it('is an ifMatch of a change', async () => {
+    const api = openClient(await mintCompany(), undefined, {
+      fetch: (url, init) => {
+        const headers = new Headers(init.headers)
+        headers.set('accept-encoding', 'gzip, br')
+        return fetchService(url, { ...init, headers })
+      },
+    })
+    const { id } = await api.clients.create({ company_name: 'Oak' })
+    const ifMatch = (await api.clients.getTagged(id)).etag ?? ''
+    expect(await api.clients.update(id, { phone: '1' }, { ifMatch })).toMatchObject({ version: 2 })
+    const stale = api.clients.update(id, { phone: '2' }, { ifMatch })
+    await expect(stale).rejects.toMatchObject({ status: 412, reason: 'version_mismatch' })
   })
 })
 

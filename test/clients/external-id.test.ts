@@ -139,7 +139,8 @@ describe('PUT /clients/by-external-id/{external_id}', () => {
     ['If-Match: *', { 'if-match': '*' }, [412, 200, 200]],
     ['If-Match with the version', { 'if-match': '"1"' }, [412, 200, 412]],
     ['If-Match with another version', { 'if-match': '"7"' }, [412, 412, 412]],
-    ['If-Match with a list', { 'if-match': '"7", W/"1-ab"' }, [412, 200, 412]],
+    ['If-Match with a list', { 'if-match': '"7", "1-ab"' }, [412, 200, 412]],
+    ['If-Match with a weak tag', { 'if-match': 'W/"1"' }, [412, 412, 412]],
     ['both', { 'if-match': '*', 'if-none-match': '*' }, [412, 412, 412]],
   ])('with %s returns the statuses of the table', async (name, headers, [absent, first, deleted]) => {
     await put(`${name} 1`, { company_name: 'A' })
@@ -151,6 +152,16 @@ describe('PUT /clients/by-external-id/{external_id}', () => {
     expect(statuses).toEqual([absent, first, deleted])
     const after = await sql('SELECT * FROM clients WHERE company_id = ? ORDER BY id', company.id)
     if (statuses.every((status) => status === 412)) expect(after).toEqual(before)
+  })
+
+  it.each([
+    ['if-match', '1'],
+    ['if-none-match', '"1"'],
+    ['if-none-match', '1'],
+  ])('is 400 with %s: %s', async (name, value) => {
+    const response = await put('malformed', { company_name: 'A' }, { [name]: value })
+    expect([response.status, response.body.error.details.issues[0].path.toLowerCase()]).toEqual([400, name])
+    expect((await get('malformed')).status).toBe(404)
   })
 
   it('says which condition failed', async () => {

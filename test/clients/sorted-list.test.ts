@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
+import { FIRST_ID, migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
 import { byKeys, type Listed, pathOf, walk } from '../support/lists.ts'
 
 interface Row extends Listed {
@@ -13,7 +13,7 @@ interface Row extends Listed {
 }
 
 const rows: Row[] = Array.from({ length: 60 }, (_, n) => ({
-  id: 100 + n,
+  id: FIRST_ID + 100 + n,
   name: ['Harbor Club', 'Überdruck', 'Harbor Überdruck', 'Z'][(n * 7) % 4] ?? '',
   digits: n % 3 === 0 ? `5550${n}` : '',
   deleted: n % 5 === 1 ? 1 : 0,

@@ -60,6 +60,11 @@ async function workOnClients(api: Api): Promise<Schemas['Client']> {
       body: { ...whole, tax_exempt: false },
     }),
   )
+  const only = await api.PUT('/clients/by-external-id/{external_id}', {
+    params: { path: byExternalId, header: { 'If-None-Match': '*' } },
+    body: whole,
+  })
+  if (only.response.status !== 412) throw new Error('A creation replaced the client.')
   const byEmail = { path: { id: 'by-email' }, query: { email: created.email ?? '' } }
   const header = { 'If-Match': tagOf(put.client), 'Idempotency-Key': newKey() }
   const changes: Schemas['ClientChanges'] = { ...body, company_name: 'Quay Rowers' }

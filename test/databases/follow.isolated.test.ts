@@ -1,6 +1,6 @@
 import { evictDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { moveFor } from '../../src/backup/move-company.ts'
 import { Shop } from '../accounting/shop.ts'
 import { adminCall, operatorOf } from '../support/admin.ts'
@@ -146,6 +146,11 @@ describe('1,024 companies', () => {
        FROM json_each(?) WHERE value >= 5000000`,
       JSON.stringify((await sqlIn<{ id: number }>('DB_TWO', 'SELECT id FROM companies')).map(({ id }) => id)),
     )
+    onTestFinished(async () => {
+      for (const home of ['DB', 'DB_TWO'] as const) {
+        await sqlIn(home, 'DELETE FROM companies WHERE id BETWEEN 5000000 AND 5001022')
+      }
+    })
     const id = freshId() + 6_000_000
     const refused = await adminCall('POST', '/companies', { id, database: 'DB_TWO' })
     expect([refused.status, refused.body.error?.message]).toEqual([409, expect.stringContaining('full')])

@@ -37,6 +37,7 @@ it.each([
   ["UPDATE taxes SET name = 'b' WHERE company_id = ?"],
   ['DELETE FROM taxes WHERE company_id = ?'],
   ['UPDATE companies SET mail_quota_bytes = 1 WHERE id = ?'],
+  ['UPDATE companies SET storage_quota_bytes = 1 WHERE id = ?'],
   ["INSERT INTO audit_log (company_id, token_id, request_id, action, entity_id, at) VALUES (?, 1, 'r', 'a', '1', 0)"],
 ])('a frozen company refuses %s, whoever sends it', async (text) => {
   const { id } = await mintCompany()

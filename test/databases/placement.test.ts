@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../src/env.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminRequest, adminSend } from '../support/admin.ts'
 import {
@@ -21,9 +21,10 @@ import { sessionsOf } from './support.ts'
 let here: TestCompany
 let there: TestCompany
 
-beforeAll(async () => {
-  await migrate()
-  here = await mintCompany()
+beforeAll(migrate)
+
+beforeEach(async () => {
+  here = await mintCompany({ home: 'DB' })
   there = await mintCompany({ home: 'DB_TWO' })
 })
 
@@ -40,6 +41,7 @@ describe('a company in another database', () => {
   })
 
   it.each(['Harbor', 'ha', '5550100'])('is searched there for %s', async (q) => {
+    await there.call('POST', '/clients', client)
     const found = await there.call('GET', `/clients?q=${q}`)
     expect(found.body.data.map((each: { email: string }) => each.email)).toContain(client.email)
     expect((await here.call('GET', `/clients?q=${q}`)).body.data).toEqual([])

@@ -33,6 +33,7 @@ beforeEach(async () => {
     await sqlIn(home, 'UPDATE webhook_endpoints SET enabled = 0')
     await sqlIn(home, 'UPDATE companies SET backed_up_at = 9e15')
   }
+  logLines.length = 0
   moving = await prepare(await mintCompany({ home: 'DB' }))
   settled = await prepare(await mintCompany({ home: 'DB' }))
   elsewhere = await prepare(await mintCompany({ home: 'DB_TWO' }))

@@ -52,7 +52,7 @@ const WITH_EVENT: More = { objectCalls: 3 }
  * The ids are those of `test/support/fill-company.ts`; each row that a request changes is changed by it alone.
  */
 const ROWS: Record<string, Row[]> = {
-  readAccount: [['the token', 3, 0, '/me']],
+  readAccount: [['the token', 4, 0, '/me']],
   listOrderStatuses: [['5,000', 10_100, 0, '/order-statuses']],
   listTaxes: [['5,000', 10_100, 0, '/taxes']],
   listChanges: [
@@ -86,17 +86,17 @@ const ROWS: Record<string, Row[]> = {
     ['by email', 3, 0, '/clients/c4321%40x.example'],
     ['unknown', 1, 0, '/clients/99999', NOT_FOUND],
   ],
-  createClient: [['all fields', 48, 16, '/clients', { body: { company_name: 'New', ...FIELDS } }]],
+  createClient: [['all fields', 58, 17, '/clients', { body: { company_name: 'New', ...FIELDS } }]],
   updateClient: [
-    ['a field that is searched', 85, 16, '/clients/101', { body: { company_name: 'Renamed' } }],
-    ['a field that is not searched', 16, 9, '/clients/102', { body: { website: 'x.example' } }],
-    ['by email, deleted', 27, 16, '/clients/c103%40x.example', { body: { deleted: true } }],
-    ['the same again', 16, 9, '/clients/102', { body: { website: 'y.example' } }],
+    ['a field that is searched', 95, 17, '/clients/101', { body: { company_name: 'Renamed' } }],
+    ['a field that is not searched', 26, 10, '/clients/102', { body: { website: 'x.example' } }],
+    ['by email, deleted', 36, 17, '/clients/c103%40x.example', { body: { deleted: true } }],
+    ['the same again', 26, 10, '/clients/102', { body: { website: 'y.example' } }],
   ],
   readClientByExternalId: [['unknown', 1, 0, '/clients/by-external-id/shop-1', NOT_FOUND]],
   putClient: [
-    ['created, all fields', 46, 17, '/clients/by-external-id/shop-2', { body: { company_name: 'New', ...FIELDS } }],
-    ['replaced', 38, 19, '/clients/by-external-id/shop-2', { body: { company_name: 'Other' } }],
+    ['created, all fields', 56, 18, '/clients/by-external-id/shop-2', { body: { company_name: 'New', ...FIELDS } }],
+    ['replaced', 48, 20, '/clients/by-external-id/shop-2', { body: { company_name: 'Other' } }],
   ],
   listOrders: [
     ['first page', 30, 0, '/orders'],
@@ -127,28 +127,28 @@ const ROWS: Record<string, Row[]> = {
     ['unknown', 1, 0, '/orders/99999', NOT_FOUND],
   ],
   createOrder: [
-    ['with an event', 89, 30, '/orders', { ...WITH_EVENT, body: { title: 'New', ...ALL_OF_ORDER } }],
-    ['with the default status', 64, 26, '/orders', { body: { title: 'New', client_id: 1, ...WITHOUT_EVENT } }],
+    ['with an event', 99, 32, '/orders', { ...WITH_EVENT, body: { title: 'New', ...ALL_OF_ORDER } }],
+    ['with the default status', 73, 27, '/orders', { body: { title: 'New', client_id: 1, ...WITHOUT_EVENT } }],
     ['of an unknown client', 37, 0, '/orders', { body: { title: 'New', client_id: 99999 }, status: [400] }],
   ],
   updateOrder: [
-    ['title', 43, 11, '/orders/201', { body: { title: 'Changed', ...WITHOUT_EVENT } }],
-    ['all fields, with an event', 67, 25, '/orders/202', { ...WITH_EVENT, body: ALL_OF_ORDER }],
-    ['10 lines, 5 payments, 500 events', 64, 15, '/orders/1', { ...WITH_EVENT, body: { title: 'Changed' } }],
-    ['unknown', 12, 0, '/orders/99999', { ...NOT_FOUND, body: { title: 'Changed' } }],
+    ['title', 53, 12, '/orders/201', { body: { title: 'Changed', ...WITHOUT_EVENT } }],
+    ['all fields, with an event', 79, 28, '/orders/202', { ...WITH_EVENT, body: ALL_OF_ORDER }],
+    ['10 lines, 5 payments, 500 events', 75, 17, '/orders/1', { ...WITH_EVENT, body: { title: 'Changed' } }],
+    ['unknown', 15, 0, '/orders/99999', { ...NOT_FOUND, body: { title: 'Changed' } }],
   ],
   deleteOrder: [
-    ['with an event', 49, 22, '/orders/203', WITH_EVENT],
-    ['unknown', 13, 0, '/orders/99999', NOT_FOUND],
+    ['with an event', 59, 24, '/orders/203', WITH_EVENT],
+    ['unknown', 15, 0, '/orders/99999', NOT_FOUND],
   ],
   putInvoiceItems: [
-    ['1 line for 1', 87, 20, '/orders/204/invoice-items', { ...WITH_EVENT, body: { items: [{ title: 'New' }] } }],
-    ['500 lines', 13500, 2100, '/orders/205/invoice-items', { ...WITH_EVENT, body: LINES }],
-    ['unknown', 15, 0, '/orders/99999/invoice-items', { ...NOT_FOUND, body: { items: [] } }],
+    ['1 line for 1', 100, 23, '/orders/204/invoice-items', { ...WITH_EVENT, body: { items: [{ title: 'New' }] } }],
+    ['500 lines', 14500, 2518, '/orders/205/invoice-items', { ...WITH_EVENT, body: LINES }],
+    ['unknown', 20, 0, '/orders/99999/invoice-items', { ...NOT_FOUND, body: { items: [] } }],
   ],
-  createPayment: [['with an event', 55, 17, '/orders/206/payments', { ...WITH_EVENT, body: { amount: 1 } }]],
-  deletePayment: [['with an event', 48, 15, '/orders/207/payments/207', WITH_EVENT]],
-  runBatch: [['100 clients', 4601, 1600, '/batch', { objectCalls: 3, body: BATCH }]],
+  createPayment: [['with an event', 65, 18, '/orders/206/payments', { ...WITH_EVENT, body: { amount: 1 } }]],
+  deletePayment: [['with an event', 59, 17, '/orders/207/payments/207', WITH_EVENT]],
+  runBatch: [['100 clients', 4809, 1601, '/batch', { objectCalls: 3, body: BATCH }]],
   searchProducts: [
     ['newest items', 26, 0, '/products/search'],
     ['one item and line', 11, 0, '/products/search?q=hoodie%204321', { cacheReads: 1 }],
@@ -173,13 +173,13 @@ const ROWS: Record<string, Row[]> = {
     ['unknown', 8, 0, '/mail/threads?client_id=99999'],
   ],
   putThreadContext: [
-    ['new, 1 client and 2 orders', 66, 14, '/mail/threads/new', { body: LINKS }],
-    ['replaced', 70, 18, '/mail/threads/t301', { body: LINKS }],
-    ['of an unknown client', 10, 0, '/mail/threads/new2', { body: { client_id: 99999 }, status: [400] }],
+    ['new, 1 client and 2 orders', 66, 15, '/mail/threads/new', { body: LINKS }],
+    ['replaced', 78, 18, '/mail/threads/t301', { body: LINKS }],
+    ['of an unknown client', 11, 0, '/mail/threads/new2', { body: { client_id: 99999 }, status: [400] }],
   ],
   deleteThreadContext: [
-    ['1 client and 2 orders', 50, 8, '/mail/threads/t302'],
-    ['unknown', 5, 0, '/mail/threads/unknown', NOT_FOUND],
+    ['1 client and 2 orders', 50, 10, '/mail/threads/t302'],
+    ['unknown', 8, 0, '/mail/threads/unknown', NOT_FOUND],
   ],
   listEmailThreads: [
     ['first page', 60, 0, `/mail/email-threads?account_email=${MAILBOX}`],
@@ -187,15 +187,15 @@ const ROWS: Record<string, Row[]> = {
     ['without a hit', 3100, 0, `/mail/email-threads?account_email=${MAILBOX}&deleted=only`],
   ],
   deleteEmailThread: [
-    ['thread', 17, 8, `/mail/email-threads/t301?account_email=${MAILBOX}`],
-    ['unknown', 5, 0, `/mail/email-threads/unknown?account_email=${MAILBOX}`, NOT_FOUND],
+    ['thread', 26, 9, `/mail/email-threads/t301?account_email=${MAILBOX}`],
+    ['unknown', 8, 0, `/mail/email-threads/unknown?account_email=${MAILBOX}`, NOT_FOUND],
   ],
   putEmailThread: [
-    ['new, 150 KB', 26, 17, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
-    ['the same again', 5, 1, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
-    ['changed, 3 MB', 51, 21, '/mail/email-threads/new', threadOf('y'.repeat(3_000_000))],
-    ['new, 2 MB that do not compress, in R2', 35, 22, '/mail/email-threads/large', threadOf(NOISE)],
-    ['the same again', 6, 1, '/mail/email-threads/large', threadOf(NOISE)],
+    ['new, 150 KB', 35, 17, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
+    ['the same again', 12, 1, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
+    ['changed, 3 MB', 59, 21, '/mail/email-threads/new', threadOf('y'.repeat(3_000_000))],
+    ['new, 2 MB that do not compress, in R2', 44, 22, '/mail/email-threads/large', threadOf(NOISE)],
+    ['the same again', 12, 1, '/mail/email-threads/large', threadOf(NOISE)],
   ],
   readEmailThread: [
     ['3 MB', 14, 0, `/mail/email-threads/new?account_email=${MAILBOX}`],

@@ -58,7 +58,7 @@ describe('the schema', () => {
   it('lets no row refer into another company', async () => {
     await env.DB.batch([
       env.DB.prepare(
-        `INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (1, 0, 'a', 0, 0), (2, 1, 'b', 0, 0)`,
+        `INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (1, 1001, 'a', 0, 0), (2, 1002, 'b', 0, 0)`,
       ),
       env.DB.prepare(
         `INSERT INTO clients (company_id, id, company_name, company_name_key, created_at, updated_at) VALUES (1, 10, 'a', 'A', 0, 0)`,

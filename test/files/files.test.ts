@@ -214,7 +214,7 @@ describe('GET /orders/{orderId}/files', () => {
     expect(body.files.map((file: { path: string }) => file.path)).toEqual(keys.toSorted())
     const ofThread = await call('GET', `/orders/${orderId}/files?legacyThreadId=t1`)
     expect(ofThread.body.files).toHaveLength(550)
-  }, 60_000)
+  })
 
   it('returns path, name, length, time and source of a file', async () => {
     const order = await mintOrder(company)

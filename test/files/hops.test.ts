@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { migrate, request } from '../support/app.ts'
 import { type Hop, measureHops } from '../support/hops.ts'
 import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder } from './support.ts'
@@ -8,9 +8,10 @@ let company: CompanyWithOrder
 let own: CompanyWithOrder
 let bucket: string
 
-beforeAll(async () => {
-  await migrate()
-  company = await mintCompanyWithOrder()
+beforeAll(migrate)
+
+beforeEach(async () => {
+  company = await mintCompanyWithOrder({ home: 'DB' })
   // Waits are named by the binding.
   own = await mintCompanyWithOrder({ home: 'DB' })
   bucket = await giveStorage(own)
@@ -52,6 +53,11 @@ describe('network waits', () => {
     const keyOf = ({ id, orderId }: CompanyWithOrder) => `orders/${id}/${orderId}/x`
     const queryOf = (of: CompanyWithOrder) => `?path=${encodeURIComponent(keyOf(of))}`
 
+    // Once listed, its own storage is known to the isolate.
+    beforeEach(async () => {
+      await hopsOf(own, 'GET', '')
+    })
+
     it('a presigned download looks for it in parallel with the check of the order', async () => {
       await env.FILES.put(keyOf(company), 'x')
       const hops = await hopsOf(company, 'GET', `/download${queryOf(company)}`)
@@ -64,6 +70,8 @@ describe('network waits', () => {
     })
 
     it('a deletion does so, deletes it and then records that', async () => {
+      await env.FILES.put(keyOf(company), 'x')
+      await fillBucket(bucket, [{ key: keyOf(own), size: 1, lastModified: '2026-03-02T09:30:00.000Z' }])
       const hops = await hopsOf(company, 'DELETE', queryOf(company))
       expect(hops.map(({ name, depth }) => `${depth} ${name}`).sort()).toEqual([
         '2 DB.batch',

@@ -1,12 +1,6 @@
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { RequestContext } from '../../src/context.ts'
-import { listOrderFiles } from '../../src/files/listing.ts'
-import type { FilePage } from '../../src/files/s3.ts'
-import type { FileStorage } from '../../src/files/storage.ts'
-import { BUDGET_MS } from '../../src/http/deadline.ts'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { look, spoil } from '../../src/simulators/steer.ts'
-import { drive } from '../faults/run.ts'
 import { migrate, request, send } from '../support/app.ts'
 import { linesOf } from '../support/log.ts'
 import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder, scopeUrl } from './support.ts'
@@ -18,9 +12,6 @@ beforeAll(async () => {
   await migrate()
   company = await mintCompanyWithOrder()
   bucket = await giveStorage(company)
-})
-afterEach(() => {
-  vi.useRealTimers()
 })
 
 const list = (of = company) => of.call('GET', `/orders/${of.orderId}/files`)
@@ -86,49 +77,6 @@ describe('a listing', () => {
     expect(body.files).toHaveLength(10_000)
     expect(body.truncated).toBe(true)
     expect(pages).toBe(10)
-  })
-})
-
-describe('the deadline of a listing', () => {
-  const waitFor = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
-
-  /** A listing whose pages take as long as given, one file each. */
-  async function listSlowly(pageMs: number[], wait: (ms: number) => Promise<void> = waitFor) {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] })
-    const startedAt = Date.now()
-    const pages = pageMs.map((ms, n): [number, FilePage] => [
-      ms,
-      { files: [{ key: `orders/1/1/${n}`, sizeBytes: 1, changedAt: 0 }], cursor: String(n) },
-    ])
-    const storage: Pick<FileStorage, 'list'> = {
-      list: async () => {
-        const [ms, page] = pages.shift() ?? [0, { files: [], cursor: null }]
-        await wait(ms)
-        return page
-      },
-    }
-    const db = { read: async () => [[{ id: 1 }], []] }
-    const context = {
-      requestId: 'r',
-      companyId: 900_001,
-      db,
-      deploymentStorage: () => storage,
-    } as unknown as RequestContext
-    const listing = await drive(listOrderFiles(context, 1, undefined))
-    return { names: listing?.files.map(({ key }) => key), truncated: listing?.truncated, ms: Date.now() - startedAt }
-  }
-
-  it('returns the complete pages when it passes during a page', async () => {
-    const outcome = await listSlowly([9_000, 9_000, 9_000, 9_000])
-    expect(outcome).toEqual({ names: ['orders/1/1/0', 'orders/1/1/1'], truncated: true, ms: BUDGET_MS.listing })
-  })
-
-  it('returns the complete pages when it passes between two pages', async () => {
-    const outcome = await listSlowly([9_000, 9_000, 9_000, 9_000], async (ms) => {
-      vi.setSystemTime(Date.now() + ms)
-    })
-    expect(outcome.names).toHaveLength(3)
-    expect(outcome.truncated).toBe(true)
   })
 })
 

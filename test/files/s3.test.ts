@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { addressOf, presignPut, readObjectList, regionOfHost } from '../../src/files/s3.ts'
+import { LOCAL } from '../support/addresses.ts'
 import made from './fixtures/presign-vectors.json'
 
 const NOW = Date.parse(made.now)
@@ -10,6 +11,7 @@ const bucket = {
   addressing: 'path' as const,
   accessKeyId: made.accessKeyId,
   secretAccessKey: made.secretAccessKey,
+  addresses: LOCAL,
 }
 
 /** A URL with its query in a fixed order. */

@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { SLOW_MS } from '../../src/db/client.ts'
 import type { Env } from '../../src/env.ts'
 import { logGauges } from '../../src/health/gauges.ts'
@@ -7,6 +7,7 @@ import { countSlow, readSlow } from '../../src/health/slow-statements.ts'
 import { migrate, mintCompany, request, send, sql, sqlIn, type TestCompany } from '../support/app.ts'
 import { linesOf, logLines } from '../support/log.ts'
 import { meterBindings } from '../support/meter.ts'
+import { moveTime } from '../support/time.ts'
 import { wrapBindings } from '../support/wrap-bindings.ts'
 
 const NOW = Date.UTC(2026, 10, 22, 12)
@@ -39,6 +40,14 @@ async function addEvents(state: string, count: number, createdAt: number): Promi
 }
 
 describe('the gauge line', () => {
+  beforeEach(async () => {
+    for (const db of [env.DB, env.DB_TWO]) {
+      for (const table of ['accounting_outbox', 'webhook_deliveries', 'webhook_endpoints']) {
+        await db.prepare(`DELETE FROM ${table}`).run()
+      }
+    }
+  })
+
   it('has zeros for an idle database, and its size', async () => {
     expect(await readGauge()).toEqual({
       event: 'gauge',
@@ -48,6 +57,7 @@ describe('the gauge line', () => {
       oldest_pending_seconds: 0,
       webhooks_disabled: 0,
       deliveries_pending: 0,
+      companies_near_quota: 0,
       database_bytes: expect.any(Number),
       slow_statements: 0,
       databases: 2,
@@ -77,17 +87,20 @@ describe('the gauge line', () => {
       oldest_pending_seconds: 65,
       webhooks_disabled: 1,
       deliveries_pending: 1,
+      companies_near_quota: 0,
     })
   })
 
   it('reads a limited number of rows, however much waits', async () => {
+    await addEvents('dead', 3, NOW)
     await addEvents('pending', 30_000, NOW)
     const meter = meterBindings(env)
-    expect(await readGauge(meter.env)).toMatchObject({ events_pending: 9_995, events_dead: 3 })
+    expect(await readGauge(meter.env)).toMatchObject({ events_pending: 9_997, events_dead: 3 })
     expect(meter.take().rowsRead).toBeLessThan(45_000)
   })
 
   it('adds up the databases, and says which of them failed', async () => {
+    await addEvents('dead', 3, NOW)
     const other = await mintCompany({ home: 'DB_TWO' })
     const { id: client_id } = (await other.call('POST', '/clients', { company_name: 'Acme' })).body.client
     const { id } = (await other.call('POST', '/orders', { title: 'T', client_id })).body.project
@@ -116,12 +129,15 @@ function slow(duration: number): Env {
 
 describe('slow statements', () => {
   it('are counted by the request and, of all isolates, by the gauge', async () => {
+    // Later than the isolate's last write.
+    moveTime(6_000)
     const before = Math.floor(Date.now() / PERIOD_MS) * PERIOD_MS
     const { headers } = await send(request(company.token, 'GET', '/clients'), { env: slow(SLOW_MS) })
     expect(linesOf(headers.get('x-request-id'))[0]).toMatchObject({ slow_statements: expect.any(Number) })
     const { slow_statements } = linesOf(headers.get('x-request-id'))[0] ?? {}
     expect(slow_statements).toBeGreaterThan(0)
     await env.CACHE.put(`slow/${before / PERIOD_MS}/another-isolate`, '', { metadata: { count: 5 } })
+    vi.useRealTimers()
     expect(await readSlow(env.CACHE, before + 2 * PERIOD_MS)).toBe(Number(slow_statements) + 5)
     expect(await readSlow(env.CACHE, before + 3 * PERIOD_MS)).toBe(0)
   })

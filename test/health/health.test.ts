@@ -38,10 +38,14 @@ function counting(): { bindings: Env; calls: string[] } {
   return { bindings: wrapBindings(env, around), calls }
 }
 
-// First, since it measures the real time.
 it('waits two seconds for what hangs', async () => {
+  // The clock goes on, but is later than that of every other test.
+  const began = Date.now()
+  const now = Date.now.bind(Date)
+  clock += 60_000
+  const spy = vi.spyOn(Date, 'now').mockImplementation(() => clock + now() - began)
   const hanging = failing(/^(FILES|WEBHOOK_DELIVERY)\./, () => new Promise(() => undefined))
-  const { status, body } = await get('/health', hanging)
+  const { status, body } = await get('/health', hanging).finally(() => spy.mockRestore())
   expect(status).toBe(503)
   expect(body.checks.files.ms).toBeGreaterThanOrEqual(1_990)
   expect(body.checks.cache.status).toBe('ok')
@@ -63,14 +67,21 @@ describe('GET /health', () => {
     expect(headers.has('x-request-id')).toBe(true)
   })
 
-  it('reaches every database, the cache, the files and an object of every class, which are all beside each other', async () => {
+  it('reaches every database, the cache, both buckets and an object of every class, which are all beside each other', async () => {
     const { bindings, calls } = counting()
     const { body } = await get('/health', bindings)
     const classes = Array.from(wrangler.matchAll(/^name = "(\w+)"\nclass_name/gm), ([, name = '']) => name)
     expect(classes).toContain('RATE_LIMITER')
     expect(Object.keys(body.checks.durable_objects)).toEqual(classes.map((name) => name.toLowerCase()))
     expect(calls.sort()).toEqual(
-      ['DB.batch', 'DB_TWO.batch', 'CACHE.get', 'FILES.head', ...classes.map((name) => `${name}.ping`)].sort(),
+      [
+        'DB.batch',
+        'DB_TWO.batch',
+        'CACHE.get',
+        'FILES.head',
+        'BACKUPS.head',
+        ...classes.map((name) => `${name}.ping`),
+      ].sort(),
     )
   })
 
@@ -78,6 +89,7 @@ describe('GET /health', () => {
     ['the database', /^DB\./, 'database'],
     ['the cache', /^CACHE\./, 'cache'],
     ['the files', /^FILES\./, 'files'],
+    ['the backups', /^BACKUPS\./, 'backups'],
   ])('returns 503 and names the check when %s fails, and tells nothing of why', async (_, name, check) => {
     const { status, body } = await get('/health', failing(name))
     expect(status).toBe(503)
@@ -87,6 +99,16 @@ describe('GET /health', () => {
     expect(logLines.at(-2)).toMatchObject({ event: 'health_failed', failures: { [check]: 'Error' } })
     expect(JSON.stringify(logLines)).not.toContain('hunter2')
   })
+
+  it.each(['', 'too short', `${env.CREDENTIALS_KEY},`, `${env.CREDENTIALS_KEY},x`])(
+    'returns 503 for the malformed CREDENTIALS_KEY %j, and does not show it',
+    async (key) => {
+      const { status, body } = await get('/health', { ...env, CREDENTIALS_KEY: key })
+      expect([status, body.checks.credentials_key.status]).toEqual([503, 'failed'])
+      expect(logLines.at(-2)).toMatchObject({ failures: { credentials_key: 'CredentialsError' } })
+      if (key) expect(JSON.stringify([body, logLines.slice(-2)])).not.toContain(key)
+    },
+  )
 
   it('returns 503 when an object of one class fails', async () => {
     const { status, body } = await get('/health', failing(/^ACCOUNTING_DELIVERY\./))

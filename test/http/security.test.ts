@@ -69,7 +69,9 @@ describe.each(endpoints)('%s', (_, contract) => {
   it('refuses a suspended company', async () => {
     const response = await send(suspended.token, contract)
     expectError(response, 403, 'forbidden')
-    expect(response.headers.get('ratelimit')).toMatch(/^"default";r=\d+;t=\d+, "database";r=\d+;t=\d+$/)
+    expect(response.headers.get('ratelimit')).toMatch(
+      /^"default";r=\d+;t=\d+, "database";r=\d+;t=\d+, "company";r=\d+;t=\d+$/,
+    )
   })
 
   it('refuses a token that has used up its allowance before it checks the permission', async () => {
@@ -78,9 +80,11 @@ describe.each(endpoints)('%s', (_, contract) => {
     const response = await send(token, contract)
     expectError(response, 429, 'rate_limited')
     expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
-    expect(response.headers.get('ratelimit')).toMatch(/^"default";r=0;t=\d+, "database";r=1[45]\d{3};t=\d+$/)
+    expect(response.headers.get('ratelimit')).toMatch(
+      /^"default";r=0;t=\d+, "database";r=1[45]\d{3};t=\d+, "company";r=\d+;t=\d+$/,
+    )
     expect(response.headers.get('ratelimit-policy')).toBe(
-      '"default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds"',
+      '"default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds", "company";q=40000;w=60;qu="milliseconds"',
     )
     expect(response.headers.get('access-control-allow-origin')).toBe('*')
     // An unknown token gets no rate limit headers, however often it is sent.

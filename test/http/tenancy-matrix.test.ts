@@ -134,8 +134,8 @@ const EXPECTED: Record<string, Decided> = {
       body: { client_id: client, orders_data: [{ id: order }] },
     }),
     places: {
-      'params.legacyThreadId': 200,
-      // The requests before have given some of these thread ids to contexts of their own.
+      // Whichever comes first gives some of these ids to contexts of its own, which the other may not take again.
+      'params.legacyThreadId': [200, 400],
       'body.thread_id': [200, 400],
       ...inBody({ sender_email: 200, legacy_thread_id: 200, fetched_at: 200, updated_at: 200 }),
       ...inBody({ client_id: 400, selected_order_id: 400 }),

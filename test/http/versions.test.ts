@@ -96,14 +96,16 @@ describe.each(KINDS)('the version of a %s', (_, { create, change, versionIn }) =
     ['none', () => undefined, 200],
     ['the ETag of the read', (etag) => etag, 200],
     ['the ETag of a change', () => '"1"', 200],
-    ['a weak one', (etag) => `W/${etag}`, 200],
+    ['a weak one', (etag) => `W/${etag}`, 412],
     ['a list with it', () => '"7", "1"', 200],
+    ['a list with it behind a weak one', () => 'W/"9" ,"1"', 200],
+    ['a list with a weak one only', () => '"7",W/"1"', 412],
+    ['a tag of no version', () => '"x"', 412],
     ['any', () => '*', 200],
     ['an older version', () => '"0"', 412],
     ['a newer version', () => '"2"', 412],
     ['a list without it', () => '"2", W/"3-abc"', 412],
     ['another digit in front', (etag) => etag.replace('"1', '"11'), 412],
-    ['what is no ETag', () => '1', 412],
     ['an empty list', () => ' , ', 412],
   ])('with %s in If-Match decides whether it is changed', async (_name, header, status) => {
     const path = await create()
@@ -151,6 +153,57 @@ describe('If-Match', () => {
     const batch = await company.call('POST', '/batch', { operations: [{ method: 'PATCH', path, body, if_match: '' }] })
     expect(batch.body.results).toMatchObject([{ status: 412 }])
     expect((await read(path)).body.client.version).toBe(1)
+  })
+
+  it.each(['1', '"1', '1"', '"1""1"', '"2", 1', "'1'", 'w/"1"', 'W/1', 'x"1"', '* , "1"', 'v1'])(
+    'is 400 with %s, and the response shows the right form',
+    async (ifMatch) => {
+      const own = await mintCompany()
+      const path = `/clients/${(await own.call('POST', '/clients', { company_name: 'A' })).body.client.id}`
+      const response = await own.call('PATCH', path, { phone: '1' }, { 'if-match': ifMatch })
+      const issue = {
+        path: 'If-Match',
+        message: 'must be `*` or versions in double quotes, as in `If-Match: "1"`',
+      }
+      expect([response.status, response.body.error.details.issues]).toEqual([400, [issue]])
+      const operation = { method: 'PATCH', path, body: { phone: '1' }, if_match: ifMatch }
+      const batch = await own.call('POST', '/batch', { operations: [operation] })
+      expect(batch.body.results).toMatchObject([{ status: 400, body: { error: { details: { issues: [issue] } } } }])
+      expect((await own.call('GET', path)).body.client.version).toBe(1)
+    },
+  )
+
+  it('is 400 without quotes for an order, its lines and its payments', async () => {
+    const path = (await KINDS[1]?.[1].create()) ?? ''
+    for (const [method, end, body] of [
+      ['PATCH', '', { title: 'B' }],
+      ['DELETE', '', undefined],
+      ['PUT', '/invoice-items', { items: [] }],
+      ['POST', '/payments', { amount: 1 }],
+      ['DELETE', '/payments/1', undefined],
+    ] as const) {
+      expect((await company.call(method, path + end, body, { 'if-match': '1' })).status).toBe(400)
+    }
+    expect((await read(path)).body.project.version).toBe(1)
+  })
+
+  it('takes the tag of every response of an object, whatever coding its caller accepts', async () => {
+    for (const [, { create, change }] of KINDS) {
+      const path = await create()
+      for (const coding of ['gzip, deflate, br', '*', '']) {
+        const headers = { 'accept-encoding': coding }
+        const shown = await read(path, headers)
+        const known = await read(path, { ...headers, 'if-none-match': `W/${shown.headers.get('etag')}` })
+        expect(known.status).toBe(304)
+        const sent = { ...headers, 'if-match': known.headers.get('etag') ?? '' }
+        const changed = await company.call('PATCH', path, change, sent)
+        expect(changed.status).toBe(200)
+        for (const response of [shown, known, changed]) {
+          expect(response.headers.get('etag')).toMatch(/^"\d+(-[0-9a-f]{16})?"$/)
+          expect(response.headers.get('cache-control')).toContain('no-transform')
+        }
+      }
+    }
   })
 
   it('guards the deletion of an order', async () => {

@@ -1,5 +1,6 @@
-import { beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
+import { stopTime } from '../support/time.ts'
 import { freshThreadId, MAILBOX, segmentsOf, threadPath } from './support.ts'
 
 let company: TestCompany
@@ -8,6 +9,10 @@ beforeAll(async () => {
   await migrate()
   company = await mintCompany()
 })
+
+// However slow the machine, no request waits too long for the memory of the others.
+beforeEach(stopTime)
+afterEach(() => void vi.useRealTimers())
 
 /** A thread that names its writer in every part, in `segments` segments. */
 function threadOf(writer: number, segments: number) {

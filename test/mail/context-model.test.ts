@@ -149,7 +149,7 @@ describe('a thread context', () => {
       }),
       { numRuns: 150 },
     )
-  }, 60_000)
+  })
 })
 
 /** The value of each function inside. */

@@ -224,6 +224,11 @@ describe('PUT of a thread context', () => {
       'selected_order_id',
     ],
     ['101 orders', () => ({ orders_data: Array.from({ length: 101 }, () => ({ id: orders.mine })) }), 'orders_data'],
+    [
+      'half a surrogate pair in an email',
+      () => ({ client_id: clients.mine, participant_emails: ['a@b.example', '\ud800'] }),
+      'participant_emails.1',
+    ],
     ['a number as an email', () => ({ client_id: clients.mine, participant_emails: [1] }), 'participant_emails.0'],
     ['a text as a participant', () => ({ client_id: clients.mine, participants_data: ['x'] }), 'participants_data.0'],
     ['a sender of two lines', () => ({ client_id: clients.mine, sender_email: 'a\nb' }), 'sender_email'],

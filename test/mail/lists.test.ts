@@ -157,7 +157,7 @@ describe('the list of a mailbox', () => {
       ),
       { numRuns: 8 },
     )
-  }, 60_000)
+  })
 
   it.each([
     ['no account_email', '/mail/email-threads', 'account_email'],

@@ -9,10 +9,13 @@ import { type Around, wrapBindings } from '../support/wrap-bindings.ts'
 import { freshThreadId, MAILBOX, noise, objectsOf, segmentsOf, storedObjects, threadPath } from './support.ts'
 
 let company: TestCompany
+/** A Worker that dies in another test keeps its memory. */
+let usedBefore = 0
 
 beforeAll(migrate)
 beforeEach(async () => {
   company = await mintCompany()
+  usedBefore = isolateMemory.usedBytes
 })
 
 const DAY_MS = 86_400_000
@@ -57,7 +60,7 @@ describe('content over a megabyte compressed', () => {
     const messages = Array.from({ length: 4 }, () => ({ text: noise(4_000_000) }))
     expect((await put(id, { messages })).body.email_thread.messages).toEqual(messages)
     expect((await read(id)).body.email_thread.messages).toEqual(messages)
-    expect(isolateMemory.usedBytes).toBe(0)
+    expect(isolateMemory.usedBytes).toBeLessThanOrEqual(usedBefore)
   })
 
   it('does not hold the memory of its body while R2 writes it: another large PUT goes on', {
@@ -75,11 +78,11 @@ describe('content over a megabyte compressed', () => {
       return work()
     }
     const first = putThrough(waits, slow, { messages })
-    await expect.poll(() => isWriting, { timeout: 20_000 }).toBe(true)
+    await expect.poll(() => isWriting).toBe(true)
     const second = await put(other, { messages })
     otherDone.resolve()
     expect([second.status, (await first).status]).toEqual([200, 200])
-    expect(isolateMemory.usedBytes).toBe(0)
+    expect(isolateMemory.usedBytes).toBeLessThanOrEqual(usedBefore)
   })
 
   it('is not written again when it is unchanged; where a text changed, the object that nothing names goes', async () => {
@@ -172,7 +175,7 @@ describe('when R2 fails', () => {
     const list = await sendThrough(failing, 'GET', `/mail/email-threads?account_email=${MAILBOX}`)
     expect(list.body.data).toHaveLength(2)
     expect((await sendThrough(failing, 'DELETE', threadPath(id, MAILBOX))).status).toBe(200)
-    expect(isolateMemory.usedBytes).toBe(0)
+    expect(isolateMemory.usedBytes).toBeLessThanOrEqual(usedBefore)
   })
 
   it('GET succeeds where only the first call fails', async () => {
@@ -196,7 +199,7 @@ describe('when R2 fails', () => {
     expect((await putThrough(failing, id, { messages: [{ a: 2 }] })).status).toBe(200)
     await sweep(2 * 3_600_000)
     expect(await sql('SELECT id FROM email_thread_objects WHERE company_id = ?', company.id)).toEqual([])
-    expect(isolateMemory.usedBytes).toBe(0)
+    expect(isolateMemory.usedBytes).toBeLessThanOrEqual(usedBefore)
   })
 
   it('GET of content that is missing is 503, and logged', async () => {

@@ -132,6 +132,11 @@ describe('PUT of an email thread', () => {
 describe.each(['/mail/threads/ID', `/mail/email-threads/ID?account_email=${MAILBOX}`, 'PUT'])(
   'the path of %s',
   (path) => {
+    // Whose threads no other test stores.
+    beforeAll(async () => {
+      company = await mintCompany()
+    })
+
     const call = (id: string) =>
       path === 'PUT' ? put(VALID, threadPath(id)) : company.call('GET', path.replace('ID', id))
 

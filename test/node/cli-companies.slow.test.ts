@@ -19,18 +19,18 @@ describe('npm run companies', () => {
       return stdout
     }
     const row = (at: string) =>
-      new RegExp(`^ID  NAME    DATABASE  STATE +CLIENTS  ORDERS\n7   Shop 7  DB        ${at} +1 +2\n\nDATABASE `)
+      new RegExp(`^ID +NAME +DATABASE +STATE +CLIENTS +ORDERS\n7 +Shop 7 +DB +${at} +1 +2\n9 .*\n\nDATABASE `)
     expect(await run('list')).toMatch(row('active'))
     expect(await run('suspend', '7')).toBe(
       'Company 7 (Shop 7) is suspended: its tokens are refused within 30 seconds.\n',
     )
-    runSql(state, 'UPDATE companies SET deliveries_paused = 1')
+    runSql(state, 'UPDATE companies SET deliveries_paused = 1 WHERE id = 7')
     expect(await run('list')).toMatch(row('suspended, deliveries paused'))
     expect(await run('show', '7')).toMatch(/^suspended +true$/m)
     expect(await run('resume', '7')).toContain('Company 7 (Shop 7) is active')
     expect(await run('resume-deliveries')).toBe('Company 7 (Shop 7): what waits is delivered at once.\n')
     expect(await run('resume-deliveries')).toBe('No company is paused.\n')
-    expect(runSql(state, 'SELECT suspended, deliveries_paused FROM companies')).toEqual([
+    expect(runSql(state, 'SELECT suspended, deliveries_paused FROM companies WHERE id = 7')).toEqual([
       { suspended: 0, deliveries_paused: 0 },
     ])
     const usage = (await run('usage', '7', '--hours', '2')).trimEnd().split('\n')

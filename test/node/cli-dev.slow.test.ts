@@ -1,4 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { get } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { decryptCredentials } from '../../src/auth/credentials.ts'
@@ -167,6 +169,22 @@ describe('npm run dev', () => {
     parent.kill('SIGKILL')
     const isLeft = (each: { pid: number }) => listProcesses().some((one) => one.pid === each.pid)
     await expect.poll(() => processes.filter(isLeft), { timeout: 30_000, interval: 500 }).toEqual([])
+  })
+
+  it('is served to names and addresses of this machine only', { timeout: 120_000 }, async () => {
+    const dev = await serveState(await freshState())
+    const { port } = new URL(dev.url)
+    const statusFor = async (host: string) => {
+      const headers = { host, authorization: `Bearer ${readDevVars().ADMIN_TOKEN}` }
+      const sent = get(`${dev.url}/admin/v1/me`, { headers })
+      const [response] = await once(sent, 'response')
+      response.resume()
+      return response.statusCode
+    }
+    const own = [`127.0.0.1:${port}`, `localhost:${port}`, `[::1]:${port}`]
+    expect(await Promise.all(own.map(statusFor))).toEqual([200, 200, 200])
+    const foreign = ['evil.example', `evil.example:${port}`, `localhost.evil.example:${port}`]
+    expect(await Promise.all(foreign.map(statusFor))).toEqual([403, 403, 403])
   })
 
   it.each([

@@ -59,9 +59,9 @@ describe('a seed file', () => {
     [
       'integrations.supplier_b.base_url',
       'http://supplier.example',
-      'must be an https address, or http on a loopback address',
+      '`integrations.supplier_b.base_url` must be an https address',
     ],
-    ['integrations.supplier_b.base_url', 'https://user:pass@supplier.example', 'must be an https address'],
+    ['integrations.supplier_b.base_url', 'https://user:pass@supplier.example', 'must not contain a user name'],
     ['integrations.supplier_b.base_url', 'http://127.0.0.1.evil.example', 'must be an https address'],
     ['integrations.supplier_b.credentials', { account_number: '1' }, '`integrations.supplier_b.credentials.api_key` '],
     ['integrations.supplier_b.credentials', {}, '`integrations.supplier_b.credentials.account_number` '],

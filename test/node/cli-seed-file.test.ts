@@ -77,7 +77,7 @@ describe('an invalid seed file', () => {
       .map((message) => message.replace(/(field|number)\b[^`]* \(/, '$1 ('))
     expect(messages.sort()).toEqual([
       '`company.naem` is not a known field (line 2, column 29)',
-      '`integrations.supplier_b.base_url` must be an https address, or http on a loopback address (line 5, column 41)',
+      '`integrations.supplier_b.base_url` must be an https address (line 5, column 41)',
       '`integrations.supplier_b.credentials.account_number` is required (line 5, column 72)',
       '`taxes[0].rate` must be a number (line 3, column 41)',
       '`taxes[1].color` is not a known field (line 4, column 54)',

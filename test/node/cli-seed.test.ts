@@ -5,13 +5,13 @@ import { decryptCredentials } from '../../src/auth/credentials.ts'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { describeDifferences } from '../../src/seed/load.ts'
 import { smallShop } from '../support/small-shop.ts'
-import { freshState, readAll, runCommand, runSql, servedState, startCommand, writeSeed } from './cli-support.ts'
+import { readAll, runCommand, runSql, servedState, startCommand, stateWithLookAlike, writeSeed } from './cli-support.ts'
 
 const key = readDevVars().CREDENTIALS_KEY ?? ''
 
 describe('npm run seed', () => {
   it('loads a shop once: the same file again changes nothing', async () => {
-    const state = await freshState()
+    const state = await stateWithLookAlike()
     const path = await writeSeed(smallShop())
     const first = await runCommand('seed', path, '--state', state)
     expect(first).toEqual({
@@ -20,7 +20,7 @@ describe('npm run seed', () => {
       stdout:
         'Loaded company 1 (Shop 1): 2 statuses, 1 tax, 2 clients, 2 orders, 1 invoice, 1 line, 1 payment, 1 artwork, 1 catalogue item, 1 thread context, 2 integrations.\n',
     })
-    const before = readAll(state)
+    const before = readAll(state, 1)
     expect(before.companies).toMatchObject([{ id: 1, client_count: 1, order_count: 2, last_invoice_number: 1001 }])
     expect(before.clients?.[0]).toMatchObject({
       company_name_key: 'ÜNÏON; -- "TEES" \'N\' MORE?',
@@ -33,7 +33,7 @@ describe('npm run seed', () => {
     expect(JSON.stringify(before)).not.toContain('very-secret-key')
 
     expect(await runCommand('seed', path, '--state', state)).toEqual(first)
-    expect(readAll(state)).toEqual(before)
+    expect(readAll(state, 1)).toEqual(before)
   })
 
   it('stores customers, tax codes and the token address of the accounting system', async () => {
@@ -53,18 +53,18 @@ describe('npm run seed', () => {
       },
     }
     expect(await runCommand('seed', await writeSeed(shop), '--state', state)).toMatchObject({ code: 0, stderr: '' })
-    expect(readAll(state)).toMatchObject({
+    expect(readAll(state, 1)).toMatchObject({
       clients: [{ accounting_customer_id: '58', accounting_customer_linked: 1 }],
       taxes: [{ accounting_tax_code_id: '3' }, { accounting_tax_code_id: null }],
       integrations: [{ settings: '{"token_url":"https://oauth.platform.intuit.com/oauth2/v1/tokens/bearer"}' }],
     })
-    const [integration] = readAll(state).integrations ?? []
+    const [integration] = readAll(state, 1).integrations ?? []
     const secret = await decryptCredentials(key, 1, 'accounting_sync', String(integration?.credentials))
     expect(secret).toMatchObject({ tax_code_id: '5' })
 
     shop.taxes = [{ id: 1, name: 'State', rate: 8.25, tax_code_id: null }]
     await runCommand('seed', await writeSeed(shop), '--state', state)
-    expect(readAll(state).taxes?.[0]).toMatchObject({ id: 1, accounting_tax_code_id: null })
+    expect(readAll(state, 1).taxes?.[0]).toMatchObject({ id: 1, accounting_tax_code_id: null })
   })
 
   it('keeps what the API has changed and replaces what only a file can change', async () => {
@@ -74,7 +74,7 @@ describe('npm run seed', () => {
     runSql(state, 'UPDATE orders SET deleted = 1 WHERE id = 1')
     runSql(state, "UPDATE invoices SET due_date = '2026-03-01', discount_hundredths = 1000")
     runSql(state, 'UPDATE invoice_items SET unit_price_cents = 1000')
-    const before = readAll(state)
+    const before = readAll(state, 1)
 
     const shop = smallShop()
     shop.company.suspended = true
@@ -98,7 +98,7 @@ describe('npm run seed', () => {
       '',
     ])
 
-    const after = readAll(state)
+    const after = readAll(state, 1)
     expect(after.clients?.slice(0, 2)).toEqual(before.clients)
     expect(after.clients?.[2]).toMatchObject({ id: 3, company_name: 'Third' })
     expect(after.orders).toEqual(before.orders)
@@ -109,7 +109,8 @@ describe('npm run seed', () => {
       { id: 1, is_default: 0 },
       { id: 2, title: 'Printing now', is_default: 1 },
     ])
-    expect(runSql(state, "SELECT rowid FROM catalog_items_fts WHERE catalog_items_fts MATCH 'DEARER'")).toHaveLength(1)
+    const found = "SELECT count(*) AS found FROM catalog_items_fts WHERE catalog_items_fts MATCH 'DEARER'"
+    expect(runSql(state, found)).toEqual([{ found: 1 }])
     const [accounting, supplier] = after.integrations ?? []
     expect(accounting).toEqual(before.integrations?.[0])
     const secret = await decryptCredentials(key, 1, 'supplier_b', String(supplier?.credentials))

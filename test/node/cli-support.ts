@@ -9,6 +9,7 @@ import { inject, onTestFinished } from 'vitest'
 import { startRuntime } from '../../src/cli/local-runtime.ts'
 import { claimState } from '../../src/cli/state.ts'
 import type { SeedInput } from '../../src/seed/file.ts'
+import { lookAlike } from '../support/look-alike-sql.ts'
 
 export interface Outcome {
   code: number | null
@@ -28,9 +29,19 @@ export async function freshState(): Promise<string> {
   return state
 }
 
-/** A state directory of the test's own that is served until its end: commands need no runtime of their own. */
-export async function servedState(): Promise<string> {
+/** Behind the companies under test in lists, which are by id. */
+const LOOK_ALIKE = 9
+
+/** A state directory of the test's own with a company that is none of the test's, in slot 0. */
+export async function stateWithLookAlike(): Promise<string> {
   const state = await freshState()
+  for (const text of lookAlike(LOOK_ALIKE)) runSql(state, text)
+  return state
+}
+
+/** The same, served until the end of the test: commands need no runtime of their own. */
+export async function servedState(): Promise<string> {
+  const state = await stateWithLookAlike()
   const claim = await claimState(state)
   if ('url' in claim) throw new Error('It is served already.')
   const runtime = await startRuntime(state)
@@ -104,7 +115,9 @@ const TABLES = [
   'order_counts',
 ]
 
-/** All rows that a seed or a token command can change. */
-export function readAll(state: string): Record<string, Record<string, unknown>[]> {
-  return Object.fromEntries(TABLES.map((table) => [table, runSql(state, `SELECT * FROM ${table}`)]))
+/** All rows that a seed or a token command can change, of one company or of all. */
+export function readAll(state: string, companyId?: number): Record<string, Record<string, unknown>[]> {
+  const isOf = (table: string) =>
+    companyId ? `WHERE ${table === 'companies' ? 'id' : 'company_id'} = ${companyId}` : ''
+  return Object.fromEntries(TABLES.map((table) => [table, runSql(state, `SELECT * FROM ${table} ${isOf(table)}`)]))
 }

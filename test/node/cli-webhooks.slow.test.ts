@@ -134,6 +134,9 @@ describe('npm run webhooks', () => {
     expect((await run(state, 'replay', id, '--from', '2026-01-03', '--to', '2026-01-04')).code).toBe(0)
     const places = 'SELECT replay_position AS first, replay_end AS last FROM webhook_endpoints'
     expect(runSql(state, places)).toEqual([{ first: 1, last: 3 }])
+    const second = await run(state, 'replay', id, '--from', '2026-01-03', '--to', '2026-01-04')
+    expect([second.code, second.stderr]).toEqual([1, expect.stringContaining('A replay of the endpoint is under way')])
+    runSql(state, 'UPDATE webhook_endpoints SET replay_position = NULL, replay_end = NULL')
     await run(state, 'replay', id, '--from', '2026-01-03T00:00:00Z', '--to', '2026-01-04T00:00:00Z')
     expect(runSql(state, places)).toEqual([{ first: 1, last: 2 }])
     expect((await run(state, 'list')).stdout).toContain('replaying')
@@ -154,7 +157,7 @@ describe('npm run webhooks', () => {
       [[...base, 'http://hooks.example/'], '--url must be an https address.'],
       [[...base, 'https://inside.example/'], '--url must resolve to public addresses only.'],
       [[...base, 'https://10.0.0.1/'], '--url must resolve to public addresses only.'],
-      [[...base, 'https://nowhere.example/'], '--url has the host nowhere.example, which does not resolve'],
+      [[...base, 'https://nowhere.example/'], '--url has a host that does not resolve'],
       [[...base, 'https://hooks.example/', '--events', 'client.burnt'], "'client.burnt' is none of client.created"],
       [['update', id], 'There is nothing to change.'],
       [['update', id, '--enable', '--disable'], "Options '--enable' and '--disable' cannot be used together."],

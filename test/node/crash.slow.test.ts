@@ -33,8 +33,8 @@ describe.runIf(process.platform === 'linux')('a service that is killed ten times
 
   const newest = (table: string, condition = '1') =>
     `${table} WHERE rowid = (SELECT max(rowid) FROM ${table} WHERE ${condition})`
-  const LAST_CHANGE = '(SELECT last_change FROM companies)'
-  const lastOf = (table: string) => `(SELECT max(id) FROM ${table})`
+  const LAST_CHANGE = '(SELECT last_change FROM companies WHERE id = 1)'
+  const lastOf = (table: string) => `(SELECT max(id) FROM ${table} WHERE company_id = 1)`
 
   it.each([
     ['nothing', 'SELECT 1', []],
@@ -45,7 +45,7 @@ describe.runIf(process.platform === 'linux')('a service that is killed ten times
     ['a gap in the numbers', `UPDATE companies SET last_invoice_number = last_invoice_number + 1`, [/ids and number/]],
     [
       'half a delete',
-      'UPDATE orders SET deleted = 1 WHERE id = (SELECT max(id) FROM orders WHERE deleted = 0)',
+      'UPDATE orders SET deleted = 1 WHERE id = (SELECT max(id) FROM orders WHERE company_id = 1 AND deleted = 0)',
       [/^order \d+ is/],
     ],
     ['a lost event', `DELETE FROM ${newest('accounting_outbox')}`, [/^event \d+/]],

@@ -53,7 +53,7 @@ describe('the environments of wrangler.toml', () => {
     )
     expect(config.migrations).toEqual(development.migrations)
     expect(config.triggers).toEqual(development.triggers)
-    expect(config.secrets).toEqual({ required: ['CREDENTIALS_KEY'] })
+    expect(config.secrets).toEqual({ required: ['CREDENTIALS_KEY', 'ADMIN_TOKEN'] })
   })
 
   it('share no database, namespace, bucket or count', () => {

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type RunningDev, startDev } from '../../src/cli/start-dev.ts'
 import { presignPut } from '../../src/files/s3.ts'
 import made from '../files/fixtures/presign-vectors.json' with { type: 'json' }
+import { LOCAL } from '../support/addresses.ts'
 import { runCommand } from './cli-support.ts'
 import { ask } from './dev-server.ts'
 import { isWorkerdReadable, watchWorkerd } from './workerd-memory.ts'
@@ -120,6 +121,7 @@ describe('uploads in development', () => {
       addressing: 'path' as const,
       accessKeyId: env.STORAGE_ACCESS_KEY_ID ?? '',
       secretAccessKey: env.STORAGE_SECRET_ACCESS_KEY ?? '',
+      addresses: LOCAL,
     }
     const signedAgo = async (seconds: number) => {
       const url = await presignPut(bucket, 'orders/1/1/email/t/old', 'text/plain', 1, Date.now() - seconds * 1_000)

@@ -7,7 +7,12 @@ const SEED = 20_261
 const RUNS = 10
 
 it('responds to requests made from its description as the description says', async () => {
-  const { counts, statuses, neverCarriedOut, failures } = await fuzz({ seed: SEED, seconds: 0, tokens: 10, runs: RUNS })
+  const { counts, statuses, neverCarriedOut, failures } = await fuzz({
+    seeds: [SEED],
+    seconds: 0,
+    tokens: 10,
+    runs: RUNS,
+  })
   expect(failures.join('\n\n')).toBe('')
   expect(neverCarriedOut).toEqual([])
   expect(counts.valid).toBe(operations.length * RUNS)

@@ -94,11 +94,11 @@ describe('a storage in a seed file', () => {
     const state = await servedState()
     const file = await writeSeed(shopWith({ endpoint: aws, bucket: BUCKET }))
     expect((await runCommand('seed', file, '--state', state)).code).toBe(0)
-    const [stored] = readAll(state).integrations ?? []
+    const [stored] = readAll(state, 1).integrations ?? []
     expect(stored?.base_url).toBe(aws)
     expect(JSON.parse(String(stored?.settings))).toEqual({ bucket: BUCKET, region: 'eu-west-1', addressing: 'path' })
     await runCommand('seed', file, '--state', state)
-    expect(readAll(state).integrations).toEqual([stored])
+    expect(readAll(state, 1).integrations).toEqual([stored])
   })
 })
 

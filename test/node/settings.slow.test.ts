@@ -149,16 +149,17 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     ['a 401', { status: 401, json: { error: { code: 'unauthenticated', message: 'Sign in', details: null } } }],
   ])(
     'explain a session that has ended, told by %s',
-    async (_, response) => {
+    async (kind, response) => {
+      await createToken(kind)
       await page.route('**/admin/v1/**', (route) => route.fulfill(response))
-      await button('Revoke: Kept').click()
+      await button(`Revoke: ${kind}`).click()
       await dialog().getByRole('button', { name: 'Revoke token' }).click()
       const alert = dialog().getByRole('alert')
       await alert.waitFor()
       expect(await alert.innerText()).toContain('Your session has ended.')
       await page.unroute('**/admin/v1/**')
       await alert.getByRole('button', { name: 'Sign in again' }).click()
-      await row('Kept').waitFor()
+      await row(kind).waitFor()
     },
     60_000,
   )
@@ -191,6 +192,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
       const { data } = await settings.administer('/companies/1/tokens')
       return data.map(({ id, state }: { id: number; state: string }) => `${id} ${state}`)
     }
+    await createToken('Own')
     const before = await tokens()
     const id = /(\d+) active/.exec(before.join('\n'))?.[1]
     const server = createServer((_request, response) => response.setHeader('content-type', 'text/html').end(HOSTILE))

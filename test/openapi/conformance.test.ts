@@ -7,8 +7,9 @@ const HEADERS = {
   'access-control-allow-origin': '*',
   'x-request-id': 'r-1',
   'x-content-type-options': 'nosniff',
-  'ratelimit-policy': '"default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds"',
-  ratelimit: '"default";r=299;t=60, "database";r=14998;t=60',
+  'ratelimit-policy':
+    '"default";q=300;w=60, "database";q=15000;w=60;qu="milliseconds", "company";q=40000;w=60;qu="milliseconds"',
+  ratelimit: '"default";r=299;t=60, "database";r=14998;t=60, "company";r=40000;t=60',
   etag: '"1-0"',
   vary: 'Accept-Encoding',
 }

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { fold } from '../../src/db/search.ts'
 import { type ApiResponse, migrate, mintCompany, sql } from '../support/app.ts'
 import { addItem, insert } from '../support/rows.ts'
-import { createOrder, dump, mintShop, type Shop } from './support.ts'
+import { createOrder, dump, mintShop, rowsOf, type Shop } from './support.ts'
 
 let shop: Shop
 
@@ -31,7 +31,7 @@ const FULL = {
 }
 
 const dumpLines = () => sql('SELECT * FROM invoice_items WHERE company_id = ? ORDER BY id', shop.id)
-const everything = async () => [await dump(), await dumpLines(), await sql('SELECT * FROM changes')]
+const everything = async () => [await dump(), await dumpLines(), await rowsOf('SELECT * FROM changes')]
 
 describe('PUT /orders/{id}/invoice-items', () => {
   it('writes all fields of a line, and defaults for those that are left out', async () => {

@@ -117,7 +117,7 @@ describe('the list of orders', () => {
         }
       }
     }
-  }, 60_000)
+  })
 
   it('includes the days from and to, and is empty when they cross', async () => {
     const shop = await mintShop()
@@ -244,5 +244,5 @@ describe('the totals of lists', () => {
       }),
       { numRuns: 12 },
     )
-  }, 60_000)
+  })
 })

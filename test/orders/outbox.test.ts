@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { migrate, sql } from '../support/app.ts'
+import { migrate, sql, sqlIn } from '../support/app.ts'
 import { insert } from '../support/rows.ts'
 import { createOrder, dump, mintShop, type Shop } from './support.ts'
 
@@ -87,7 +87,10 @@ describe('an accounting event', () => {
   it('is written in the transaction of the change', async () => {
     const shop = await mintSynced(true, 'enabled')
     const { project } = await createOrder(shop)
-    await sql(`CREATE TRIGGER refuse BEFORE INSERT ON accounting_outbox BEGIN SELECT RAISE(ABORT, 'no'); END`)
+    await sqlIn(
+      shop.home,
+      `CREATE TRIGGER refuse BEFORE INSERT ON accounting_outbox BEGIN SELECT RAISE(ABORT, 'no'); END`,
+    )
     try {
       const before = await dump()
       const responses = [
@@ -98,7 +101,7 @@ describe('an accounting event', () => {
       expect(responses.map(({ status }) => status)).toEqual([500, 500, 500])
       expect(await dump()).toEqual(before)
     } finally {
-      await sql('DROP TRIGGER refuse')
+      await sqlIn(shop.home, 'DROP TRIGGER refuse')
     }
   })
 })

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrate, sql } from '../support/app.ts'
 import { addItem, insert } from '../support/rows.ts'
-import { addPayment, createOrder, dump, mintShop, type Shop } from './support.ts'
+import { addPayment, createOrder, dump, mintShop, rowsOf, type Shop } from './support.ts'
 
 let shop: Shop
 
@@ -15,7 +15,11 @@ const pay = (orderId: number, body: unknown, headers?: Record<string, string>) =
 const remove = (orderId: number, paymentId: number | string, headers?: Record<string, string>) =>
   shop.call('DELETE', `/orders/${orderId}/payments/${paymentId}`, undefined, headers)
 
-const everything = async () => [await dump(), await sql('SELECT * FROM payments'), await sql('SELECT * FROM changes')]
+const everything = async () => [
+  await dump(),
+  await rowsOf('SELECT * FROM payments'),
+  await rowsOf('SELECT * FROM changes'),
+]
 
 /** An order with a line of 100. */
 async function createBilled(of = shop) {
@@ -151,6 +155,8 @@ describe('payments', () => {
     const lost = (await pay(deleted.project.id, { amount: 1 })).body.payment.id
     await shop.call('DELETE', `/orders/${deleted.project.id}`)
     const stranger = await mintShop()
+    // An id that no payment of the shop has, whatever ran before.
+    await sql('UPDATE companies SET last_payment_id = 7000000007 WHERE id = ?', stranger.id)
     const theirs = await createOrder(stranger)
     const theirPayment = (await stranger.call('POST', `/orders/${theirs.project.id}/payments`, { amount: 1 })).body
       .payment

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { fold } from '../../src/db/search.ts'
-import { migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
+import { FIRST_ID, migrate, mintCompany, sql, type TestCompany } from '../support/app.ts'
 import { byKeys, type Listed, pathOf, walk } from '../support/lists.ts'
 import { addItem, insert } from '../support/rows.ts'
 import { addPayment, createClient, createOrder, mintShop } from './support.ts'
@@ -22,7 +22,7 @@ const NAMES = ['Harbor Club', 'Überdruck', 'Navy']
 const TITLES = ['Regatta shirts', 'Navy hoodies', 'Ångström', 'Z']
 
 const rows: Row[] = Array.from({ length: 80 }, (_, n) => ({
-  id: 100 + n,
+  id: FIRST_ID + 100 + n,
   title: TITLES[(n * 7) % 4] ?? '',
   number: n % 4 ? `${2000 + n}` : '',
   client_id: 1 + ((n * 5) % 3),
@@ -60,7 +60,7 @@ const queries = fc.record(
     updated_since: fc.constantFrom('1970-01-01T00:00:03Z', '1970-01-01T02:00:05.000+02:00', '2030-01-01T00:00:00Z'),
     external_id: fc.constantFrom('E-7', 'E-11', 'E-13', 'E-8'),
     q: fc.constantFrom('harbor', 'über', 'navy', 'ång', 'Z', '20', '2041', 'Ü', 'regatta', 'nobody'),
-    status: fc.constantFrom('1', '2', '1,2', '3,1,3', '9'),
+    status: fc.constantFrom('1', '2', '1,2', '3,1', '9'),
     client_id: fc.constantFrom('1', '2', '3', '9'),
     from: fc.constantFrom('2026-01-02', '2026-01-04'),
     to: fc.constantFrom('2026-01-03', '2026-01-04'),
@@ -111,7 +111,7 @@ describe('the list of orders with sort and filters', () => {
   })
 
   it('takes several statuses as a comma list, repeated, or both', async () => {
-    for (const query of ['status=1,2', 'status=1&status=2', 'status=2,%201&status=1', 'status=2&status=1,2']) {
+    for (const query of ['status=1,2', 'status=1&status=2', 'status=2,%201', 'status=%202&status=1']) {
       const { body } = await company.call('GET', `/orders?per_page=100&${query}`)
       expect(
         body.data.map(({ id }: Listed) => id),
@@ -127,6 +127,9 @@ describe('the list of orders with sort and filters', () => {
     ['status=1,x', 'status'],
     ['status=1&status=-2', 'status'],
     ['status=9007199254740992', 'status'],
+    ['status=1&status=1', 'status'],
+    ['status=2,%201&status=1', 'status'],
+    ['status=2,2', 'status'],
     [`status=${Array.from({ length: 101 }, (_, n) => n + 1)}`, 'status'],
     ['sort=created_date', 'sort'],
     ['expand=totals,invoice', 'expand'],

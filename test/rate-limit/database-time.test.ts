@@ -30,7 +30,7 @@ async function company(durationMs: number, hold?: () => Promise<unknown>) {
   const bindings: Env = { ...limited, DB }
   const call = async (method: string, path: string, body?: unknown) => {
     const response = await send(request(token, method, path, body), { env: bindings })
-    const [, left, seconds] = /"database";r=(\d+);t=(\d+)$/.exec(response.headers.get('ratelimit') ?? '') ?? []
+    const [, left, seconds] = /"database";r=(\d+);t=(\d+),/.exec(response.headers.get('ratelimit') ?? '') ?? []
     return { ...response, left: Number(left), seconds: Number(seconds) }
   }
   /** Uses database time in another isolate. */

@@ -8,6 +8,7 @@ import { presignPut } from '../../src/files/s3.ts'
 import made from '../files/fixtures/presign-vectors.json' with { type: 'json' }
 import { runCommand } from '../node/cli-support.ts'
 import { ask } from '../node/dev-server.ts'
+import { LOCAL } from '../support/addresses.ts'
 import { installSwift, SWIFT_KEYS, SWIFT_REGION, type SwiftNode, startSwift } from './swift-node.ts'
 
 const BUCKET = 'shop-files'
@@ -64,6 +65,7 @@ const bucketAs = (changes: object = {}) => ({
   addressing: 'path' as const,
   accessKeyId: SWIFT_KEYS.access_key_id,
   secretAccessKey: SWIFT_KEYS.secret_access_key,
+  addresses: LOCAL,
   ...changes,
 })
 

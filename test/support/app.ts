@@ -5,12 +5,14 @@ import { PERMISSIONS } from '../../src/auth/permissions.ts'
 import { hashToken } from '../../src/auth/tokens.ts'
 import type { Env } from '../../src/env.ts'
 import { expectConforms } from './conformance.ts'
+import { overlap, placeLookAlike } from './look-alike.ts'
 import { cloneForPrism, passThroughPrism } from './prism.ts'
 
 const ORIGIN = 'https://api.test'
 
 /** No other number in the tests is that of a company: see {@link sql}. */
-let nextId = 700_001
+const FIRST_COMPANY = 700_001
+let nextId = FIRST_COMPANY
 
 /** An id that no other company of this file has. */
 export function freshId(): number {
@@ -37,6 +39,8 @@ export interface ApiResponse {
 export async function migrate(): Promise<void> {
   await applyD1Migrations(env.DB, env.TEST_MIGRATIONS)
   await applyD1Migrations(env.DB_TWO, env.TEST_MIGRATIONS)
+  await placeLookAlike('DB')
+  await placeLookAlike('DB_TWO')
 }
 
 /** The databases of companies. */
@@ -47,9 +51,14 @@ const homes = new Map<unknown, Home>()
 
 let minted = 0
 
-/** From now on the second company lives in the second database. */
+/** The second company that a file makes before its tests lives in the second database. */
 export function beginFile(): void {
   minted = 0
+}
+
+/** Those of a test, whose order is random, live in the first one unless it says otherwise. */
+export function beginTest(): void {
+  minted = Number.POSITIVE_INFINITY
 }
 
 /** The database of a company. */
@@ -78,15 +87,27 @@ export async function sqlIn<T = Record<string, unknown>>(home: Home, text: strin
   return results
 }
 
-/** Companies give out the same ids; here each has a range of its own, so that another company's id is none of its ids. */
+/**
+ * Companies give out the same ids; here each has a range of its own, so that another company's id is none of its ids,
+ * except for the look-alike's.
+ */
 const ID_SPAN = 10_000_000
+
+/** Whether each company is in the second database, in the highest free slot, and has the highest ids. */
+const isFar = env.COMPANIES === 'far'
+
+/** The ids that a test gives follow it. */
+export const FIRST_ID = isFar ? 2 ** 48 - ID_SPAN : 0
+
+/** The ids that a company gives out follow it. */
+const idsOf = (companyId: number) => (isFar ? 2 ** 48 - (companyId - FIRST_COMPANY + 2) * ID_SPAN : companyId * ID_SPAN)
 
 /** A company of its own, with two statuses (the first is the default), a tax of 8.25 % and a token. */
 export async function mintCompany(
   options: { id?: number; permissions?: string[]; suspended?: boolean; home?: Home } = {},
 ): Promise<TestCompany> {
   const { id = freshId() } = options
-  const { home = ++minted === 2 ? 'DB_TWO' : 'DB' } = options
+  const { home = ++minted === 2 || isFar ? 'DB_TWO' : 'DB' } = options
   // A number that others may send, too, must not name a database.
   if (options.id === undefined) homes.set(id, home)
   const db = env[home]
@@ -94,9 +115,10 @@ export async function mintCompany(
     db
       .prepare(
         `INSERT INTO companies (id, slot, name, suspended, last_client_id, last_order_id, last_invoice_id, created_at, updated_at)
-       SELECT ?1, coalesce(max(slot) + 1, 0), 'Company ' || CAST(?1 AS INTEGER), ?2, ?3, ?3, ?3, 0, 0 FROM companies`,
+       SELECT ?1, ${isFar ? 'coalesce(min(slot) FILTER (WHERE slot > 511), 1024) - 1' : 'coalesce(min(slot + 1) FILTER (WHERE slot + 1 NOT IN (SELECT slot FROM companies)), 0)'},
+         'Company ' || CAST(?1 AS INTEGER), ?2, ?3, ?3, ?3, 0, 0 FROM companies`,
       )
-      .bind(id, options.suspended ? 1 : 0, id * ID_SPAN),
+      .bind(id, options.suspended ? 1 : 0, idsOf(id)),
     db
       .prepare(
         `INSERT INTO order_statuses (company_id, id, title, color, workflow_key, position, is_default)
@@ -104,6 +126,7 @@ export async function mintCompany(
       )
       .bind(id),
     db.prepare('INSERT INTO taxes (company_id, id, name, rate) VALUES (?1, ?1 * 100 + 1, ?2, 8.25)').bind(id, 'State'),
+    ...overlap(home, idsOf(id)),
   ])
   if (home !== 'DB') {
     const [row] = await sqlIn<{ slot: number }>(home, 'SELECT slot FROM companies WHERE id = ?', id)
@@ -178,7 +201,8 @@ export async function send(sent: Request, options: { env?: Env; app?: typeof app
 }
 
 export async function bodyOf(response: Response): Promise<ApiResponse> {
-  const text = await response.text()
+  // workerd warns of `text()` on lines of JSON.
+  const text = new TextDecoder().decode(await response.arrayBuffer())
   const isJson = !response.headers.get('content-type')?.startsWith('application/x-ndjson')
   const body = text === '' ? null : isJson ? JSON.parse(text) : text
   return { status: response.status, headers: response.headers, body }

@@ -1,6 +1,7 @@
 import { reset } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beginFile } from './app.ts'
+import { beforeEach } from 'vitest'
+import { beginFile, beginTest } from './app.ts'
 import { captureLog } from './log.ts'
 
 /** A database has places for 1,024 companies, and one file makes a few hundred at most. */
@@ -9,6 +10,7 @@ const MAX_COMPANIES = 400
 // Run before each test file, since files may share a worker.
 captureLog()
 beginFile()
+beforeEach(beginTest)
 const companies = await env.DB.prepare('SELECT count(*) AS count FROM companies')
   .first<number>('count')
   .catch(() => 0)

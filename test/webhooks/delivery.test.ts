@@ -40,7 +40,7 @@ describe('a message', () => {
       id: `msg_${receiver.endpointId.slice(3)}_${change?.sequence}`,
       contentType: 'application/json',
       // That of the database when the change was read from it.
-      bookmark: expect.stringMatching(/^[0-9a-f-]{20,}$/),
+      bookmark: expect.stringMatching(/^[0-9a-f-]{20,}(@DB_TWO)?$/),
       signature: await expectedSignature(receiver.secrets.secret, message),
     })
     expect(Math.abs(message.timestamp - Date.now() / 1_000)).toBeLessThan(30)
@@ -319,7 +319,11 @@ describe('deliveries', () => {
     expect(await subscriber.deliver()).toBeNull()
     const lines = await receiver.lines()
     for (const id of ids) {
-      const [row] = await sql<{ version: number }>('SELECT version FROM clients WHERE id = ?', id)
+      const [row] = await sql<{ version: number }>(
+        'SELECT version FROM clients WHERE company_id = ? AND id = ?',
+        subscriber.company.id,
+        id,
+      )
       const versions = lines.filter((line) => line.includes(` ${id} `)).map((line) => Number(line.split(' v')[1]))
       expect(versions, `${versions}`).toEqual([...versions].sort((a, b) => a - b))
       expect([...new Set(versions)]).toEqual(Array.from({ length: row?.version ?? 0 }, (_, index) => index + 1))

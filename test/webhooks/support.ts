@@ -85,7 +85,8 @@ export class Receiver {
   }
 }
 
-let nextEndpoint = 1
+// Other files of the same worker have endpoints too.
+let nextEndpoint = 700_000
 
 /** A company whose changes go to endpoints, delivered when the test says so. */
 export class Subscriber {

@@ -11,6 +11,7 @@ import {
   OTHER_CREDENTIALS,
   SINGLE_ROW_STYLE,
 } from '../../../src/simulators/supplier-a-catalogue.ts'
+import { LOCAL } from '../../support/addresses.ts'
 import { BROKEN_WIRE, errorOf, SupplierScope, showAll } from './support.ts'
 
 const UNAVAILABLE = { reason: 'supplier_unavailable', retryAfterSeconds: null }
@@ -18,7 +19,13 @@ const REJECTED = { reason: 'supplier_rejected_credentials', retryAfterSeconds: n
 
 function connectTo(baseUrl: string, login: object, timeoutMs = 10_000) {
   const onCallsLeft = vi.fn()
-  const connection = { baseUrl, credentials: supplierA.credentials.parse(login), timeoutMs, onCallsLeft }
+  const connection = {
+    baseUrl,
+    credentials: supplierA.credentials.parse(login),
+    addresses: LOCAL,
+    timeoutMs,
+    onCallsLeft,
+  }
   return { onCallsLeft, fetchStyle: (style: string) => supplierA.adapter.find({ style }).lookup.fetch(connection) }
 }
 

@@ -14,6 +14,7 @@ import {
   SINGLE_SKU_STYLE_ID,
   STYLES,
 } from '../../../src/simulators/supplier-b-catalogue.ts'
+import { LOCAL } from '../../support/addresses.ts'
 import { BROKEN_WIRE, errorOf, SupplierScope, showAll } from './support.ts'
 
 const UNAVAILABLE = { reason: 'supplier_unavailable', retryAfterSeconds: null }
@@ -21,7 +22,13 @@ const REJECTED = { reason: 'supplier_rejected_credentials', retryAfterSeconds: n
 
 function connectTo(baseUrl: string, login: object, timeoutMs = 10_000) {
   const onCallsLeft = vi.fn()
-  const connection = { baseUrl, credentials: supplierB.credentials.parse(login), timeoutMs, onCallsLeft }
+  const connection = {
+    baseUrl,
+    credentials: supplierB.credentials.parse(login),
+    addresses: LOCAL,
+    timeoutMs,
+    onCallsLeft,
+  }
   const { search, find } = supplierB.adapter
   return {
     onCallsLeft,
@@ -319,7 +326,7 @@ describe('supplier_b rate limit and unusual values', () => {
       fc.asyncProperty(rows, async (list) => {
         const body = JSON.stringify([...list.map((row) => ({ ...row })), ROW])
         fetching.mockImplementation(async () => new Response(body))
-        const supplier = connectTo('https://b.example', CREDENTIALS)
+        const supplier = connectTo('https://1.1.1.1', CREDENTIALS)
         const products = await supplier.productsOfStyle('1')
         expect(z.array(supplierBColorGroupSchema).parse(products)).toEqual(products)
         const styles = await supplier.searchStyles('x')

@@ -1,7 +1,8 @@
 import { exports } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { isolateMemory } from '../../src/http/memory.ts'
 import { migrate, mintCompany, request, type TestCompany } from '../support/app.ts'
+import { stopTime } from '../support/time.ts'
 import { freshThreadId, MAILBOX, noise, sendText, threadPath } from './support.ts'
 
 let company: TestCompany
@@ -10,6 +11,10 @@ beforeAll(async () => {
   await migrate()
   company = await mintCompany()
 })
+
+// However slow the machine, no request waits too long for the memory of the others.
+beforeEach(stopTime)
+afterEach(() => void vi.useRealTimers())
 
 /** JSON text of a thread whose content R2 holds. */
 function largeThread(fields: object = {}): string {

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, inject, it } from 'vitest'
+import { type AddressPolicy, findProblem, isPublicAddress, ResolverError } from '../../src/http/address.ts'
 import type { Fault } from '../../src/simulators/kit.ts'
 import { look, spoil } from '../../src/simulators/steer.ts'
-import { type AddressPolicy, findProblem, isPublicAddress, ResolverError } from '../../src/webhooks/address.ts'
 
 const NOT_PUBLIC = 'must resolve to public addresses only'
 /** Nothing listens there: a literal address is not looked up. */
@@ -137,12 +137,8 @@ describe('an address', () => {
     ['to a private address', [answer('A', '10.0.0.1')], NOT_PUBLIC],
     ['to one private address among public ones', [answer('A', '1.1.1.1', '192.168.1.1')], NOT_PUBLIC],
     ['to a private IPv6 address', [answer('A', '1.1.1.1'), answer('AAAA', 'fd00::1')], NOT_PUBLIC],
-    ['to nothing', [], 'has the host hooks.example, which does not resolve to an address'],
-    [
-      'to nothing, by HTTP 400',
-      [{ status: 400, times: -1 }],
-      'has the host hooks.example, which does not resolve to an address',
-    ],
+    ['to nothing', [], 'has a host that does not resolve to an address'],
+    ['to nothing, by HTTP 400', [{ status: 400, times: -1 }], 'has a host that does not resolve to an address'],
   ])('whose host resolves %s', async (_, faults, problem) => {
     const { policy } = await startResolver(...faults)
     expect(await findProblem('https://hooks.example/a', policy)).toBe(problem)

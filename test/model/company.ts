@@ -1,0 +1,205 @@
+import { digitsOf, fold } from '../../src/db/search.ts'
+
+/** What a company has, in memory: each list of the API is a filter and a sort of these. */
+export interface Model {
+  clients: Map<number, Client>
+  orders: Map<number, Order>
+  threads: Map<string, Thread>
+  /** By legacy id. */
+  contexts: Map<string, Context>
+  /** The feed: its index is the sequence less 1. */
+  changes: Change[]
+  /** Keys in R2. */
+  files: Map<string, number>
+  tokens: Token[]
+  members: Map<string, string>
+  adminLog: { action: string; entity_id: string }[]
+  apiLog: { action: string; entity_id: string; token_id: number; sentAt: number; doneAt: number }[]
+  webhooks: Map<string, Webhook>
+  deliveries: Delivery[]
+  events: Event[]
+}
+
+interface Versioned {
+  id: number
+  external_id: string | null
+  deleted: boolean
+  version: number
+  created_at: number
+  updated_at: number
+}
+
+export interface Client extends Versioned {
+  company_name: string
+  first_name: string | null
+  last_name: string | null
+  email: string | null
+  phone: string | null
+}
+
+export interface Order extends Versioned {
+  title: string
+  client_id: number
+  order_status_id: number | null
+  created_date: string
+  /** Of its invoice. */
+  number: string
+}
+
+export interface Thread {
+  id: string
+  account_email: string
+  legacy_thread_id: string
+  subject: string
+  message_count: number
+  /** Of its content; none of a thread that was filled in. */
+  label: string
+  deleted: boolean
+  revision: number
+  created_at: number
+  updated_at: number
+}
+
+export interface Context {
+  thread_id: string
+  legacy_thread_id: string
+  client_id: number | null
+  clients: number[]
+  orders: number[]
+}
+
+export interface Change {
+  sequence: number
+  type: 'clients' | 'orders' | 'email_threads'
+  id: number | string
+  operation: 'create' | 'update' | 'delete'
+  version: number
+}
+
+export interface Token {
+  id: number
+  name: string
+  state: 'active' | 'revoked'
+}
+
+export interface Webhook {
+  id: string
+  url: string
+  event_types: string[]
+  created_at: number
+  position: number
+}
+
+export interface Delivery {
+  endpoint_id: string
+  sequence: number
+  entity_id: string
+}
+
+export interface Event {
+  id: number
+  order_id: number
+  operation: string
+  state: 'pending' | 'parked' | 'dead' | 'done'
+}
+
+export function emptyModel(): Model {
+  return {
+    clients: new Map(),
+    orders: new Map(),
+    threads: new Map(),
+    contexts: new Map(),
+    changes: [],
+    files: new Map(),
+    tokens: [],
+    members: new Map(),
+    adminLog: [],
+    apiLog: [],
+    webhooks: new Map(),
+    deliveries: [],
+    events: [],
+  }
+}
+
+/** Adds a change of an object to the feed. */
+export function addChange(model: Model, type: Change['type'], row: Client | Order | Thread, isNew: boolean): void {
+  const version = 'version' in row ? row.version : row.revision
+  const operation = row.deleted ? 'delete' : isNew ? 'create' : 'update'
+  model.changes.push({ sequence: model.changes.length + 1, type, id: row.id, operation, version })
+}
+
+/** The query of a list of clients or orders, as far as it filters and sorts. Times are milliseconds. */
+export interface ListQuery {
+  sort?: string
+  deleted?: 'exclude' | 'include' | 'only'
+  q?: string
+  updated_since?: number
+  external_id?: string
+  client_id?: number
+  status?: number[]
+  from?: string
+  to?: string
+}
+
+const isListed = (row: Versioned, { deleted = 'exclude', updated_since, external_id }: ListQuery) =>
+  (deleted === 'include' || row.deleted === (deleted === 'only')) &&
+  (updated_since === undefined || row.updated_at >= updated_since) &&
+  (external_id === undefined || row.external_id === external_id)
+
+/** Folding a text is slow, and rows have the same texts for most of a run. */
+const folded = new Map<string, string>()
+
+function foldOnce(text: string): string {
+  const known = folded.get(text) ?? fold(text)
+  folded.set(text, known)
+  return known
+}
+
+const has = (field: string | null, text: string) => field !== null && foldOnce(field).includes(text)
+
+/** The search of clients: a part of the name of the company or the person, of the email or the phone, or its digits. */
+function isFoundClient(client: Client, q: string): boolean {
+  const text = fold(q.trim())
+  const person = [client.first_name, client.last_name].filter(Boolean).join(' ')
+  if ([client.company_name, person, client.email, client.phone].some((field) => has(field, text))) return true
+  const isShort = Array.from(text).length < 3
+  const digits = isShort ? text : /^[\d\s()+\-./]+$/.test(text) ? digitsOf(text) : ''
+  return digits.length >= (isShort ? 1 : 3) && digitsOf(client.phone ?? '').includes(digits)
+}
+
+/** The clients of a list, in any order. */
+export function clientsOf({ clients }: Model, query: ListQuery): Client[] {
+  const { q = '' } = query
+  return [...clients.values()].filter(
+    (client) => isListed(client, query) && (q.trim() === '' || isFoundClient(client, q)),
+  )
+}
+
+/** The orders of a list, in any order. */
+export function ordersOf({ clients, orders }: Model, query: ListQuery): Order[] {
+  const { q = '', client_id, status, from, to } = query
+  const text = fold(q.trim())
+  const isFound = ({ title, number, client_id }: Order) =>
+    [title, number, clients.get(client_id)?.company_name ?? null].some((field) => has(field, text))
+  return [...orders.values()].filter(
+    (order) =>
+      isListed(order, query) &&
+      (client_id === undefined || order.client_id === client_id) &&
+      (status === undefined || (order.order_status_id !== null && status.includes(order.order_status_id))) &&
+      (from === undefined || order.created_date >= from) &&
+      (to === undefined || order.created_date <= to) &&
+      (text === '' || isFound(order)),
+  )
+}
+
+type Key = readonly (string | number)[]
+
+/** Compares rows by keys, one after the other. */
+export function compareBy<R>(keysOf: (row: R) => Key, direction: 1 | -1 = 1) {
+  return (a: R, b: R): number => {
+    const [left, right] = [keysOf(a), keysOf(b)]
+    const at = left.findIndex((value, index) => value !== right[index])
+    if (at === -1) return 0
+    return (left[at] ?? 0) < (right[at] ?? 0) ? -direction : direction
+  }
+}

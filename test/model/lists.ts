@@ -1,0 +1,265 @@
+import { expect } from 'vitest'
+import type { ApiResponse } from '../support/app.ts'
+import type { Choice, Kind } from './choice.ts'
+import {
+  type Change,
+  type Client,
+  clientsOf,
+  compareBy,
+  type ListQuery,
+  type Model,
+  type Order,
+  ordersOf,
+  type Thread,
+} from './company.ts'
+import { MAILBOXES, type Shop, STATUSES, WORDS } from './shop.ts'
+import { Walk } from './walk.ts'
+import { FILED } from './writes.ts'
+
+const LIMITS = [1, 2, 7, 25, 100] as const
+const COLUMNS = ['id', 'created_at', 'updated_at'] as const
+/** What changes during a walk matters to an order by the time of changes. */
+export const SORTS = [
+  'id',
+  '-id',
+  'created_at',
+  '-created_at',
+  'updated_at',
+  'updated_at',
+  'updated_at',
+  '-updated_at',
+] as const
+const isoTime = (ms: number) => new Date(ms).toISOString()
+
+type Timed = { created_at: number; updated_at: number }
+const withTimes = <T extends Timed>(row: T) => ({
+  ...row,
+  created_at: isoTime(row.created_at),
+  updated_at: isoTime(row.updated_at),
+})
+
+/** Most rows have these: more than the 1,000 that a search gathers, or than the 4,096 of a block of ids. */
+const COMMON = ['harbor', 'Regatta', '55510', 'r', 'ar'] as const
+
+/** A text that some row has a part of, of one, two, three or more characters; of any of the companies. */
+function searchText(shops: readonly Shop[], choice: Choice): string {
+  const [client] = [...choice.pick(shops).model.clients.values()].slice(choice.below(50))
+  const names = [client?.company_name, client?.last_name, client?.email, client?.phone, `${choice.pick(WORDS)} regatta`]
+  const characters = Array.from(choice.pick(names.flatMap((name) => name ?? [])))
+  const length = choice.pick([1, 2, 3, 4, 5, 8, 60])
+  const text = characters.slice(choice.below(characters.length - length + 1)).slice(0, length)
+  if (choice.oneIn(3)) return choice.pick([...COMMON, '(555) 1', ' ', 'example', 'no such'])
+  return choice.pick([text.join(''), text.join('').toLowerCase(), text.join('').toUpperCase()])
+}
+
+/** The filters that the lists of clients and orders share. */
+function commonQuery(shops: readonly Shop[], choice: Choice, rows: readonly Timed[]): ListQuery {
+  return {
+    ...(choice.oneIn(3) && { deleted: choice.pick(['exclude', 'include', 'only']) }),
+    ...(choice.oneIn(2) && { q: searchText(shops, choice) }),
+    ...(choice.oneIn(5) && { updated_since: choice.pick(rows).updated_at + choice.below(2) }),
+    ...(choice.oneIn(12) && { external_id: choice.pick(['E7', 'E9', 'E101', 'N3', 'none']) }),
+  }
+}
+
+/** Where a list begins, by the number of its rows. */
+type Paging = (count: number) => { limit: number; page: number }
+
+/** Near the end of an order by the time of changes is what was changed meanwhile. */
+function randomPaging(choice: Choice): Paging {
+  const limit = choice.pick(LIMITS)
+  return (count) => {
+    const pages = Math.ceil(count / limit)
+    return { limit, page: choice.pick([1, 1 + choice.below(pages + 1), Math.max(1, pages - choice.below(3))]) }
+  }
+}
+
+/** A list of clients or orders: the order is that of the first page, also where rows change. */
+function openKeyset<R extends Client | Order>(
+  shop: Shop,
+  paging: Paging,
+  list: {
+    path: string
+    query: ListQuery
+    column: 'id' | 'created_at' | 'updated_at' | 'created_date'
+    descends: boolean
+    find: (model: Model, query: ListQuery) => R[]
+    show: (row: R) => unknown
+    expand?: string
+  },
+): Walk<R> {
+  const { path, query, column, find, show, expand } = list
+  // A row that was created after the first page has no place in an order by the time of its change.
+  const everyone = new Map(column === 'updated_at' ? allTimes(shop, path) : [])
+  const placeOf = (row: R): number | string => {
+    if (column === 'updated_at') return everyone.get(row.id) ?? 0
+    return column === 'created_date' ? ('created_date' in row ? row.created_date : '') : row[column]
+  }
+  return new Walk<R>({
+    path,
+    send: (address) => shop.call('GET', address),
+    query: { ...wireOf(query), expand },
+    ...paging(find(shop.model, query).length),
+    rows: () => find(shop.model, query).filter((row) => column !== 'updated_at' || everyone.has(row.id)),
+    compare: compareBy((row) => [placeOf(row), row.id], list.descends ? -1 : 1),
+    show,
+  })
+}
+
+function allTimes(shop: Shop, path: string): [number, number][] {
+  const rows = path === '/clients' ? shop.model.clients : shop.model.orders
+  return [...rows.values()].map(({ id, updated_at }) => [id, updated_at])
+}
+
+function wireOf({ updated_since, status, ...query }: ListQuery) {
+  return {
+    ...query,
+    ...(updated_since !== undefined && { updated_since: isoTime(updated_since) }),
+    ...(status && { status: status.join() }),
+  }
+}
+
+function listClients(shop: Shop, choice: Choice, shops: readonly Shop[]) {
+  const common = commonQuery(shops, choice, [...shop.model.clients.values()])
+  const sort = choice.maybe(SORTS)
+  return openClients(shop, randomPaging(choice), { ...common, ...(sort && { sort }) })
+}
+
+function openClients(shop: Shop, paging: Paging, query: ListQuery) {
+  const list = { path: '/clients', query, ...orderOf(query.sort ?? '-id'), find: clientsOf, show: withTimes }
+  return openKeyset<Client>(shop, paging, list)
+}
+
+/** The searches with most hits, in every order: what a few random steps may miss. */
+export async function checkCommon(shop: Shop, sorts: readonly (string | undefined)[]): Promise<void> {
+  for (const q of COMMON) {
+    for (const sort of sorts) {
+      const query = { q, ...(sort && { sort }) }
+      for (const share of sort ? [0] : [0, 0.5, 0.99]) {
+        const paging = (count: number) => ({ limit: 25, page: 1 + Math.floor((count / 25) * share) })
+        await openClients(shop, paging, query).next()
+        if (q !== '55510') await openOrders(shop, paging, query).next()
+      }
+    }
+  }
+}
+
+function orderOf(sort: string) {
+  const column = COLUMNS.find((each) => sort.endsWith(each)) ?? 'id'
+  return { column, descends: sort.startsWith('-') }
+}
+
+function listOrders(shop: Shop, choice: Choice, shops: readonly Shop[]) {
+  const common = commonQuery(shops, choice, [...shop.model.orders.values()])
+  const sort = choice.maybe(SORTS)
+  const query: ListQuery = {
+    ...common,
+    ...(sort && { sort }),
+    ...(choice.oneIn(4) && { client_id: choice.pick([shop.base + 1, shop.base + 7, 999_999]) }),
+    ...(choice.oneIn(4) && { status: choice.pick([[1], [2], [1, 2], [...STATUSES], [3, 9]]) }),
+    ...(choice.oneIn(4) && { from: choice.pick(['2022-03-01', '2023-01-15', '2026-01-01']) }),
+    ...(choice.oneIn(4) && { to: choice.pick(['2022-02-01', '2023-12-31', '2099-01-01']) }),
+  }
+  return openOrders(shop, randomPaging(choice), query, choice.maybe(['client', 'totals,client'], 3))
+}
+
+function openOrders(shop: Shop, paging: Paging, query: ListQuery, expand?: string) {
+  const { clients } = shop.model
+  const show = ({ number: _, ...order }: Order) => {
+    const client = clients.get(order.client_id)
+    return { ...withTimes(order), ...(expand && client && { client: withTimes(client) }) }
+  }
+  const order = query.sort ? orderOf(query.sort) : ({ column: 'created_date', descends: true } as const)
+  return openKeyset<Order>(shop, paging, {
+    ...{ path: '/orders', query, ...order, find: ordersOf, show },
+    ...(expand && { expand }),
+  })
+}
+
+function listThreads(shop: Shop, choice: Choice) {
+  const account_email = choice.pick(MAILBOXES)
+  const deleted = choice.pick(['exclude', 'include', 'only'] as const)
+  const since = choice.maybe([...shop.model.threads.values()], 3)?.updated_at
+  const rows = () =>
+    [...shop.model.threads.values()].filter(
+      (thread) =>
+        thread.account_email === account_email &&
+        (deleted === 'include' || thread.deleted === (deleted === 'only')) &&
+        thread.updated_at >= (since ?? 0),
+    )
+  return new Walk<Thread>({
+    path: '/mail/email-threads',
+    send: (address) => shop.call('GET', address),
+    query: { account_email, deleted, updated_since: since === undefined ? since : isoTime(since) },
+    limit: choice.pick(LIMITS),
+    rows,
+    compare: compareBy(({ created_at, id }) => [created_at, id], -1),
+    show: ({ revision: _, label: __, ...thread }) => withTimes(thread),
+    mayBeShort: true,
+  })
+}
+
+function listContexts(shop: Shop, choice: Choice) {
+  const isOfOrder = choice.oneIn(2)
+  const id = shop.base + 1 + choice.below(4)
+  return new Walk({
+    path: '/mail/threads',
+    send: (address) => shop.call('GET', address),
+    query: isOfOrder ? { order_id: id } : { client_id: id },
+    limit: choice.pick(LIMITS),
+    rows: () =>
+      [...shop.model.contexts.values()].filter(({ client_id, clients, orders }) =>
+        isOfOrder ? orders.includes(id) : client_id === id || clients.includes(id),
+      ),
+    compare: compareBy(({ thread_id }) => [thread_id]),
+    show: ({ thread_id, legacy_thread_id, client_id, clients, orders }) => ({
+      ...{ thread_id, legacy_thread_id, client_id: client_id === null ? null : String(client_id) },
+      clients_data: clients.map((each) => ({ id: each })),
+      orders_data: orders.map((each) => ({ id: each })),
+    }),
+  })
+}
+
+function listChanges(shop: Shop, choice: Choice) {
+  const { changes, threads } = shop.model
+  const types = choice.maybe(['clients', 'orders', 'email_threads', 'clients,email_threads'])
+  const threadsById = () => new Map([...threads.values()].map((thread) => [thread.id, thread]))
+  return new Walk<Change>({
+    path: '/changes',
+    send: (address) => shop.call('GET', address),
+    query: { types },
+    limit: choice.pick([1, 100, 1_000]),
+    rows: () => changes.filter(({ type }) => types === undefined || types.split(',').includes(type)),
+    compare: compareBy(({ sequence }) => [sequence]),
+    show: ({ sequence: _, ...change }) => {
+      const thread = typeof change.id === 'string' ? threadsById().get(change.id) : undefined
+      return { ...change, ...(thread && { legacy_thread_id: thread.legacy_thread_id }) }
+    },
+    mayBeShort: true,
+  })
+}
+
+/** Files have no cursors: a listing is the whole list. */
+async function listFiles(shop: Shop, choice: Choice): Promise<void> {
+  const orderId = shop.base + choice.pick(FILED)
+  const order = shop.model.orders.get(orderId)
+  const thread = choice.maybe(['t1', 't12'])
+  const query = thread === undefined ? '' : `?legacyThreadId=${thread}`
+  const { status, body }: ApiResponse = await shop.call('GET', `/orders/${orderId}/files${query}`)
+  if (!order || order.deleted) return expect(status).toBe(404)
+  const prefix = `orders/${shop.id}/${orderId}/${thread === undefined ? '' : `email/${thread}/`}`
+  const own = [...shop.model.files].filter(([key]) => key.startsWith(prefix))
+  const files = own.sort(compareBy(([key]) => [Buffer.from(key).toString('hex')]))
+  expect(body).toMatchObject({ configured: true, truncated: false })
+  expect(body.files).toMatchObject(
+    files.map(([path, length]) => ({ path, length, source: path.includes('/email/') ? 'email' : 'manual' })),
+  )
+}
+
+type Opener = (shop: Shop, choice: Choice, shops: readonly Shop[]) => { next(): Promise<boolean> }
+
+/** Lists that are walked by cursors. */
+export const WALKS: Partial<Record<Kind, Opener>> = { listClients, listOrders, listThreads, listContexts, listChanges }
+
+/** Lists that are read at once. */
+export const READS: Partial<Record<Kind, (shop: Shop, choice: Choice) => Promise<void>>> = { listFiles }

@@ -1,0 +1,108 @@
+import { expect } from 'vitest'
+import { migrate, sql, sqlIn } from '../support/app.ts'
+import { changeAdministration, checkCompanies, fillAdministration, listAdministration } from './administration.ts'
+import { Choice, type Step, stepsOf } from './choice.ts'
+import { checkCommon, READS, SORTS, WALKS } from './lists.ts'
+import { Shop, type Sizes } from './shop.ts'
+import { FILED, putFile, WRITES } from './writes.ts'
+
+/** The highest id that a seed may have is 2^48. */
+const HIGH_BASE = 2 ** 48 - 100_000
+/** So many walks are open at a time. */
+const MAX_WALKS = 20
+
+interface Options {
+  seed: number
+  steps: number
+  sizes: readonly [Sizes, Sizes, Sizes]
+  lookAlike: Sizes
+}
+
+/**
+ * Three companies side by side, two of them in one database with the same ids, against a model in memory. Behind a
+ * look-alike, none is the first of its database. A failure names the seed and the step.
+ */
+export async function runModel({ seed, steps, sizes: [first, second, third], lookAlike }: Options): Promise<void> {
+  await migrate()
+  for (const home of ['DB', 'DB_TWO'] as const) await Shop.open(home, 0, lookAlike)
+  const shops = [
+    await Shop.open('DB', 0, first),
+    await Shop.open('DB', 0, second),
+    await Shop.open('DB_TWO', HIGH_BASE, third),
+  ]
+  for (const [index, shop] of shops.entries()) {
+    const [row] = await sqlIn<{ slot: number }>(shop.company.home, 'SELECT slot FROM companies WHERE id = ?', shop.id)
+    expect(row?.slot).toBeGreaterThan(0)
+    await fillAdministration(shop, 30)
+    await fillFiles(shop, [first, second, third][index]?.files ?? 0)
+  }
+  for (const shop of shops) await checkCommon(shop, [undefined])
+  const runner = new Runner(shops)
+  for (const [number, step] of stepsOf(seed, steps).entries()) {
+    try {
+      await runner.run(step)
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error)
+      throw new Error(
+        `Step ${number} of seed ${seed}: ${step.kind} of company ${step.company}: ${runner.doing}\n${message}`,
+        {
+          cause: error,
+        },
+      )
+    }
+  }
+  await runner.finish()
+  for (const shop of shops) await checkCommon(shop, [undefined, ...new Set(SORTS)])
+  await checkCompanies(shops)
+  expect(
+    await sql('SELECT count(*) AS count FROM companies WHERE deliveries_paused = 0 AND id = ?', shops[0]?.id),
+  ).toEqual([{ count: 0 }])
+}
+
+async function fillFiles(shop: Shop, count: number): Promise<void> {
+  for (let n = 0; n < count; n++) await putFile(shop, `orders/${shop.id}/${shop.base + FILED[0]}/email/t1/${n}`)
+}
+
+interface OpenWalk {
+  address?: string
+  next(): Promise<boolean>
+}
+
+class Runner {
+  private readonly shops: readonly Shop[]
+  private readonly walks: OpenWalk[] = []
+  /** The address of the list that is read. */
+  doing = ''
+
+  constructor(shops: readonly Shop[]) {
+    this.shops = shops
+  }
+
+  async run({ kind, company, numbers }: Step): Promise<void> {
+    const choice = new Choice(numbers)
+    const [shop] = this.shops.slice(company)
+    if (!shop) throw new Error('There is no such company.')
+    this.doing = ''
+    if (kind === 'continueWalk') {
+      const [walk] = this.walks.splice(choice.below(this.walks.length), 1)
+      if (walk) await this.walk(walk)
+    } else if (kind === 'listAdministration') await this.walk(listAdministration(shop, choice))
+    else if (kind === 'changeAdministration') await changeAdministration(shop, choice)
+    else if (WALKS[kind]) await this.walk(WALKS[kind](shop, choice, this.shops))
+    else await (READS[kind] ?? WRITES[kind])?.(shop, choice)
+  }
+
+  /** Walks on through every list that is open, to its end. */
+  async finish(): Promise<void> {
+    for (const walk of this.walks.splice(0)) {
+      for (let pages = 0; pages < 10 && (await walk.next()); pages++) this.doing = walk.address ?? ''
+    }
+  }
+
+  private async walk(walk: OpenWalk): Promise<void> {
+    this.doing = walk.address ?? ''
+    if (!(await walk.next())) return
+    this.walks.push(walk)
+    if (this.walks.length > MAX_WALKS) this.walks.shift()
+  }
+}

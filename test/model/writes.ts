@@ -1,0 +1,238 @@
+import { env } from 'cloudflare:workers'
+import { expect } from 'vitest'
+import type { ApiResponse } from '../support/app.ts'
+import type { Choice, Kind } from './choice.ts'
+import { addChange, type Client, type Order, type Thread } from './company.ts'
+import { MAILBOXES, type Shop, STATUSES, WORDS } from './shop.ts'
+
+const timesOf = (row: { created_at: string; updated_at: string }) => ({
+  created_at: Date.parse(row.created_at),
+  updated_at: Date.parse(row.updated_at),
+})
+
+function expectOk({ status, body }: ApiResponse): void {
+  expect(status, JSON.stringify(body)).toBe(200)
+}
+
+/** Names as they are searched for: words of several scripts, with a number. */
+const nameOf = (shop: Shop, choice: Choice) =>
+  `${choice.pick(WORDS)} ${choice.pick(['Harbor', 'regatta', choice.pick(WORDS)])} ${shop.next()}`
+
+/* Clients */
+
+const clientEntry = (action: string) => (response: ApiResponse) =>
+  [action, String(response.body.client.id)] as [string, string]
+
+function clientFields(shop: Shop, choice: Choice) {
+  return {
+    ...(choice.oneIn(2) && { first_name: choice.pick([null, 'Ινές', 'Ñuño', '王']) }),
+    ...(choice.oneIn(2) && { last_name: choice.pick([null, 'Weiß', 'Ćosić']) }),
+    ...(choice.oneIn(2) && { email: choice.pick([null, `n${shop.next() % 50}@Neu.example`]) }),
+    ...(choice.oneIn(2) && { phone: choice.pick([null, `+49 (555) ${shop.next()}`, '٣٤٥ 12']) }),
+    ...(choice.oneIn(4) && { external_id: choice.pick([null, `N${shop.next()}`]) }),
+  }
+}
+
+async function createClient(shop: Shop, choice: Choice): Promise<void> {
+  const sent = { company_name: nameOf(shop, choice), ...clientFields(shop, choice) }
+  const response = await shop.call('POST', '/clients', sent, clientEntry('client.create'))
+  expectOk(response)
+  const row = response.body.client
+  const known = Math.max(shop.base, ...shop.model.clients.keys())
+  expect(row.id).toBe(known + 1)
+  const none = { first_name: null, last_name: null, email: null, phone: null, external_id: null }
+  const client: Client = { ...none, ...sent, id: row.id, deleted: false, version: 1, ...timesOf(row) }
+  shop.model.clients.set(client.id, client)
+  addChange(shop.model, 'clients', client, true)
+}
+
+async function patchClient(shop: Shop, client: Client, sent: Partial<Client>): Promise<void> {
+  const response = await shop.call('PATCH', `/clients/${client.id}`, sent, clientEntry('client.update'))
+  expectOk(response)
+  const row = response.body.client
+  Object.assign(client, sent, { version: client.version + 1, ...timesOf(row) })
+  expect(row.version).toBe(client.version)
+  addChange(shop.model, 'clients', client, false)
+}
+
+async function changeClient(shop: Shop, choice: Choice): Promise<void> {
+  const client = choice.pick([...shop.model.clients.values()])
+  const company_name = choice.oneIn(2) ? { company_name: nameOf(shop, choice) } : {}
+  const sent = { ...company_name, ...clientFields(shop, choice) }
+  await patchClient(shop, client, Object.keys(sent).length > 0 ? sent : { company_name: client.company_name })
+}
+
+async function deleteOrRestoreClient(shop: Shop, choice: Choice): Promise<void> {
+  const wanted = choice.oneIn(2)
+  const some = [...shop.model.clients.values()].filter(({ deleted }) => deleted !== wanted)
+  if (some.length > 0) await patchClient(shop, choice.pick(some), { deleted: wanted })
+}
+
+/* Orders */
+
+const isLive = ({ deleted }: { deleted: boolean }) => !deleted
+const liveClients = (shop: Shop) => [...shop.model.clients.values()].filter(isLive)
+const liveOrders = (shop: Shop) => [...shop.model.orders.values()].filter(isLive)
+
+const orderEntry = (action: string) => (response: ApiResponse) =>
+  [action, String(response.body.project.id)] as [string, string]
+
+function orderFields(shop: Shop, choice: Choice) {
+  return {
+    ...(choice.oneIn(2) && { status_id: choice.pick(STATUSES) }),
+    ...(choice.oneIn(4) && { external_id: choice.pick([null, `N${shop.next()}`]) }),
+  }
+}
+
+async function createOrder(shop: Shop, choice: Choice): Promise<void> {
+  const { orders } = shop.model
+  const client_id = choice.pick(liveClients(shop)).id
+  const { status_id = 2, external_id = null, ...rest } = orderFields(shop, choice)
+  const sent = { title: nameOf(shop, choice), client_id, status_id, external_id, ...rest }
+  const response = await shop.call('POST', '/orders', sent, orderEntry('order.create'))
+  expectOk(response)
+  const { project, invoice } = response.body
+  expect(project.id).toBe(Math.max(shop.base, ...orders.keys()) + 1)
+  const { title } = sent
+  const { created_date } = project
+  const { number } = invoice
+  const fixed = { id: project.id, deleted: false, version: 1 }
+  const order: Order = {
+    ...fixed,
+    ...{ title, client_id, order_status_id: status_id, external_id, created_date, number },
+    ...timesOf(project),
+  }
+  orders.set(order.id, order)
+  addChange(shop.model, 'orders', order, true)
+}
+
+async function changeOrder(shop: Shop, choice: Choice): Promise<void> {
+  const order = choice.pick(liveOrders(shop))
+  const { status_id, ...fields } = orderFields(shop, choice)
+  const sent: Partial<Order> = {
+    ...fields,
+    ...(choice.oneIn(3) && { client_id: choice.pick(liveClients(shop)).id }),
+    ...(choice.oneIn(2) && { title: nameOf(shop, choice) }),
+  }
+  const body = { title: order.title, ...sent, ...(status_id !== undefined && { status_id }) }
+  const response = await shop.call('PATCH', `/orders/${order.id}`, body, orderEntry('order.update'))
+  expectOk(response)
+  const { project } = response.body
+  const status = status_id === undefined ? {} : { order_status_id: status_id }
+  Object.assign(order, sent, status, { version: order.version + 1, ...timesOf(project) })
+  expect(project.version).toBe(order.version)
+  addChange(shop.model, 'orders', order, false)
+}
+
+async function deleteOrder(shop: Shop, choice: Choice): Promise<void> {
+  const order = choice.pick(liveOrders(shop))
+  const response = await shop.call('DELETE', `/orders/${order.id}`, undefined, orderEntry('order.delete'))
+  expectOk(response)
+  Object.assign(order, { deleted: true, version: order.version + 1, ...timesOf(response.body.project) })
+  addChange(shop.model, 'orders', order, false)
+}
+
+/* Mail */
+
+async function putThread(shop: Shop, choice: Choice): Promise<void> {
+  const { threads } = shop.model
+  const known = choice.maybe([...threads.values()])
+  const account_email = known?.account_email ?? choice.pick(MAILBOXES)
+  const legacy_thread_id = known?.legacy_thread_id ?? `n${shop.next()}`
+  const isSame = known && known.label !== '' && choice.oneIn(3)
+  const label = isSame ? known.label : `label ${shop.next()}`
+  const message_count = isSame ? known.message_count : choice.below(3)
+  const messages = Array.from({ length: message_count }, (_, at) => ({ id: `m${at}` }))
+  const sent = { account_email, subject: `Thread ${shop.next()}`, messages, labels: [label] }
+  // Texts alone are no new content, and have no entry of their own.
+  const entry = ({ body }: ApiResponse): [string, string] => ['email_thread.write', body.email_thread.id]
+  const path = `/mail/email-threads/${legacy_thread_id}`
+  const response = await shop.call('PUT', path, sent, isSame ? undefined : entry)
+  expectOk(response)
+  const row = response.body.email_thread
+  const thread: Thread = {
+    ...{ id: known?.id ?? row.id, account_email, legacy_thread_id, subject: sent.subject },
+    ...{ message_count, label, deleted: false, revision: (known?.revision ?? 0) + 1 },
+    ...timesOf(row),
+  }
+  expect(row.id).toBe(thread.id)
+  threads.set(`${account_email} ${legacy_thread_id}`, Object.assign(known ?? thread, thread))
+  addChange(shop.model, 'email_threads', thread, !known)
+}
+
+async function deleteThread(shop: Shop, choice: Choice): Promise<void> {
+  const thread = choice.pick([...shop.model.threads.values()].filter(isLive))
+  const path = `/mail/email-threads/${thread.legacy_thread_id}?account_email=${thread.account_email}`
+  const response = await shop.call('DELETE', path, undefined, () => ['email_thread.delete', thread.id])
+  expectOk(response)
+  const times = timesOf(response.body.email_thread)
+  Object.assign(thread, { deleted: true, revision: thread.revision + 1, ...times })
+  addChange(shop.model, 'email_threads', thread, false)
+}
+
+async function putContext(shop: Shop, choice: Choice): Promise<void> {
+  const { contexts } = shop.model
+  const known = choice.maybe([...contexts.values()])
+  const legacy_thread_id = known?.legacy_thread_id ?? `n${shop.next()}`
+  const some = <T extends { id: number }>(rows: T[]) => rows.slice(0, 3).map(({ id }) => id)
+  const clients = [...some(liveClients(shop)), choice.pick(liveClients(shop)).id].filter(() => choice.oneIn(2))
+  const orders = [...some(liveOrders(shop)), choice.pick(liveOrders(shop)).id]
+  const client_id = choice.maybe(some(liveClients(shop))) ?? null
+  const elements = (ids: number[]) => ids.map((id) => ({ id }))
+  const body = { client_id, clients_data: elements(clients), orders_data: elements(orders) }
+  const entry = (): [string, string] => ['thread_context.write', legacy_thread_id]
+  expectOk(await shop.call('PUT', `/mail/threads/${legacy_thread_id}`, body, entry))
+  const thread_id = known?.thread_id ?? legacy_thread_id
+  contexts.set(legacy_thread_id, { thread_id, legacy_thread_id, client_id, clients, orders })
+}
+
+async function deleteContext(shop: Shop, choice: Choice): Promise<void> {
+  const legacyId = choice.maybe([...shop.model.contexts.keys()], 1)
+  if (legacyId === undefined) return
+  const entry = (): [string, string] => ['thread_context.delete', legacyId]
+  expectOk(await shop.call('DELETE', `/mail/threads/${legacyId}`, undefined, entry))
+  shop.model.contexts.delete(legacyId)
+}
+
+/* Files */
+
+/** Orders that have files: an id of one begins like that of another. */
+export const FILED = [1, 12, 123] as const
+
+async function changeFiles(shop: Shop, choice: Choice): Promise<void> {
+  const { files, orders } = shop.model
+  const order = orders.get(shop.base + choice.pick(FILED))
+  if (!order) return
+  const prefix = `orders/${shop.id}/${order.id}/`
+  const own = [...files.keys()].filter((key) => key.startsWith(prefix))
+  const doomed = choice.maybe(own)
+  if (doomed !== undefined && !order.deleted) {
+    const path = `/orders/${order.id}/files?path=${encodeURIComponent(doomed)}`
+    expectOk(await shop.call('DELETE', path, undefined, () => ['file.delete', doomed]))
+    files.delete(doomed)
+  } else {
+    const folder = choice.pick(['email/t1/', 'email/t12/', ''])
+    await putFile(shop, `${prefix}${folder}${choice.pick(WORDS).replaceAll(/[/\\]/g, '')}-${shop.next()}`)
+  }
+}
+
+/** Adds a file as an upload does. */
+export async function putFile(shop: Shop, key: string): Promise<void> {
+  const text = 'x'.repeat(1 + (shop.next() % 9))
+  await env.FILES.put(key, text)
+  shop.model.files.set(key, text.length)
+}
+
+export const WRITES: Partial<Record<Kind, (shop: Shop, choice: Choice) => Promise<void>>> = {
+  createClient,
+  changeClient,
+  deleteOrRestoreClient,
+  createOrder,
+  changeOrder,
+  deleteOrder,
+  putThread,
+  deleteThread,
+  putContext,
+  deleteContext,
+  changeFiles,
+}

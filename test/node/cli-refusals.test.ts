@@ -1,0 +1,120 @@
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { readDevVars } from '../../src/cli/local-runtime.ts'
+import { startCommand } from './cli-support.ts'
+
+/** A server whose every response is the same: 200 with this text. */
+async function serveText(text: string): Promise<string> {
+  const server = createServer((_, response) => void response.end(text)).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => void server.close())
+  const address = server.address()
+  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+}
+
+const REMOTE = { CRM_ADMIN_TOKEN: 'ab'.repeat(32) }
+
+describe('a command whose --remote is another service', () => {
+  it.each([
+    ['nothing', ''],
+    ['a page', '<!doctype html><title>Welcome</title>'],
+    ['other JSON', '{"status":"ok"}'],
+    ['a list', '[]'],
+    ['null', 'null'],
+    [
+      'a page of other things',
+      '{"data":[{"name":"x"}],"pagination":{"per_page":50,"next_cursor":null,"has_more":false}}',
+    ],
+  ])('ends with one line where it responds 200 with %s', async (_, text) => {
+    const url = await serveText(text)
+    const commands = [
+      startCommand('tokens', ['list', '--remote', url], REMOTE),
+      startCommand('companies', ['show', '1', '--remote', url], REMOTE),
+      startCommand('rotate-key', ['--remote', url], REMOTE),
+    ]
+    for (const { ended } of commands) {
+      expect(await ended).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: `${url} did not respond as this service does (HTTP 200).\n`,
+      })
+    }
+  })
+})
+
+describe('a command whose reader has gone', () => {
+  const page = { per_page: 100, next_cursor: null, has_more: false }
+  const member = { email: 'a@x.example', role: 'owner', created_at: '2026-01-01T00:00:00.000Z' }
+  const members = Array.from({ length: 5_000 }, (_, n) => ({ ...member, email: `a${n}@x.example` }))
+  const lines = `${JSON.stringify({ type: 'client', data: { text: 'x'.repeat(1_000) } })}\n`.repeat(3_000)
+
+  it.each([
+    ['list', ['members', '1'], JSON.stringify({ data: members, pagination: page })],
+    ['export', ['export', '1'], lines],
+  ])('ends without a message: %s', async (_, args, text) => {
+    // An export first asks for the company.
+    const company = { id: 1, name: 'A', database: 'DB', suspended: false, accounting_sync_enabled: false }
+    const numbers = { deliveries_paused: false, client_count: 0, order_count: 0, mail_bytes: 0, mail_quota_bytes: 1 }
+    const stored = { stored_bytes: 0, storage_quota_bytes: 1 }
+    const times = { created_at: member.created_at, updated_at: member.created_at }
+    const server = createServer((request, response) => {
+      const isCompany = /companies\/1$/.test(request.url ?? '')
+      response.end(isCompany ? JSON.stringify({ ...company, ...numbers, ...stored, ...times }) : text)
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    onTestFinished(() => void server.close())
+    const address = server.address()
+    const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+    const { child, outcome, ended } = startCommand('companies', [...args, '--remote', url], REMOTE)
+    child.stdout.destroy()
+    expect((await ended).code).toBe(0)
+    expect(outcome.stderr).toBe('')
+  })
+})
+
+describe('a command line', () => {
+  it.each([
+    [['--company', '2'], {}, 'Missing action. Usage: npm run tokens -- create | list | rotate ID | revoke ID'],
+    [[], {}, 'Missing action. Usage: npm run tokens'],
+    [['2'], {}, "Unknown action '2'. Usage: npm run tokens"],
+    // `npm run tokens --company 2`
+    [['2'], { npm_config_company: 'true' }, "npm has taken '--company' for itself: write `--` before the options."],
+    [
+      ['list', '2'],
+      { npm_config_company: 'true' },
+      "npm has taken '--company' for itself: write `--` before the options.",
+    ],
+  ])('%j with %j is explained in one line', async (args, env, message) => {
+    const { code, stdout, stderr } = await startCommand('tokens', args, env).ended
+    expect([code, stdout, stderr.trimEnd().split('\n').length]).toEqual([1, '', 1])
+    expect(stderr).toContain(message)
+  })
+
+  it('of a command without actions is explained too, before anything is done', async () => {
+    const { code, stdout, stderr } = await startCommand('setup', ['staging'], { npm_config_dry_run: 'true' }).ended
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toBe("npm has taken '--dry-run' for itself: write `--` before the options.\n")
+  })
+})
+
+describe('.dev.vars', () => {
+  it.each(['', 'short', 'not base64 at all, but of a good length!!!!'])(
+    'with the CREDENTIALS_KEY %j is refused in one line',
+    async (key) => {
+      const folder = await mkdtemp(join(tmpdir(), 'crm-vars-'))
+      onTestFinished(() => rm(folder, { recursive: true, force: true }))
+      const file = join(folder, '.dev.vars')
+      await writeFile(file, `ADMIN_TOKEN="${'ab'.repeat(32)}"\nCREDENTIALS_KEY="${key}"\n`)
+      expect(() => readDevVars(file)).toThrow(/^\.dev\.vars: CREDENTIALS_KEY must be 32 bytes in base64\.$/)
+      await writeFile(
+        file,
+        `ADMIN_TOKEN="${'ab'.repeat(32)}"\nCREDENTIALS_KEY="${btoa('n'.repeat(32))},${btoa('o'.repeat(32))}"\n`,
+      )
+      expect(readDevVars(file).ADMIN_TOKEN).toBe('ab'.repeat(32))
+    },
+  )
+})

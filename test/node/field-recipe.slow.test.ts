@@ -1,0 +1,139 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+
+/*
+ * The README's recipe for a field of a client, carried out in a copy of the repository with `nickname`. The README names
+ * every file of it. `test/db/columns.test.ts` notices a column that one of them does not have.
+ */
+const ROOT = join(import.meta.dirname, '../..')
+const copy = mkdtempSync(join(tmpdir(), 'recipe-'))
+const COPIED = [
+  ...['src', 'test', 'drizzle', 'package.json', 'tsconfig.json', 'wrangler.toml', '.dev.vars'],
+  ...['biome.json', 'README.md', 'LICENSE'],
+]
+
+/** After each line that begins like the first text comes the second. */
+const STEPS: Record<string, [after: string, added: string][]> = {
+  'src/db/schema.ts': [['    website: text(),', '    nickname: text(),']],
+  'src/clients/contract.ts': [
+    ['  website: z.nullable(', '  nickname: z.nullable(z.string()),'],
+    ['  website: z.nullish(', '  nickname: z.nullish(oneLine(1, 255)),'],
+  ],
+  'src/clients/queries.ts': [['  website: null,', '  nickname: null,']],
+  'src/clients/documentation.ts': [['  website: ', "  nickname: 'Mill',"]],
+  'src/seed/file.ts': [['  website: ', "  nickname: field('What the client is called.', line),"]],
+}
+
+const TEST = `
+import { applyD1Migrations } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { expect, it } from 'vitest'
+import { seedFile } from '../src/seed/file.ts'
+import { readExport } from '../src/seed/export-file.ts'
+import { compareSchema } from '../src/db/migrations.ts'
+import { adminCall } from './support/admin.ts'
+import { migrate, mintCompany, sql } from './support/app.ts'
+import { backUp, restore, wipe } from './backup/support.ts'
+
+it('is applied, required, listed, exported and restored', async () => {
+  const newest = env.TEST_MIGRATIONS.at(-1)
+  expect(newest?.name).toMatch(/^00\\d\\d_nickname\\.sql$/)
+  await applyD1Migrations(env.DB, env.TEST_MIGRATIONS.slice(0, -1))
+  const before = await adminCall('GET', '/companies')
+  expect(before.status).toBe(503)
+  await migrate()
+  expect(compareSchema(newest?.name ?? '').needed).toBe(newest?.name)
+
+  await mintCompany({ home: 'DB' })
+  const { id, call } = await mintCompany({ home: 'DB' })
+  const sent = { company_name: 'Old Mill', nickname: 'Milly' }
+  const created = await call('POST', '/clients', sent)
+  expect(created.body.client).toMatchObject(sent)
+  const { id: clientId } = created.body.client
+  expect((await call('GET', '/clients')).body.data).toMatchObject([sent])
+  expect((await call('GET', '/clients?sort=id')).body.data).toMatchObject([sent])
+  expect((await call('GET', '/clients/' + clientId)).body.client).toMatchObject(sent)
+  const changed = await call('PATCH', '/clients/' + clientId, { nickname: 'Mills' })
+  expect(changed.body.client.nickname).toBe('Mills')
+  const own = '/clients/by-external-id/a'
+  await call('PUT', own, { company_name: 'Own', nickname: 'Owny' })
+  expect((await call('PUT', own, { company_name: 'Own' })).body.client.nickname).toBe(null)
+
+  const { body } = await adminCall('GET', '/companies/' + id + '/export')
+  const { file } = await readExport(String(body).split('\\n'))
+  expect(file.clients).toContainEqual(expect.objectContaining({ company_name: 'Old Mill', nickname: 'Mills' }))
+  expect(seedFile.parse(file).clients).toContainEqual(expect.objectContaining({ nickname: 'Mills' }))
+
+  await backUp(id)
+  await wipe(id)
+  expect(await restore(id, new Date(Date.now() + 60_000).toISOString())).toMatchObject({ done: true })
+  const rows = await sql('SELECT nickname FROM clients WHERE company_id = ? AND id = ?', id, clientId)
+  expect(rows).toEqual([{ nickname: 'Mills' }])
+})
+`
+
+function run(command: string, args: string[]) {
+  const options = { cwd: copy, encoding: 'utf8', env: { ...process.env, NO_COLOR: '1' } } as const
+  const { status, stdout, stderr } = spawnSync(join(ROOT, 'node_modules/.bin', command), args, options)
+  return { status, output: `${stdout}${stderr}` }
+}
+
+function apply(path: string): void {
+  const lines = readFileSync(join(copy, path), 'utf8').split('\n')
+  const added = (line: string) => STEPS[path]?.filter(([after]) => line.startsWith(after)).map(([, text]) => text) ?? []
+  const changed = lines.flatMap((line) => [line, ...added(line)])
+  expect(changed.length, path).toBeGreaterThan(lines.length)
+  writeFileSync(join(copy, path), changed.join('\n'))
+}
+
+const GENERATE = ['generate', '--config', 'drizzle/drizzle.config.ts', '--name', 'nickname']
+const migrations = () => readdirSync(join(copy, 'drizzle')).filter((name) => name.endsWith('.sql'))
+
+beforeAll(() => {
+  for (const name of COPIED) cpSync(join(ROOT, name), join(copy, name), { recursive: true })
+  symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
+})
+afterAll(() => rmSync(copy, { recursive: true, force: true }))
+
+describe('the recipe for a field', () => {
+  it('names every file that it changes', () => {
+    const recipe = readFileSync(join(ROOT, 'README.md'), 'utf8')
+      .split('\n')
+      .find((line) => line.startsWith('| a field of a client |'))
+    for (const path of Object.keys(STEPS)) expect(recipe).toContain(path)
+    expect(recipe).toContain('drizzle-kit generate --config drizzle/drizzle.config.ts')
+  })
+
+  it('begins where drizzle-kit has nothing to generate', () => {
+    const before = migrations()
+    expect(run('drizzle-kit', GENERATE).output).toContain('No schema changes')
+    expect(migrations()).toEqual(before)
+  })
+
+  it('has a migration generated, which adds the column and has the next number', () => {
+    const before = migrations()
+    apply('src/db/schema.ts')
+    expect(run('drizzle-kit', GENERATE).status).toBe(0)
+    const [added = '', ...others] = migrations().filter((name) => !before.includes(name))
+    expect(others).toEqual([])
+    expect(added.slice(0, 4)).toBe(String(before.length).padStart(4, '0'))
+    expect(readFileSync(join(copy, 'drizzle', added), 'utf8').trim()).toBe('ALTER TABLE `clients` ADD `nickname` text;')
+  })
+
+  it('leads to a field that is applied, required, listed, exported and restored', { timeout: 600_000 }, () => {
+    for (const path of Object.keys(STEPS).slice(1)) apply(path)
+    expect(run('tsc', [])).toEqual({ status: 0, output: '' })
+    execFileSync(process.execPath, ['src/openapi/build.ts'], { cwd: copy, stdio: 'ignore' })
+    execFileSync(process.execPath, ['src/openapi/build.ts', '--assets'], { cwd: copy, stdio: 'ignore' })
+    for (const published of ['src/openapi/openapi.json', 'src/client/schema.d.ts']) {
+      expect(readFileSync(join(copy, published), 'utf8')).toContain('nickname')
+    }
+    writeFileSync(join(copy, 'test/nickname.isolated.test.ts'), TEST)
+    const files = ['test/nickname.isolated.test.ts', 'test/clients/many-hits.isolated.test.ts']
+    const vitest = run('vitest', ['run', '--config', 'test/vitest.config.ts', '--project', 'worker-isolated', ...files])
+    expect(vitest.status, vitest.output).toBe(0)
+  })
+})

@@ -1,0 +1,39 @@
+import { expect, it } from 'vitest'
+import { connect } from '../../src/cli/place.ts'
+import { replaceTokens } from '../../src/cli/sample-company.ts'
+import { smallShop } from '../support/small-shop.ts'
+import { runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
+
+const DAY_MS = 86_400_000
+
+it('starts of `dev` keep their newest tokens, and never fail for having made too many', async () => {
+  const state = await servedState()
+  for (const id of [6, 7]) await runCommand('seed', await writeSeed(smallShop(id)), '--state', state)
+  const active = () =>
+    runSql(
+      state,
+      `SELECT id, token_hash FROM api_tokens WHERE company_id = 7 AND name = 'sample (dev)' AND revoked_at IS NULL ORDER BY id`,
+    )
+  const addOthers = (count: number) =>
+    runSql(
+      state,
+      `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at)
+        WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < ${count})
+        SELECT 7, 'own' || value, 'own', '[]', 0 FROM n`,
+    )
+  await using service = await connect({ state })
+  for (let start = 1; start <= 52; start++) expect(await replaceTokens(service, 7)).toMatch(/^[0-9a-f]{64}$/)
+  const kept = active()
+  expect(kept).toHaveLength(21)
+
+  runSql(state, `UPDATE api_tokens SET created_at = ${Date.now() - 31 * DAY_MS} WHERE id = ${kept[15]?.id}`)
+  await replaceTokens(service, 7)
+  expect(active().map(({ id }) => id)).not.toContain(kept[15]?.id)
+
+  // Those of its user stay, and leave one place.
+  addOthers(49 - active().length)
+  runSql(state, `UPDATE api_tokens SET name = 'own' WHERE company_id = 7 AND revoked_at IS NULL`)
+  await replaceTokens(service, 7)
+  await replaceTokens(service, 7)
+  expect(active()).toHaveLength(1)
+})

@@ -1,0 +1,83 @@
+import { env } from 'cloudflare:workers'
+import { afterEach, beforeAll, expect, it, vi } from 'vitest'
+import { moveFor } from '../../src/backup/move-company.ts'
+import { backUp, restore, wipe } from '../backup/support.ts'
+import { operatorOf } from '../support/admin.ts'
+import { type Home, migrate, mintCompany, sql, sqlIn } from '../support/app.ts'
+import { createRandom } from '../support/random.ts'
+import { mintPair, readStored } from './support.ts'
+import { Work } from './work.ts'
+
+beforeAll(migrate)
+afterEach(() => void vi.useRealTimers())
+
+async function move(work: Work, to: Home, between: () => Promise<unknown>) {
+  for (let count = 1; count < 500; count++) {
+    const result = await moveFor(env, operatorOf(work.companyId), to, 0)
+    if ('problem' in result) throw new Error(`${result.problem} ${result.message}`)
+    if (result.done) break
+    if (count % 3 === 0) await between()
+  }
+  work.home = to
+}
+
+async function begin(seed: number, steps: number) {
+  const { other, company } = await mintPair()
+  const [look, work] = [
+    new Work(other.id, createRandom(seed), Date.now()),
+    new Work(company.id, createRandom(seed + 1), Date.now()),
+  ]
+  for (const { id } of [other, company]) {
+    await sql(
+      `INSERT INTO integrations (company_id, kind, enabled, base_url, credentials, updated_at)
+        VALUES (?, 'accounting_sync', 1, 'http://127.0.0.1:9', 'x', 0)`,
+      id,
+    )
+  }
+  for (let at = 0; at < steps; at++) for (const each of [look, work]) await each.step()
+  return { look, work, company }
+}
+
+async function expectExact({ companyId, home }: Work) {
+  const { counted, real } = await readStored(companyId, home)
+  expect(counted).toBe(real)
+  expect(counted).toBeGreaterThan(10_000)
+  const [audit] = await sqlIn<{ n: number }>(
+    home,
+    `SELECT count(*) AS n FROM audit_log JOIN companies ON companies.id = company_id WHERE company_id = ? AND audit_log.id > audit_counted`,
+    companyId,
+  )
+  expect(audit?.n).toBe(0)
+}
+
+it.each([1, 2, 3])(
+  'a company’s stored bytes are right after it moved to another database and back while it was used (%i)',
+  async (seed) => {
+    const { work, look, company } = await begin(seed * 100, 40)
+    await mintCompany({ home: 'DB_TWO' })
+    for (const to of ['DB_TWO', 'DB'] as const) {
+      await move(work, to, () => work.step().catch(() => undefined))
+      await expectExact(work)
+      for (let at = 0; at < 15; at++) await work.step()
+      await expectExact(work)
+      await expectExact(look)
+    }
+    const [row] = await sql('SELECT storage_quota_bytes FROM companies WHERE id = ?', company.id)
+    expect(row).toEqual({ storage_quota_bytes: 2_147_483_648 })
+  },
+)
+
+it('a company’s stored bytes and its quota are right after a restore', async () => {
+  const { work, look, company } = await begin(7, 60)
+  await sql('UPDATE companies SET storage_quota_bytes = 5000000 WHERE id = ?', company.id)
+  await backUp(company.id)
+  await wipe(company.id)
+  const result = await restore(company.id, new Date(Date.now() + 1_000).toISOString())
+  expect(result).toMatchObject({ done: true })
+  await expectExact(work)
+  for (let at = 0; at < 20; at++) await work.step()
+  await expectExact(work)
+  await expectExact(look)
+  const [row] = await sql('SELECT storage_quota_bytes FROM companies WHERE id = ?', company.id)
+  expect(row).toEqual({ storage_quota_bytes: 5_000_000 })
+})

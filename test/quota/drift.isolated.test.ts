@@ -1,0 +1,87 @@
+import { env } from 'cloudflare:workers'
+import fc from 'fast-check'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { openDatabase } from '../../src/db/client.ts'
+import { recountDaily, recountOf } from '../../src/db/quota.ts'
+import { readGauges } from '../../src/db/sweep.ts'
+import { migrate, sql } from '../support/app.ts'
+import { createRandom } from '../support/random.ts'
+import { fillQuota, mintPair, readStored } from './support.ts'
+import { Work } from './work.ts'
+
+beforeAll(migrate)
+
+const START_MS = Date.UTC(2026, 10, 1)
+
+describe('the stored bytes of a company', () => {
+  it('are the sum of its rows after any writes, deletes and sweeps of two companies', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.integer(), fc.integer({ min: 1, max: 60 }), async (seed, steps) => {
+        const { other, company } = await mintPair()
+        for (const { id } of [other, company]) {
+          await sql(
+            `INSERT INTO integrations (company_id, kind, enabled, base_url, credentials, updated_at)
+              VALUES (?, 'accounting_sync', 1, 'http://127.0.0.1:9', 'x', 0)`,
+            id,
+          )
+        }
+        const works = [other, company].map(({ id }) => new Work(id, createRandom(seed + id), START_MS))
+        for (let at = 0; at < steps; at++) {
+          for (const work of works) {
+            if (at === 40) await fillQuota(work.companyId, (await readStored(work.companyId)).counted)
+            await work.step()
+            const { counted, real } = await readStored(work.companyId)
+            expect([at, counted]).toEqual([at, real])
+          }
+        }
+        for (const { id } of [other, company]) {
+          const before = await readStored(id)
+          await openDatabase(env.DB).write([recountOf(id, START_MS)])
+          expect(await readStored(id)).toEqual(before)
+        }
+      }),
+      { numRuns: 6 },
+    )
+  })
+
+  it('are counted for the first time by the sweep, and once a day', async () => {
+    const { other, company } = await mintPair()
+    await company.call('POST', '/clients', { company_name: 'New' })
+    const before = await readStored(company.id)
+    await sql('UPDATE companies SET recounted_at = 9e15')
+    await sql('UPDATE companies SET recounted_at = NULL, stored_bytes = 5, audit_counted = 0 WHERE id = ?', company.id)
+    await sql('UPDATE companies SET recounted_at = ?, stored_bytes = 5 WHERE id = ?', START_MS, other.id)
+    await recountDaily(openDatabase(env.DB), START_MS + 86_000_000)
+    expect(await readStored(company.id)).toEqual(before)
+    expect((await readStored(other.id)).counted).toBe(5)
+    await recountDaily(openDatabase(env.DB), START_MS + 87_000_000)
+    expect((await readStored(other.id)).counted).toBe(0)
+  })
+
+  it('are in a gauge where they are above 80 % of the quota', async () => {
+    const { company } = await mintPair()
+    const near = async () => (await readGauges(env.DB, START_MS)).companies_near_quota
+    const before = await near()
+    await company.call('POST', '/clients', { company_name: 'New' })
+    const { stored_bytes } = (await company.call('GET', '/me')).body.limits
+    await fillQuota(company.id, Math.ceil(stored_bytes / 0.79))
+    expect(await near()).toBe(before)
+    await fillQuota(company.id, Math.floor(stored_bytes / 0.81))
+    expect(await near()).toBe(before + 1)
+    await sql(
+      'UPDATE companies SET storage_quota_bytes = 1e9, mail_quota_bytes = 10, mail_bytes = 9 WHERE id = ?',
+      company.id,
+    )
+    expect(await near()).toBe(before + 1)
+  })
+
+  it('are counted anew where a row was written without them', async () => {
+    const { company } = await mintPair()
+    await company.call('POST', '/clients', { company_name: 'New' })
+    const before = await readStored(company.id)
+    expect(before.counted).toBe(before.real)
+    await sql('UPDATE companies SET stored_bytes = 1 WHERE id = ?', company.id)
+    await openDatabase(env.DB).write([recountOf(company.id, START_MS)])
+    expect(await readStored(company.id)).toEqual(before)
+  })
+})

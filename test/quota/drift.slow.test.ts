@@ -1,0 +1,44 @@
+import { env } from 'cloudflare:workers'
+import { beforeAll, expect, it } from 'vitest'
+import { CHANGE_BYTES } from '../../src/db/stored-bytes.ts'
+import { migrate, sql } from '../support/app.ts'
+import { createRandom } from '../support/random.ts'
+import { mintPair, readStored } from './support.ts'
+import { Work } from './work.ts'
+
+beforeAll(migrate)
+
+const WRITES = 100_000
+
+it(`does not drift in ${WRITES.toLocaleString('en')} random writes of two companies`, {
+  timeout: 3_600_000,
+}, async () => {
+  const seed = Math.floor(Math.random() * 2 ** 31)
+  console.log(`seed ${seed}`)
+  const random = createRandom(seed)
+  const { other, company } = await mintPair()
+  const works = [other, company].map(({ id }) => new Work(id, createRandom(seed + id), Date.UTC(2026, 10, 1)))
+  for (const { id } of [other, company]) {
+    await sql(
+      `INSERT INTO integrations (company_id, kind, enabled, base_url, credentials, updated_at)
+        VALUES (?, 'accounting_sync', 1, 'http://127.0.0.1:9', 'x', 0)`,
+      id,
+    )
+  }
+  const sizeBytes = async () => (await env.DB.prepare('SELECT 1').run()).meta.size_after
+  const empty = await sizeBytes()
+  let writes = 0
+  for (let turn = 0; writes < WRITES; turn++) {
+    for (const work of works) writes += random.chance(0.7) ? await work.batch(100) : Number(await work.step())
+    if (turn % 100 !== 0 && writes < WRITES) continue
+    let counted = 0
+    for (const { companyId } of works) {
+      const stored = await readStored(companyId)
+      expect(stored.counted - stored.real, `drift after ${writes} writes`).toBe(0)
+      const [feed] = await sql<{ n: number }>('SELECT count(*) AS n FROM changes WHERE company_id = ?', companyId)
+      counted += stored.counted + CHANGE_BYTES * (feed?.n ?? 0)
+    }
+    const real = (await sizeBytes()) - empty
+    console.log(`${writes} writes: drift 0 bytes; ${counted} counted, ${real} of the database`)
+  }
+})

@@ -1,0 +1,215 @@
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { migrate, sql, type TestCompany } from '../support/app.ts'
+import { contracts } from '../support/endpoints.ts'
+import { countRows, fillQuota, mintPair, readStored } from './support.ts'
+
+let company: TestCompany
+let other: TestCompany
+let ids: { client: number; order: number; payment: number }
+
+beforeAll(migrate)
+beforeEach(async () => {
+  const pair = await mintPair()
+  company = pair.company
+  other = pair.other
+  await fill(other)
+  ids = await fill(company)
+})
+
+/** The same of each company. */
+async function fill({ id, call }: TestCompany) {
+  const [client, doomed] = [id * 10_000_000 + 1, id * 10_000_000 + 2]
+  const send = async (method: string, path: string, body: unknown) => {
+    const response = await call(method, path, body)
+    expect([method, path, response.status, response.body]).toEqual([method, path, 200, response.body])
+    return response.body
+  }
+  await send('POST', '/clients', { company_name: 'Harbor Club', email: 'a@x.example' })
+  await send('PUT', '/clients/by-external-id/shop-1', { company_name: 'Harbor Club' })
+  const order = (await send('POST', '/orders', { title: 'Shirts', client_id: client })).project.id
+  await send('PUT', `/orders/${order}/invoice-items`, { items: [{ title: 'Tee', description: 'x'.repeat(9_000) }] })
+  const payment = (await send('POST', `/orders/${order}/payments`, { amount: 5 })).payment.id
+  await send('PUT', '/mail/threads/t1', { client_id: client, participant_emails: ['a@x.example'] })
+  await send('PUT', '/mail/email-threads/t1', { account_email: 'box@x.example', messages: [{ a: 1 }], subject: 's' })
+  expect(doomed).toBeGreaterThan(client)
+  return { client, order, payment }
+}
+
+type Write = [operation: string, method: string, path: () => string, body?: () => unknown]
+
+const WRITES: Write[] = [
+  ['createClient', 'POST', () => '/clients', () => ({ company_name: 'New' })],
+  ['updateClient', 'PATCH', () => `/clients/${ids.client}`, () => ({ website: 'x.example' })],
+  ['updateClient', 'PATCH', () => '/clients/a%40x.example', () => ({ deleted: true, website: 'x.example' })],
+  ['putClient', 'PUT', () => '/clients/by-external-id/shop-2', () => ({ company_name: 'New' })],
+  ['putClient', 'PUT', () => '/clients/by-external-id/shop-1', () => ({ company_name: 'Harbor Clubs' })],
+  ['createOrder', 'POST', () => '/orders', () => ({ title: 'New', client_id: ids.client })],
+  ['updateOrder', 'PATCH', () => `/orders/${ids.order}`, () => ({ title: 'Longer title' })],
+  ['updateOrder', 'PATCH', () => `/orders/${ids.order}`, () => ({ title: 'Shirts' })],
+  [
+    'putInvoiceItems',
+    'PUT',
+    () => `/orders/${ids.order}/invoice-items`,
+    () => ({ items: Array(9).fill({ title: 'A', description: 'x'.repeat(9_000) }) }),
+  ],
+  ['createPayment', 'POST', () => `/orders/${ids.order}/payments`, () => ({ amount: 1 })],
+  ['putThreadContext', 'PUT', () => '/mail/threads/t2', () => ({ client_id: ids.client })],
+  [
+    'putThreadContext',
+    'PUT',
+    () => '/mail/threads/t1',
+    () => ({ client_id: ids.client, participant_emails: ['b'.repeat(900)] }),
+  ],
+  ['putEmailThread', 'PUT', () => '/mail/email-threads/t2', () => ({ account_email: 'box@x.example', messages: [] })],
+  [
+    'putEmailThread',
+    'PUT',
+    () => '/mail/email-threads/t1',
+    () => ({ account_email: 'box@x.example', messages: [{ a: 2 }] }),
+  ],
+  [
+    'putEmailThread',
+    'PUT',
+    () => '/mail/email-threads/t1',
+    () => ({ account_email: 'box@x.example', messages: [{ a: 1 }], subject: 'z' }),
+  ],
+]
+
+const DELETIONS: Write[] = [
+  ['deletePayment', 'DELETE', () => `/orders/${ids.order}/payments/${ids.payment}`],
+  ['deleteOrder', 'DELETE', () => `/orders/${ids.order}`],
+  ['deleteThreadContext', 'DELETE', () => '/mail/threads/t1'],
+  ['deleteEmailThread', 'DELETE', () => '/mail/email-threads/t1?account_email=box@x.example'],
+  ['updateClient', 'PATCH', () => `/clients/${ids.client}`, () => ({ deleted: true })],
+]
+
+const titled = (writes: Write[]) => writes.map((write, index): [string, number, Write] => [write[0], index, write])
+
+/** `presignUpload` and `deleteFile` change files; a batch has tests of its own. */
+const ELSEWHERE = ['presignUpload', 'deleteFile', 'runBatch']
+
+it('is tested with every write of the API', () => {
+  const tested = [...WRITES, ...DELETIONS].map(([operation]) => operation)
+  const writes = contracts.filter(({ method }) => method !== 'GET').map(({ operationId }) => operationId)
+  expect(writes.filter((name) => !tested.includes(name)).sort()).toEqual(ELSEWHERE.sort())
+})
+
+describe('a write of a company over its storage quota', () => {
+  it.each(titled(WRITES))(
+    '%s (%i) is refused with 413, and nothing is written',
+    async (_, __, [, method, path, body]) => {
+      await fillQuota(company.id)
+      const [before, stored] = [await countRows(company.id), await readStored(company.id)]
+      for (const headers of [{}, { 'Idempotency-Key': crypto.randomUUID() }]) {
+        const response = await company.call(
+          method,
+          path(),
+          body?.(),
+          method === 'PUT' && path().includes('mail') ? {} : headers,
+        )
+        expect(response.status, JSON.stringify(response.body)).toBe(413)
+        expect(response.body.error).toMatchObject({
+          code: 'invalid_request',
+          details: { reason: 'storage_quota', limit_bytes: 1 },
+        })
+      }
+      expect(await countRows(company.id)).toEqual(before)
+      expect(await readStored(company.id)).toEqual(stored)
+    },
+  )
+
+  it.each(titled(WRITES))('%s (%i) of another company is not', async (_, __, [, method, path, body]) => {
+    await fillQuota(other.id)
+    expect((await company.call(method, path(), body?.())).status).toBe(200)
+  })
+
+  it('is carried out when it is a deletion, with its audit entry, its change and its stored result', async () => {
+    await fillQuota(company.id)
+    for (const [, method, path, body] of DELETIONS) {
+      const before = await countRows(company.id)
+      const headers = { 'Idempotency-Key': crypto.randomUUID() }
+      const response = await company.call(method, path(), body?.(), headers)
+      expect([path(), response.status]).toEqual([path(), 200])
+      const after = await countRows(company.id)
+      expect(after.audit_log).toBe((before.audit_log ?? 0) + 1)
+      expect(after.idempotency_keys).toBe((before.idempotency_keys ?? 0) + 1)
+      const { counted, real } = await readStored(company.id)
+      expect(counted).toBe(real)
+    }
+    expect((await company.call('POST', '/clients', { company_name: 'New' })).status).toBe(413)
+  })
+
+  it('is carried out when it makes what is stored smaller', async () => {
+    await fillQuota(company.id)
+    const longer = { items: Array(9).fill({ title: 'Tee', description: 'x'.repeat(9_000) }) }
+    expect((await company.call('PUT', `/orders/${ids.order}/invoice-items`, longer)).status).toBe(413)
+    const [line] = (await company.call('GET', `/orders/${ids.order}`)).body.invoice_items
+    const shorter = { items: [{ id: line.id, title: 'Tee', description: 'x' }] }
+    expect((await company.call('PUT', `/orders/${ids.order}/invoice-items`, shorter)).status).toBe(200)
+  })
+
+  it('leaves reads, which always work', async () => {
+    await fillQuota(company.id)
+    for (const path of [
+      '/me',
+      '/clients',
+      `/orders/${ids.order}`,
+      '/mail/threads/t1',
+      '/changes',
+      '/clients?q=harbor',
+    ]) {
+      expect([path, (await company.call('GET', path)).status]).toEqual([path, 200])
+    }
+  })
+
+  it('of a batch is refused by itself, each with its own 413', async () => {
+    const operations = [
+      { method: 'POST', path: '/clients', body: { company_name: 'New' } },
+      { method: 'PATCH', path: `/orders/${ids.order}`, body: { title: 'T'.repeat(200) } },
+      { method: 'PATCH', path: `/clients/${ids.client}`, body: { deleted: true } },
+    ]
+    await fillQuota(company.id)
+    const before = await countRows(company.id)
+    const { body } = await company.call('POST', '/batch', { operations })
+    expect(body.results.map(({ status }: { status: number }) => status)).toEqual([413, 413, 200])
+    expect(body.results[0].body.error.details).toEqual({ reason: 'storage_quota', limit_bytes: 1 })
+    const after = await countRows(company.id)
+    expect([after.clients, after.changes]).toEqual([before.clients, (before.changes ?? 0) + 1])
+  })
+})
+
+describe('the storage quota', () => {
+  it('does not apply while the company is not counted for the first time', async () => {
+    await sql('UPDATE companies SET recounted_at = NULL WHERE id = ?', company.id)
+    await fillQuota(company.id)
+    expect((await company.call('POST', '/clients', { company_name: 'New' })).status).toBe(200)
+  })
+
+  it('stops 290 contexts of 250 KB when it is reached', async () => {
+    const participants_data = Array.from({ length: 100 }, (_, index) => ({ n: index, text: 'p'.repeat(2_500) }))
+    await fillQuota(company.id, 20_000_000)
+    let stored = 0
+    for (let at = 0; at < 290; at++) {
+      const response = await company.call('PUT', `/mail/threads/fill-${at}`, {
+        client_id: ids.client,
+        participants_data,
+      })
+      if (response.status !== 200) {
+        expect([response.status, response.body.error.details.reason]).toEqual([413, 'storage_quota'])
+        break
+      }
+      stored++
+    }
+    expect(stored).toBeGreaterThan(65)
+    expect(stored).toBeLessThan(82)
+    expect((await other.call('PUT', '/mail/threads/t9', { client_id: other.id * 10_000_000 + 1 })).status).toBe(200)
+  })
+
+  it('is shown with what is stored', async () => {
+    const { limits } = (await company.call('GET', '/me')).body
+    const { counted } = await readStored(company.id)
+    const [feed] = await sql<{ n: number }>('SELECT count(*) AS n FROM changes WHERE company_id = ?', company.id)
+    expect(limits.storage_quota_bytes).toBe(2_147_483_648)
+    expect(limits.stored_bytes).toBe(counted + 75 * (feed?.n ?? 0))
+  })
+})

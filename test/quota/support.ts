@@ -1,0 +1,40 @@
+import { STORED_BYTES } from '../../src/db/stored-bytes.ts'
+import { type Home, homeOf, mintCompany, sql, sqlIn, type TestCompany } from '../support/app.ts'
+
+/** A company that is not the first of its database, with a look-alike before it. */
+export async function mintPair(): Promise<{ other: TestCompany; company: TestCompany }> {
+  const other = await mintCompany({ home: 'DB' })
+  return { other, company: await mintCompany({ home: 'DB' }) }
+}
+
+/** What the company's row says, and the same counted from the rows that it is the sum of. */
+export async function readStored(companyId: number, home: Home = homeOf(companyId)) {
+  const sums = Object.keys(STORED_BYTES).map((table) => {
+    const isCounted = table === 'audit_log' ? 'AND id <= (SELECT audit_counted FROM companies WHERE id = ?1)' : ''
+    return `(SELECT coalesce(sum(stored_bytes), 0) FROM ${table} WHERE company_id = ?1 ${isCounted})`
+  })
+  const [row] = await sqlIn<{ counted: number; real: number }>(
+    home,
+    `SELECT stored_bytes AS counted, ${sums.join(' + ')} AS real FROM companies WHERE id = ?1`,
+    companyId,
+  )
+  return row ?? { counted: -1, real: -2 }
+}
+
+/** Makes the company's quota smaller than what it stores by now. */
+export async function fillQuota(companyId: number, bytes = 1): Promise<void> {
+  await sql('UPDATE companies SET storage_quota_bytes = ?2 WHERE id = ?1', companyId, bytes)
+}
+
+/** The number of rows of the company in each of its tables. */
+export async function countRows(companyId: number): Promise<Record<string, number>> {
+  const tables = await sql<{ name: string }>(
+    `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND sql NOT LIKE 'CREATE VIRTUAL%'
+      AND name NOT IN ('api_tokens', 'client_search_counts')`,
+  )
+  const entries = tables.map(async ({ name }) => {
+    const [row] = await sql<{ n: number }>(`SELECT count(*) AS n FROM ${name} WHERE company_id = ?`, companyId)
+    return [name, row?.n ?? 0]
+  })
+  return Object.fromEntries(await Promise.all(entries))
+}

@@ -1,0 +1,231 @@
+import { env } from 'cloudflare:workers'
+import {
+  changeOf as changeClient,
+  creationOf as createClient,
+  replacementOf as putClient,
+} from '../../src/clients/queries.ts'
+import type { RequestContext } from '../../src/context.ts'
+import { runWrite, runWrites, type Write } from '../../src/db/idempotency.ts'
+import { databaseFor } from '../../src/db/placement.ts'
+import { removeExpiredRows } from '../../src/db/sweep.ts'
+import { ApiError } from '../../src/http/errors.ts'
+import { contextDeletionOf, replaceThreadContext } from '../../src/mail/context-queries.ts'
+import { paymentOf, paymentRemovalOf, replacementOf as putLines } from '../../src/orders/invoice-queries.ts'
+import {
+  changeOf as changeOrder,
+  creationOf as createOrder,
+  deletionOf as deleteOrder,
+} from '../../src/orders/write-queries.ts'
+import { type Home, sqlIn } from '../support/app.ts'
+import type { Random } from '../support/random.ts'
+
+const WORDS =
+  'cotton hoodie harbor club print front back logo screen navy heather large youth polo sleeve rush sample proof vector artwork pantone ridge custom apparel river school coach summer league design approved ÄÖÜ 日本語'.split(
+    ' ',
+  )
+
+/** Words, of so many characters. */
+export function textOf(random: Random, length: number): string {
+  let text = ''
+  while (text.length < length) text += `${random.pick(WORDS)}${random.chance(0.3) ? random.between(1, 999) : ''} `
+  return text.slice(0, Math.max(1, length)).trim() || 'x'
+}
+
+/** What a handler of the API knows of a request of a company, without a token's limits. */
+export function contextOf(companyId: number, home: Home, random: Random, now: number): RequestContext {
+  const key = { key: random.hex(32), fingerprint: random.hex(64), position: 0, isReplayed: false }
+  const nothing = () => undefined
+  return {
+    companyId,
+    now,
+    db: databaseFor(env, { companyId, database: home }),
+    requestId: random.hex(32),
+    token: { id: random.between(1, 3), companyId },
+    ifMatch: null,
+    ifNoneMatch: null,
+    idempotency: random.chance(0.4) ? key : null,
+    deliverAccounting: nothing,
+    announceChange: nothing,
+    waitUntil: nothing,
+  } as unknown as RequestContext
+}
+
+/** Writes of one company chosen at random, each through what the routes call. */
+export class Work {
+  readonly companyId: number
+  private readonly random: Random
+  private readonly clients: number[] = []
+  private readonly orders: number[] = []
+  private readonly payments: [order: number, id: number][] = []
+  private readonly contexts: string[] = []
+  now: number
+  home: Home = 'DB'
+
+  constructor(companyId: number, random: Random, now: number) {
+    this.companyId = companyId
+    this.random = random
+    this.now = now
+  }
+
+  /** Rows of triggers, deliveries and imports, which no request writes. */
+  private async background(home: Home): Promise<void> {
+    const { random, companyId } = this
+    const run = (text: string, ...params: unknown[]) => sqlIn(home, text, ...params)
+    const state = random.pick(['sent', 'done', 'dead', 'pending'])
+    const text = textOf(random, random.between(1, 900))
+    switch (random.between(0, 6)) {
+      case 0:
+        await run(
+          `UPDATE accounting_outbox SET state = ?2, request_body = iif(?2 = 'sent', ?3, NULL), updated_at = ?4 WHERE company_id = ?1 AND id % 3 = 0`,
+          ...[companyId, state, text, this.now],
+        )
+        return
+      case 1:
+        await run(
+          `INSERT INTO accounting_links (company_id, order_id, external_id, synced_at) SELECT company_id, id, ?2, 0 FROM orders WHERE company_id = ?1 AND id % 5 = 0
+            ON CONFLICT DO UPDATE SET external_id = excluded.external_id`,
+          ...[companyId, text.slice(0, 9)],
+        )
+        return
+      case 2:
+        await run('DELETE FROM accounting_links WHERE company_id = ?1 AND order_id % 10 = 0', companyId)
+        return
+      case 3:
+        await run(
+          `INSERT INTO catalog_items (company_id, id, title, search_text) VALUES (?1, ?2, ?3, upper(?3))
+            ON CONFLICT DO UPDATE SET title = excluded.title, search_text = excluded.search_text, deleted = 1 - deleted`,
+          ...[companyId, random.between(1, 50), text.slice(0, 200)],
+        )
+        return
+      case 4:
+        await run(
+          'UPDATE clients SET accounting_customer_id = ?2 WHERE company_id = ?1 AND id % 4 = 0',
+          companyId,
+          text.slice(0, 20),
+        )
+        return
+      case 5:
+        await run('DELETE FROM catalog_items WHERE company_id = ?1 AND id % 7 = 0', companyId)
+        return
+      default:
+        await removeExpiredRows(env[home], this.now)
+    }
+  }
+
+  /** Small writes of clients and orders in one batch. @returns how many were carried out */
+  async batch(count: number): Promise<number> {
+    const { random } = this
+    this.now += random.pick([1_000, 50_000, 3_600_000])
+    const context = contextOf(this.companyId, this.home, random, this.now)
+    const name = () => textOf(random, random.pick([3, 8, 15]))
+    const builds = Array.from({ length: count }, () => {
+      const client = random.pick([0, ...this.clients.slice(-500)])
+      const order = random.pick([0, ...this.orders.slice(-500)])
+      const kind = random.between(0, 5)
+      return (own: RequestContext): Write<unknown> => {
+        if (kind === 0) return createClient(own, { company_name: name() })
+        if (kind === 1) return changeClient(own, { id: client }, { deleted: true })
+        if (kind === 2) return putClient(own, `b-${random.between(1, 300)}`, { company_name: name() })
+        if (kind === 3) return changeOrder(own, order, { title: name(), client_notes: name() })
+        if (kind === 4) return deleteOrder(own, order)
+        return changeClient(own, { id: client }, { deleted: false, website: name() })
+      }
+    })
+    return (await runWrites(context, builds)).filter((outcome) => 'value' in outcome).length
+  }
+
+  /** One write. It may be refused. @returns whether it was carried out */
+  async step(): Promise<boolean> {
+    const { random } = this
+    this.now += random.pick([1_000, 50_000, 90_000, 3_600_000, 30 * 3_600_000, 20 * 86_400_000])
+    const context = contextOf(this.companyId, this.home, random, this.now)
+    const run = <T>(write: Write<T>) => runWrite(context, write)
+    const long = () => random.pick([0, 5, 20, 40, 250, 900])
+    const text = (max = 255) => textOf(random, Math.min(long(), max) + 1)
+    const [client, order] = [random.pick([0, ...this.clients]), random.pick([0, ...this.orders])]
+    const fields = { email: `a${random.between(1, 99)}@x.example`, phone: '(555) 010-0199', website: text() }
+    try {
+      switch (random.between(0, 12)) {
+        case 0:
+          this.clients.push((await run(createClient(context, { company_name: text(), ...fields }))).id)
+          break
+        case 1:
+          await run(
+            changeClient(context, { id: client }, random.chance(0.3) ? { deleted: random.chance(0.6) } : fields),
+          )
+          break
+        case 2:
+          await run(putClient(context, `shop-${random.between(1, 20)}`, { company_name: text(), first_name: text() }))
+          break
+        case 3:
+        case 4: {
+          const made = await run(
+            createOrder(context, {
+              title: text(),
+              client_id: client,
+              description: text(5_000),
+              accounting_sync_enabled: true,
+            }),
+          )
+          this.orders.push(made.project.id)
+          break
+        }
+        case 5:
+          await run(changeOrder(context, order, { title: text(), client_notes: text(5_000), deadline: '2027-01-01' }))
+          break
+        case 6:
+        case 7: {
+          const items = Array.from({ length: random.between(0, 6) }, () => ({
+            title: text(),
+            description: text(5_000),
+          }))
+          const whole = items.map((item) => ({
+            ...item,
+            quantity: 1,
+            unit_price: 2,
+            taxable: true,
+            supplier: null,
+            style: null,
+            color: null,
+            size: null,
+            sku: null,
+          }))
+          await run(putLines(context, order, whole as unknown as Parameters<typeof putLines>[2]))
+          break
+        }
+        case 8:
+          this.payments.push([order, (await run(paymentOf(context, order, { amount: 5, note: text() }))).payment.id])
+          break
+        case 9: {
+          const [of, id] = random.pick<[number, number]>([[0, 0], ...this.payments])
+          await run(paymentRemovalOf(context, of, id))
+          break
+        }
+        case 10: {
+          const legacy = `t${random.between(1, 30)}`
+          this.contexts.push(legacy)
+          const participants_data = Array.from({ length: random.between(0, 3) }, () => ({ text: text(5_000) }))
+          const orders_data = this.orders.slice(0, random.between(0, 4)).map((id) => ({ id }))
+          // The contract refuses one that links to nothing.
+          if (!client && orders_data.length === 0) return false
+          await replaceThreadContext(context, legacy, {
+            client_id: client || null,
+            orders_data,
+            participants_data,
+          } as Parameters<typeof replaceThreadContext>[2])
+          break
+        }
+        case 11:
+          if (random.chance(0.5)) await run(contextDeletionOf(context, random.pick(['t0', ...this.contexts])))
+          else await run(deleteOrder(context, order))
+          break
+        default:
+          await this.background(this.home)
+      }
+      return true
+    } catch (error) {
+      if (error instanceof ApiError) return false
+      throw error
+    }
+  }
+}

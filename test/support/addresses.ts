@@ -1,0 +1,4 @@
+import type { AddressPolicy } from '../../src/http/address.ts'
+
+/** As in development: the simulators are on loopback addresses. */
+export const LOCAL: AddressPolicy = { resolver: undefined, allowsLoopback: true }
